@@ -1,0 +1,42 @@
+#include "backends/backend.h"
+
+#include "base/log.h"
+
+/* In order of preference; the null backend is never chosen by itself. */
+static const eitp__backend_interface *(*const eitp__backends[])(void) = {eitp__cpu_backend, eitp__null_backend};
+
+/* Why a CUDA device is not used: this build has no CUDA backend, and an empty CUDA_VISIBLE_DEVICES hides every device anyway. */
+static const char *eitp__no_cuda_reason(void) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    return visible && !*visible ? "CUDA_VISIBLE_DEVICES hides every CUDA device" : "this version has no CUDA backend";
+}
+
+EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
+                                               const eitp__backend_config *config, eitp__backend **backend,
+                                               eitp_error *error) {
+    const char *name = device && *device && strcmp(device, "auto") ? device : getenv("EITP_BACKEND");
+    int automatic = !name || !*name || !strcmp(name, "auto");
+    char description[200];
+    *backend = NULL;
+    if (automatic)
+        name = "cpu";
+    if (!strcmp(name, "cuda"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' cannot be used: %s; use --device cpu",
+                          eitp__no_cuda_reason());
+    for (size_t i = 0; i < EITP__COUNT(eitp__backends); i++) {
+        const eitp__backend_interface *interface = eitp__backends[i]();
+        eitp_status status;
+        if (strcmp(interface->name, name))
+            continue;
+        status = interface->create(host, config, backend, error);
+        if (status)
+            return status;
+        interface->describe(*backend, description, sizeof description);
+        if (automatic)
+            eitp__log(host, EITP_LOG_INFO, "device auto: %s (%s)", description, eitp__no_cuda_reason());
+        else
+            eitp__log(host, EITP_LOG_INFO, "device %s: %s", name, description);
+        return EITP_OK;
+    }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown device '%s'; use auto, cpu or cuda", name);
+}

@@ -1,0 +1,247 @@
+/* The CPU backend: a kernel table filled for the processor at hand, and one driver for each iteration family. */
+#include "backends/cpu/openblas.h"
+#include "backends/cpu/features.h"
+#include "backends/backend.h"
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/threads.h"
+
+typedef struct eitp__cpu {
+    eitp__backend base;
+    int threads;
+    eitp__isa isa;
+    eitp__kernel_table table;
+} eitp__cpu;
+
+/* Which set to use: the one that is named (an error where it cannot run), else the best. */
+static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error *error) {
+    if (!name || !*name)
+        name = getenv("EITP_ISA");
+    if (!name || !*name) {
+        for (int i = EITP__ISA_COUNT - 1; i >= 0; i--) {
+            *isa = (eitp__isa)i;
+            if (eitp__isa_available(*isa))
+                return EITP_OK;
+        }
+    }
+    for (int i = 0; i < EITP__ISA_COUNT; i++) {
+        if (strcmp(name, eitp__isa_name((eitp__isa)i)))
+            continue;
+        *isa = (eitp__isa)i;
+        if (eitp__isa_available(*isa))
+            return EITP_OK;
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "instruction set '%s' is not available on this processor and operating system; unset EITP_ISA", name);
+    }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown instruction set '%s'; EITP_ISA is ref, avx2 or avx512",
+                      name);
+}
+
+static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
+                                    eitp_error *error) {
+    eitp__cpu *cpu;
+    eitp__isa isa = EITP__ISA_REF;
+    eitp_status status = eitp__choose_isa(config->isa, &isa, error);
+    if (status)
+        return status;
+    if (config->threads < 0 || config->threads > 4096)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%d threads cannot be used; choose 1 to 4096, or 0 for all processors", config->threads);
+    cpu = (eitp__cpu *)eitp__allocate(host, sizeof *cpu);
+    if (!cpu)
+        return eitp__fail_memory(error, sizeof *cpu, "the CPU backend");
+    cpu->base.interface = eitp__cpu_backend();
+    cpu->base.host = *host;
+    cpu->isa = isa;
+    cpu->threads = config->threads ? config->threads : eitp__thread_limit();
+    if (!EITP__WITH_OPENMP && cpu->threads > 1) {
+        eitp__log(host, EITP_LOG_WARNING, "this build has no OpenMP: 1 thread instead of %d; compile with -fopenmp",
+                  cpu->threads);
+        cpu->threads = 1;
+    }
+#ifndef __OPTIMIZE__
+    eitp__log(host, EITP_LOG_WARNING, "this build is not optimised and will be slow; compile with -O2");
+#endif
+    eitp__register_ref_kernels(&cpu->table);
+    if (isa >= EITP__ISA_AVX2)
+        eitp__register_avx2_kernels(&cpu->table);
+    if (isa >= EITP__ISA_AVX512)
+        eitp__register_avx512_kernels(&cpu->table);
+    if (isa > EITP__ISA_REF)
+        eitp__register_openblas_kernels(&cpu->table);
+    *backend = &cpu->base;
+    return EITP_OK;
+}
+
+static void eitp__cpu_destroy(eitp__backend *backend) {
+    eitp_host host = backend->host;
+    eitp__release(&host, backend, sizeof(eitp__cpu));
+}
+
+static const char *eitp__matmul_set(const eitp__cpu *cpu) {
+    return cpu->table.kernels[EITP__SLOT_MATMUL][EITP_F32].set;
+}
+
+static void eitp__cpu_describe(const eitp__backend *backend, char *text, size_t size) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    snprintf(text, size, "cpu, %d thread%s, kernels %s, matrix products %s", cpu->threads, cpu->threads == 1 ? "" : "s",
+             eitp__isa_name(cpu->isa), eitp__matmul_set(cpu));
+}
+
+static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t size) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    snprintf(text, size, "cpu-%s-%s", eitp__isa_name(cpu->isa), eitp__matmul_set(cpu));
+}
+
+static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {
+    return &cpu->table.kernels[call->slot][call->dtype];
+}
+
+static int eitp__cpu_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    return cpu->table.kernels[slot][dtype].run != NULL;
+}
+
+static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {
+    return eitp__allocate(&backend->host, size);
+}
+
+static void eitp__cpu_release(eitp__backend *backend, void *memory, size_t size) {
+    eitp__release(&backend->host, memory, size);
+}
+
+static eitp_status eitp__cpu_copy(eitp__backend *backend, void *target, const void *source, size_t size,
+                                  eitp_error *error) {
+    (void)backend;
+    (void)error;
+    memcpy(target, source, size);
+    return EITP_OK;
+}
+
+/* One thread's share of the workspace. */
+static size_t eitp__thread_workspace(const eitp__kernel *kernel, const eitp__call *call) {
+    size_t bytes = kernel->workspace ? kernel->workspace(call) : 0;
+    return (bytes + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
+}
+
+static size_t eitp__cpu_workspace(const eitp__backend *backend, const eitp__call *call) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    return eitp__thread_workspace(eitp__cpu_kernel(cpu, call), call) * (size_t)cpu->threads;
+}
+
+static int64_t eitp__ceil_divide(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t eitp__operand_columns(const eitp__operand *operand) {
+    return operand->rank ? operand->shape[operand->rank - 1] : 1;
+}
+
+/* Items of a call, by its family. */
+static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kernel) {
+    const eitp__operand *input = &call->inputs[0], *output = &call->outputs[0];
+    int64_t columns;
+    eitp__matmul product;
+    switch (eitp__slot_family(call->slot)) {
+    case EITP__FAMILY_ROWS:
+        columns = eitp__operand_columns(input);
+        return columns ? input->elements / columns : 0;
+    case EITP__FAMILY_COLUMNS:
+        return eitp__operand_columns(output);
+    case EITP__FAMILY_LINES:
+        columns = output->shape[call->integers[0]];
+        return columns ? output->elements / columns : 0;
+    case EITP__FAMILY_TILES:
+        product = eitp__matmul_sizes(call);
+        return product.batch * eitp__ceil_divide(product.m, kernel->tile_rows) *
+               eitp__ceil_divide(product.n, kernel->tile_columns);
+    case EITP__FAMILY_ATTENTION:
+        return (call->inputs[1].elements - 1) * call->integers[0];
+    case EITP__FAMILY_WHOLE:
+        return 1;
+    case EITP__FAMILY_FLAT:
+    case EITP__FAMILY_BLOCKS:
+    default:
+        return output->elements;
+    }
+}
+
+/* Elements that a piece should touch: enough to pay for handing it out, few enough to share. */
+#define EITP__PIECE_ELEMENTS 16384
+
+/*
+ * Items in a piece, from the shapes alone. Flat pieces are multiples of 64 elements, so that no two threads write to one cache
+ * line and vector kernels meet the same alignment in every piece.
+ */
+static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
+    int64_t largest = 1, touched, piece;
+    eitp__family family = eitp__slot_family(call->slot);
+    if (family == EITP__FAMILY_TILES || family == EITP__FAMILY_ATTENTION || family == EITP__FAMILY_WHOLE)
+        return 1;
+    for (int i = 0; i < call->input_count; i++)
+        largest = call->inputs[i].elements > largest ? call->inputs[i].elements : largest;
+    for (int i = 0; i < call->output_count; i++)
+        largest = call->outputs[i].elements > largest ? call->outputs[i].elements : largest;
+    touched = eitp__ceil_divide(largest, items);
+    piece = eitp__ceil_divide(EITP__PIECE_ELEMENTS, touched);
+    if (family == EITP__FAMILY_FLAT || family == EITP__FAMILY_COLUMNS)
+        piece = eitp__ceil_divide(piece, 64) * 64;
+    return piece;
+}
+
+typedef struct eitp__cpu_work {
+    const eitp__call *call;
+    const eitp__kernel *kernel;
+    int64_t items, piece;
+    char *workspace;
+    size_t thread_workspace;
+} eitp__cpu_work;
+
+static void eitp__cpu_piece(void *argument, int64_t index, int thread) {
+    const eitp__cpu_work *work = (const eitp__cpu_work *)argument;
+    int64_t begin = index * work->piece, end = begin + work->piece;
+    if (end > work->items)
+        end = work->items;
+    work->kernel->run(work->call, begin, end,
+                      work->workspace ? work->workspace + (size_t)thread * work->thread_workspace : NULL);
+}
+
+static eitp_status eitp__cpu_run(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+                                 eitp_error *error) {
+    eitp__cpu *cpu = (eitp__cpu *)(void *)backend;
+    (void)error;
+    for (size_t i = 0; i < count; i++) {
+        eitp__cpu_work work;
+        work.call = &calls[i];
+        work.kernel = eitp__cpu_kernel(cpu, work.call);
+        work.items = eitp__call_items(work.call, work.kernel);
+        if (work.items == 0)
+            continue;
+        work.piece = eitp__piece_items(work.call, work.items);
+        work.workspace = (char *)workspace;
+        work.thread_workspace = eitp__thread_workspace(work.kernel, work.call);
+        eitp__parallel(cpu->threads, eitp__ceil_divide(work.items, work.piece), eitp__cpu_piece, &work);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
+    static const eitp__backend_interface interface = {
+        EITP__BACKEND_API_VERSION,
+        "cpu",
+        eitp__cpu_create,
+        eitp__cpu_destroy,
+        eitp__cpu_describe,
+        eitp__cpu_numerics,
+        eitp__cpu_supports,
+        eitp__cpu_allocate,
+        eitp__cpu_release,
+        eitp__cpu_copy,
+        eitp__cpu_copy,
+        eitp__cpu_workspace,
+        eitp__cpu_run,
+    };
+    return &interface;
+}

@@ -1,0 +1,92 @@
+/* The null backend: has memory, supports everything, runs nothing and counts calls; for tests of the API and of failures. */
+#include "backends/backend.h"
+
+#include "base/memory.h"
+
+typedef struct eitp__null {
+    eitp__backend base;
+    uint64_t calls;
+} eitp__null;
+
+static eitp_status eitp__null_create(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
+                                     eitp_error *error) {
+    eitp__null *null_backend = (eitp__null *)eitp__allocate(host, sizeof *null_backend);
+    (void)config;
+    if (!null_backend)
+        return eitp__fail_memory(error, sizeof *null_backend, "the null backend");
+    null_backend->base.interface = eitp__null_backend();
+    null_backend->base.host = *host;
+    *backend = &null_backend->base;
+    return EITP_OK;
+}
+
+static void eitp__null_destroy(eitp__backend *backend) {
+    eitp_host host = backend->host;
+    eitp__release(&host, backend, sizeof(eitp__null));
+}
+
+static void eitp__null_describe(const eitp__backend *backend, char *text, size_t size) {
+    (void)backend;
+    snprintf(text, size, "null, computes nothing");
+}
+
+static int eitp__null_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
+    (void)backend;
+    (void)slot;
+    (void)dtype;
+    return 1;
+}
+
+static void *eitp__null_allocate(eitp__backend *backend, size_t size) {
+    return eitp__allocate(&backend->host, size);
+}
+
+static void eitp__null_release(eitp__backend *backend, void *memory, size_t size) {
+    eitp__release(&backend->host, memory, size);
+}
+
+static eitp_status eitp__null_copy(eitp__backend *backend, void *target, const void *source, size_t size,
+                                   eitp_error *error) {
+    (void)backend;
+    (void)error;
+    memcpy(target, source, size);
+    return EITP_OK;
+}
+
+static size_t eitp__null_workspace(const eitp__backend *backend, const eitp__call *call) {
+    (void)backend;
+    (void)call;
+    return 0;
+}
+
+static eitp_status eitp__null_run(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
+                                  eitp_error *error) {
+    (void)calls;
+    (void)workspace;
+    (void)error;
+    ((eitp__null *)backend)->calls += count;
+    return EITP_OK;
+}
+
+EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
+    static const eitp__backend_interface interface = {
+        EITP__BACKEND_API_VERSION,
+        "null",
+        eitp__null_create,
+        eitp__null_destroy,
+        eitp__null_describe,
+        eitp__null_describe,
+        eitp__null_supports,
+        eitp__null_allocate,
+        eitp__null_release,
+        eitp__null_copy,
+        eitp__null_copy,
+        eitp__null_workspace,
+        eitp__null_run,
+    };
+    return &interface;
+}
+
+EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend) {
+    return ((const eitp__null *)(const void *)backend)->calls;
+}

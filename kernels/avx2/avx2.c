@@ -1,0 +1,202 @@
+/* The f32 kernels for processors with AVX2 and FMA. */
+#include "kernels/kernels.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+
+/*
+ * The vector that the templates of kernels/simd/ are written on. Sums, differences, products and quotients are the
+ * compiler's own operators; masked loads and stores touch only the elements they name.
+ */
+#define EITP__SIMD(name) eitp__avx2_##name
+#define EITP__SIMD_INLINE static inline __attribute__((always_inline, unused))
+#define EITP__SIMD_LANES 8
+#define EITP__SIMD_SET "avx2"
+
+typedef __m256 EITP__SIMD(vector);
+
+EITP__SIMD_INLINE __m256i eitp__avx2_mask(int64_t count) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_load(const float *p) {
+    return _mm256_loadu_ps(p);
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store(float *p, __m256 v) {
+    _mm256_storeu_ps(p, v);
+}
+
+/* The first `count` elements at p, 0 < count < lanes; `rest` in the other lanes. */
+EITP__SIMD_INLINE __m256 eitp__avx2_load_first(const float *p, int64_t count, __m256 rest) {
+    __m256i mask = eitp__avx2_mask(count);
+    return _mm256_blendv_ps(rest, _mm256_maskload_ps(p, mask), _mm256_castsi256_ps(mask));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_first(float *p, int64_t count, __m256 v) {
+    _mm256_maskstore_ps(p, eitp__avx2_mask(count), v);
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_spread(float x) {
+    return _mm256_set1_ps(x);
+}
+
+/* a * b + c, and c - a * b, rounded once. */
+EITP__SIMD_INLINE __m256 eitp__avx2_multiply_add(__m256 a, __m256 b, __m256 c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_subtract_product(__m256 c, __m256 a, __m256 b) {
+    return _mm256_fnmadd_ps(a, b, c);
+}
+
+/* The larger and the smaller; v where it is not a number. */
+EITP__SIMD_INLINE __m256 eitp__avx2_at_least(__m256 low, __m256 v) {
+    return _mm256_max_ps(low, v);
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_at_most(__m256 high, __m256 v) {
+    return _mm256_min_ps(high, v);
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_square_root(__m256 v) {
+    return _mm256_sqrt_ps(v);
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_magnitude(__m256 v) {
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
+}
+
+/* The magnitude of v, the sign of s. */
+EITP__SIMD_INLINE __m256 eitp__avx2_with_sign(__m256 v, __m256 s) {
+    __m256 sign = _mm256_set1_ps(-0.0f);
+    return _mm256_or_ps(_mm256_andnot_ps(sign, v), _mm256_and_ps(sign, s));
+}
+
+/* In each lane: a < b ? yes : no. */
+EITP__SIMD_INLINE __m256 eitp__avx2_choose_less(__m256 a, __m256 b, __m256 yes, __m256 no) {
+    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+
+/* To the nearest integer, for |v| < 2^31. */
+EITP__SIMD_INLINE __m256 eitp__avx2_round(__m256 v) {
+    return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* v * 2^n for an integral n in [-252, 252]; in two steps, so that the result may be subnormal or infinite. */
+EITP__SIMD_INLINE __m256 eitp__avx2_scale(__m256 v, __m256 n) {
+    __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), bias = _mm256_set1_epi32(127);
+    __m256i other = _mm256_sub_epi32(whole, half);
+    v = _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
+    return _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(other, bias), 23)));
+}
+
+/* Over the lanes of one vector: the sum, in a fixed order, and the largest. */
+EITP__SIMD_INLINE float eitp__avx2_sum(__m256 v) {
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)));
+}
+
+EITP__SIMD_INLINE float eitp__avx2_largest(__m256 v) {
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
+}
+
+/* sums[0] and sums[1] += the squares, in double, of the lower and of the upper half of v. */
+typedef __m256d eitp__avx2_doubles;
+
+EITP__SIMD_INLINE void eitp__avx2_add_squares(__m256 v, __m256d sums[2]) {
+    __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(v)), high = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+    sums[0] = _mm256_fmadd_pd(low, low, sums[0]);
+    sums[1] = _mm256_fmadd_pd(high, high, sums[1]);
+}
+
+EITP__SIMD_INLINE __m256d eitp__avx2_no_doubles(void) {
+    return _mm256_setzero_pd();
+}
+
+EITP__SIMD_INLINE double eitp__avx2_sum_doubles(__m256d v) {
+    __m128d s = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
+}
+
+/* Turns 8 x 8 elements. */
+EITP__SIMD_INLINE void eitp__avx2_turn(const float *from, int64_t stride, float *to, int64_t to_stride) {
+    __m256 r0 = _mm256_loadu_ps(from), r1 = _mm256_loadu_ps(from + stride);
+    __m256 r2 = _mm256_loadu_ps(from + 2 * stride), r3 = _mm256_loadu_ps(from + 3 * stride);
+    __m256 r4 = _mm256_loadu_ps(from + 4 * stride), r5 = _mm256_loadu_ps(from + 5 * stride);
+    __m256 r6 = _mm256_loadu_ps(from + 6 * stride), r7 = _mm256_loadu_ps(from + 7 * stride);
+    __m256 s0 = _mm256_unpacklo_ps(r0, r1), s1 = _mm256_unpackhi_ps(r0, r1);
+    __m256 s2 = _mm256_unpacklo_ps(r2, r3), s3 = _mm256_unpackhi_ps(r2, r3);
+    __m256 s4 = _mm256_unpacklo_ps(r4, r5), s5 = _mm256_unpackhi_ps(r4, r5);
+    __m256 s6 = _mm256_unpacklo_ps(r6, r7), s7 = _mm256_unpackhi_ps(r6, r7);
+    r0 = _mm256_shuffle_ps(s0, s2, 0x44);
+    r1 = _mm256_shuffle_ps(s0, s2, 0xee);
+    r2 = _mm256_shuffle_ps(s1, s3, 0x44);
+    r3 = _mm256_shuffle_ps(s1, s3, 0xee);
+    r4 = _mm256_shuffle_ps(s4, s6, 0x44);
+    r5 = _mm256_shuffle_ps(s4, s6, 0xee);
+    r6 = _mm256_shuffle_ps(s5, s7, 0x44);
+    r7 = _mm256_shuffle_ps(s5, s7, 0xee);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(r0, r4, 0x20));
+    _mm256_storeu_ps(to + to_stride, _mm256_permute2f128_ps(r1, r5, 0x20));
+    _mm256_storeu_ps(to + 2 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x20));
+    _mm256_storeu_ps(to + 3 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x20));
+    _mm256_storeu_ps(to + 4 * to_stride, _mm256_permute2f128_ps(r0, r4, 0x31));
+    _mm256_storeu_ps(to + 5 * to_stride, _mm256_permute2f128_ps(r1, r5, 0x31));
+    _mm256_storeu_ps(to + 6 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x31));
+    _mm256_storeu_ps(to + 7 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x31));
+}
+
+#define EITP__MATMUL(name) eitp__avx2_matmul_##name
+#define EITP__MATMUL_TYPE float
+#define EITP__MATMUL_VECTOR __m256
+#define EITP__MATMUL_LANES 8
+#define EITP__MATMUL_LOAD(p) _mm256_loadu_ps(p)
+#define EITP__MATMUL_STORE(p, v) _mm256_storeu_ps(p, v)
+#define EITP__MATMUL_SPREAD(x) _mm256_set1_ps(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) _mm256_fmadd_ps(a, b, c)
+#define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
+#define EITP__MATMUL_ROW_COUNT 4
+#define EITP__MATMUL_DEPTH 256
+#define EITP__MATMUL_TILE_ROWS 128
+#define EITP__MATMUL_TILE_COLUMNS 96
+#define EITP__MATMUL_TURN_SIZE 8
+#define EITP__MATMUL_TURN eitp__avx2_turn
+#include "kernels/matmul.inc"
+
+#include "kernels/simd/math.inc"
+#include "kernels/simd/flat.inc"
+#include "kernels/simd/reduce.inc"
+#include "kernels/simd/rows.inc"
+#include "kernels/simd/optimizer.inc"
+#include "kernels/simd/attention.inc"
+#include "kernels/simd/register.inc"
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table) {
+    eitp__avx2_register(table);
+}
+
+#else
+
+EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table) {
+    (void)table;
+}
+
+#endif

@@ -1,0 +1,212 @@
+/* The f32 kernels for processors with AVX-512 (F, BW, DQ and VL). */
+#include "kernels/kernels.h"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))),                   \
+                             apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+#endif
+
+/*
+ * The vector that the templates of kernels/simd/ are written on. Sums, differences, products and quotients are the
+ * compiler's own operators; masked loads and stores touch only the elements they name.
+ */
+#define EITP__SIMD(name) eitp__avx512_##name
+#define EITP__SIMD_INLINE static inline __attribute__((always_inline, unused))
+#define EITP__SIMD_LANES 16
+#define EITP__SIMD_SET "avx512"
+
+typedef __m512 EITP__SIMD(vector);
+
+EITP__SIMD_INLINE __mmask16 eitp__avx512_mask(int64_t count) {
+    return (__mmask16)((1u << count) - 1u);
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store(float *p, __m512 v) {
+    _mm512_storeu_ps(p, v);
+}
+
+/* The first `count` elements at p, 0 < count < lanes; `rest` in the other lanes. */
+EITP__SIMD_INLINE __m512 eitp__avx512_load_first(const float *p, int64_t count, __m512 rest) {
+    return _mm512_mask_loadu_ps(rest, eitp__avx512_mask(count), p);
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_first(float *p, int64_t count, __m512 v) {
+    _mm512_mask_storeu_ps(p, eitp__avx512_mask(count), v);
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_spread(float x) {
+    return _mm512_set1_ps(x);
+}
+
+/* a * b + c, and c - a * b, rounded once. */
+EITP__SIMD_INLINE __m512 eitp__avx512_multiply_add(__m512 a, __m512 b, __m512 c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_subtract_product(__m512 c, __m512 a, __m512 b) {
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+/* The larger and the smaller; v where it is not a number. With a mask of all lanes: what the
+   plain intrinsics start from makes gcc warn of an uninitialised variable. */
+EITP__SIMD_INLINE __m512 eitp__avx512_at_least(__m512 low, __m512 v) {
+    return _mm512_maskz_max_ps(0xffff, low, v);
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_at_most(__m512 high, __m512 v) {
+    return _mm512_maskz_min_ps(0xffff, high, v);
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_square_root(__m512 v) {
+    return _mm512_maskz_sqrt_ps(0xffff, v);
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_magnitude(__m512 v) {
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff)));
+}
+
+/* The magnitude of v, the sign of s. */
+EITP__SIMD_INLINE __m512 eitp__avx512_with_sign(__m512 v, __m512 s) {
+    __m512i magnitude = _mm512_set1_epi32(0x7fffffff), from = _mm512_castps_si512(v), sign = _mm512_castps_si512(s);
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(magnitude, from, sign, 0xca));
+}
+
+/* In each lane: a < b ? yes : no. */
+EITP__SIMD_INLINE __m512 eitp__avx512_choose_less(__m512 a, __m512 b, __m512 yes, __m512 no) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
+}
+
+/* To the nearest integer, for |v| < 2^31. */
+EITP__SIMD_INLINE __m512 eitp__avx512_round(__m512 v) {
+    return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtps_epi32(0xffff, v));
+}
+
+/* v * 2^n for an integral n; the result may be subnormal or infinite. */
+EITP__SIMD_INLINE __m512 eitp__avx512_scale(__m512 v, __m512 n) {
+    return _mm512_maskz_scalef_ps(0xffff, v, n);
+}
+
+/* Over the lanes of one vector: the sum, in a fixed order, and the largest. */
+EITP__SIMD_INLINE __m256 eitp__avx512_low(__m512 v) {
+    return _mm512_maskz_extractf32x8_ps(0xff, v, 0);
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx512_high(__m512 v) {
+    return _mm512_maskz_extractf32x8_ps(0xff, v, 1);
+}
+
+EITP__SIMD_INLINE float eitp__avx512_sum(__m512 v) {
+    __m256 half = _mm256_add_ps(eitp__avx512_low(v), eitp__avx512_high(v));
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)));
+}
+
+EITP__SIMD_INLINE float eitp__avx512_largest(__m512 v) {
+    __m256 half = _mm256_max_ps(eitp__avx512_low(v), eitp__avx512_high(v));
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
+}
+
+/* sums[0] and sums[1] += the squares, in double, of the lower and of the upper half of v. */
+typedef __m512d eitp__avx512_doubles;
+
+EITP__SIMD_INLINE void eitp__avx512_add_squares(__m512 v, __m512d sums[2]) {
+    __m512d low = _mm512_maskz_cvtps_pd(0xff, eitp__avx512_low(v));
+    __m512d high = _mm512_maskz_cvtps_pd(0xff, eitp__avx512_high(v));
+    sums[0] = _mm512_fmadd_pd(low, low, sums[0]);
+    sums[1] = _mm512_fmadd_pd(high, high, sums[1]);
+}
+
+EITP__SIMD_INLINE __m512d eitp__avx512_no_doubles(void) {
+    return _mm512_setzero_pd();
+}
+
+EITP__SIMD_INLINE double eitp__avx512_sum_doubles(__m512d v) {
+    __m256d half = _mm256_add_pd(_mm512_maskz_extractf64x4_pd(0xf, v, 0), _mm512_maskz_extractf64x4_pd(0xf, v, 1));
+    __m128d s = _mm_add_pd(_mm256_castpd256_pd128(half), _mm256_extractf128_pd(half, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
+}
+
+/* Turns 8 x 8 elements. */
+EITP__SIMD_INLINE void eitp__avx512_turn(const float *from, int64_t stride, float *to, int64_t to_stride) {
+    __m256 r0 = _mm256_loadu_ps(from), r1 = _mm256_loadu_ps(from + stride);
+    __m256 r2 = _mm256_loadu_ps(from + 2 * stride), r3 = _mm256_loadu_ps(from + 3 * stride);
+    __m256 r4 = _mm256_loadu_ps(from + 4 * stride), r5 = _mm256_loadu_ps(from + 5 * stride);
+    __m256 r6 = _mm256_loadu_ps(from + 6 * stride), r7 = _mm256_loadu_ps(from + 7 * stride);
+    __m256 s0 = _mm256_unpacklo_ps(r0, r1), s1 = _mm256_unpackhi_ps(r0, r1);
+    __m256 s2 = _mm256_unpacklo_ps(r2, r3), s3 = _mm256_unpackhi_ps(r2, r3);
+    __m256 s4 = _mm256_unpacklo_ps(r4, r5), s5 = _mm256_unpackhi_ps(r4, r5);
+    __m256 s6 = _mm256_unpacklo_ps(r6, r7), s7 = _mm256_unpackhi_ps(r6, r7);
+    r0 = _mm256_shuffle_ps(s0, s2, 0x44);
+    r1 = _mm256_shuffle_ps(s0, s2, 0xee);
+    r2 = _mm256_shuffle_ps(s1, s3, 0x44);
+    r3 = _mm256_shuffle_ps(s1, s3, 0xee);
+    r4 = _mm256_shuffle_ps(s4, s6, 0x44);
+    r5 = _mm256_shuffle_ps(s4, s6, 0xee);
+    r6 = _mm256_shuffle_ps(s5, s7, 0x44);
+    r7 = _mm256_shuffle_ps(s5, s7, 0xee);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(r0, r4, 0x20));
+    _mm256_storeu_ps(to + to_stride, _mm256_permute2f128_ps(r1, r5, 0x20));
+    _mm256_storeu_ps(to + 2 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x20));
+    _mm256_storeu_ps(to + 3 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x20));
+    _mm256_storeu_ps(to + 4 * to_stride, _mm256_permute2f128_ps(r0, r4, 0x31));
+    _mm256_storeu_ps(to + 5 * to_stride, _mm256_permute2f128_ps(r1, r5, 0x31));
+    _mm256_storeu_ps(to + 6 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x31));
+    _mm256_storeu_ps(to + 7 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x31));
+}
+
+#define EITP__MATMUL(name) eitp__avx512_matmul_##name
+#define EITP__MATMUL_TYPE float
+#define EITP__MATMUL_VECTOR __m512
+#define EITP__MATMUL_LANES 16
+#define EITP__MATMUL_LOAD(p) _mm512_loadu_ps(p)
+#define EITP__MATMUL_STORE(p, v) _mm512_storeu_ps(p, v)
+#define EITP__MATMUL_SPREAD(x) _mm512_set1_ps(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) _mm512_fmadd_ps(a, b, c)
+#define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define EITP__MATMUL_ROW_COUNT 8
+#define EITP__MATMUL_DEPTH 128
+#define EITP__MATMUL_TILE_ROWS 128
+#define EITP__MATMUL_TILE_COLUMNS 96
+#define EITP__MATMUL_TURN_SIZE 8
+#define EITP__MATMUL_TURN eitp__avx512_turn
+#include "kernels/matmul.inc"
+
+#include "kernels/simd/math.inc"
+#include "kernels/simd/flat.inc"
+#include "kernels/simd/reduce.inc"
+#include "kernels/simd/rows.inc"
+#include "kernels/simd/optimizer.inc"
+#include "kernels/simd/attention.inc"
+#include "kernels/simd/register.inc"
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
+    eitp__avx512_register(table);
+}
+
+#else
+
+EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
+    (void)table;
+}
+
+#endif

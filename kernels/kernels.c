@@ -1,0 +1,49 @@
+/* What the kernel sets and the backends share: the names of the slots, and how a matrix product reads its operands. */
+#include "kernels/kernels.h"
+
+EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot) {
+    static const char *const names[] = {
+#define EITP__SLOT_NAME(name, family) #name,
+        EITP__SLOTS(EITP__SLOT_NAME)
+#undef EITP__SLOT_NAME
+    };
+    return (unsigned)slot < EITP__COUNT(names) ? names[slot] : "?";
+}
+
+EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot) {
+    static const eitp__family families[] = {
+#define EITP__SLOT_FAMILY(name, family) EITP__FAMILY_##family,
+        EITP__SLOTS(EITP__SLOT_FAMILY)
+#undef EITP__SLOT_FAMILY
+    };
+    return (unsigned)slot < EITP__COUNT(families) ? families[slot] : EITP__FAMILY_COUNT;
+}
+
+EITP__PRIVATE eitp__matmul eitp__matmul_sizes(const eitp__call *call) {
+    const eitp__operand *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
+    eitp__matmul sizes;
+    sizes.transpose_a = call->integers[0] != 0;
+    sizes.transpose_b = call->integers[1] != 0;
+    sizes.lda = a->shape[a->rank - 1];
+    sizes.ldb = b->shape[b->rank - 1];
+    sizes.m = y->shape[y->rank - 2];
+    sizes.n = y->shape[y->rank - 1];
+    sizes.k = sizes.transpose_a ? a->shape[a->rank - 2] : sizes.lda;
+    sizes.batch = 1;
+    for (int i = 0; i < y->rank - 2; i++)
+        sizes.batch *= y->shape[i];
+    return sizes;
+}
+
+EITP__PRIVATE int64_t eitp__matmul_offset(const eitp__call *call, int which, int64_t index) {
+    const eitp__operand *x = &call->inputs[which], *y = &call->outputs[0];
+    int64_t offset = 0, stride = x->shape[x->rank - 2] * x->shape[x->rank - 1];
+    for (int i = x->rank - 3, j = y->rank - 3; i >= 0 && j >= 0; i--, j--) {
+        int64_t size = y->shape[j];
+        if (x->shape[i] != 1)
+            offset += index % size * stride;
+        index /= size;
+        stride *= x->shape[i];
+    }
+    return offset;
+}

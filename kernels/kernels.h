@@ -1,0 +1,212 @@
+/*
+ * The kernel contract: the slots, what each slot's operands are, and the table that kernel sets are written into.
+ *
+ * A kernel is a pure function over pointers and sizes. It does items [begin, end) of its slot's iteration family and writes
+ * only what belongs to those items; which items form a piece follows from the shapes, never from the number of threads, and an item's result
+ * never depends on the piece it is in. It allocates nothing, logs nothing and starts no threads.
+ */
+#ifndef EITP_KERNELS_H
+#define EITP_KERNELS_H
+
+#include "base/platform.h"
+#include "base/random.h"
+
+/*
+ * Iteration families: what an item is.
+ *   FLAT       an element of output 0
+ *   ROWS       a row of input 0: all its dimensions but the last
+ *   COLUMNS    an index of the last dimension of output 0; the kernel goes through the rows in order
+ *   LINES      an element of output 0 without dimension `integers[0]`; the kernel goes along that dimension in order
+ *   BLOCKS     an element of output 0, each made from EITP__SUM_BLOCK elements of input 0
+ *   TILES      a tile of a matrix product: batch, then tile row, then tile column, the last fastest
+ *   ATTENTION  a (sequence, head) pair, heads fastest
+ *   WHOLE      everything
+ */
+typedef enum eitp__family {
+    EITP__FAMILY_FLAT,
+    EITP__FAMILY_ROWS,
+    EITP__FAMILY_COLUMNS,
+    EITP__FAMILY_LINES,
+    EITP__FAMILY_BLOCKS,
+    EITP__FAMILY_TILES,
+    EITP__FAMILY_ATTENTION,
+    EITP__FAMILY_WHOLE,
+    EITP__FAMILY_COUNT
+} eitp__family;
+
+#define EITP__SUM_BLOCK 16384
+
+/*
+ * The slots: name, family. Operands are dense, row-major; x, y, a, b, d... have the slot's dtype unless said otherwise.
+ * "accumulates" means that the slot honours eitp__call.carry.
+ *
+ *   FILL                 () -> y; reals[0] the value
+ *   ARANGE               () -> y [n]; 0, 1, 2, ...
+ *   NEGATE ... RELU, ERF (x) -> y
+ *   AFFINE               (x) -> y = reals[0] * x + reals[1]
+ *   CLAMP                (x) -> y; reals[0] low, reals[1] high
+ *   CAST                 (x of any dtype) -> y; the slot's dtype is that of y
+ *   ADD ... DIVIDE       (a, b) -> y; NumPy broadcasting
+ *   LESS, EQUAL          (a, b of the slot's dtype) -> y U8, 0 or 1; NumPy broadcasting
+ *   WHERE                (condition U8, a, b) -> y; NumPy broadcasting
+ *   BROADCAST            (x) -> y
+ *   PERMUTE              (x) -> y; dimension i of y is dimension integers[i] of x
+ *   SLICE                (x) -> y; dimension i of y starts at integers[i] of x
+ *   PAD                  (x) -> y; x placed at integers[i] in zeros
+ *   CONCAT               (x...) -> y; along dimension integers[0]
+ *   SUM, MAX             (x) -> y; y has x's rank with 1 in the dimensions of bit mask integers[0]; SUM accumulates
+ *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]
+ *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from zeros
+ *   MATMUL               (a [.., m, k], b [.., k, n], bias [n] or none) -> y [.., m, n]; integers[0]: a is given as [.., k, m],
+ *                        integers[1]: b is given as [.., n, k]; batch dimensions broadcast; accumulates
+ *   SOFTMAX, LOG_SOFTMAX (x) -> y; along the last dimension
+ *   ..._BACKWARD         (y, dy) -> dx
+ *   GELU_TANH, GELU_ERF  (x) -> y;  ..._BACKWARD (x, dy) -> dx
+ *   LAYER_NORM           (x [.., c], gain [c], bias [c]) -> y, mean [..], deviation [..] (reciprocal); reals[0] epsilon
+ *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy) -> dx
+ *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain [c], dbias [c]; accumulates
+ *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id outside the table gives a row of zeros
+ *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable [v, c]; accumulates
+ *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none) -> o [n, c], logsumexp [n, heads]; causal, packed: sequence i
+ *                        is rows [offsets[i], offsets[i + 1]); integers[0] heads, integers[1] the longest sequence, integers[2] random
+ *                        stream; reals[0] scale, reals[1] dropout probability; rows in no sequence get zeros
+ *   ATTENTION_BACKWARD   (qkv, offsets, key or none, o, logsumexp, do) -> dqkv; attributes as above
+ *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i is at position + i: its
+ *                        key and value are stored there, then it sees all up to itself; integers[0] heads; reals[0] scale
+ *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss [n], logsumexp [n]; integers[0] the ignored target
+ *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss [n]) -> dlogits
+ *   DROPOUT              (x, key I64 [3]) -> y; integers[0] random stream; reals[0] probability; key is seed, step, first row of the step
+ *   ACCUMULATE           (target, x, carry F32 [1] or none) -> target; target = carry * target + x
+ *   SUM_SQUARES          (x) -> y F64 [ceil(elements / EITP__SUM_BLOCK)]
+ *   COMMIT               (sum F64 [1], limit F32 [1]) -> commit F32 [2], norm F32 [1]; scale and apply (0 or 1) of this step's updates
+ *   ADAMW                (parameter, gradient, m, v, hyper F32 [2], commit F32 [2]) -> parameter, m, v; hyper: learning rate, step number
+ *                        (from 1); reals: beta1, beta2, epsilon, weight decay
+ */
+#define EITP__SLOTS(X)                                                                                                 \
+    X(FILL, FLAT)                                                                                                      \
+    X(ARANGE, FLAT)                                                                                                    \
+    X(NEGATE, FLAT)                                                                                                    \
+    X(EXP, FLAT)                                                                                                       \
+    X(LOG, FLAT)                                                                                                       \
+    X(SQRT, FLAT)                                                                                                      \
+    X(TANH, FLAT)                                                                                                      \
+    X(SIGMOID, FLAT)                                                                                                   \
+    X(RELU, FLAT)                                                                                                      \
+    X(ERF, FLAT)                                                                                                       \
+    X(AFFINE, FLAT)                                                                                                    \
+    X(CLAMP, FLAT)                                                                                                     \
+    X(CAST, FLAT)                                                                                                      \
+    X(ADD, FLAT)                                                                                                       \
+    X(SUBTRACT, FLAT)                                                                                                  \
+    X(MULTIPLY, FLAT)                                                                                                  \
+    X(DIVIDE, FLAT)                                                                                                    \
+    X(LESS, FLAT)                                                                                                      \
+    X(EQUAL, FLAT)                                                                                                     \
+    X(WHERE, FLAT)                                                                                                     \
+    X(BROADCAST, FLAT)                                                                                                 \
+    X(PERMUTE, FLAT)                                                                                                   \
+    X(SLICE, FLAT)                                                                                                     \
+    X(PAD, FLAT)                                                                                                       \
+    X(CONCAT, FLAT)                                                                                                    \
+    X(SUM, FLAT)                                                                                                       \
+    X(MAX, FLAT)                                                                                                       \
+    X(GATHER, FLAT)                                                                                                    \
+    X(SCATTER_ADD, LINES)                                                                                              \
+    X(MATMUL, TILES)                                                                                                   \
+    X(SOFTMAX, ROWS)                                                                                                   \
+    X(SOFTMAX_BACKWARD, ROWS)                                                                                          \
+    X(LOG_SOFTMAX, ROWS)                                                                                               \
+    X(LOG_SOFTMAX_BACKWARD, ROWS)                                                                                      \
+    X(GELU_TANH, FLAT)                                                                                                 \
+    X(GELU_TANH_BACKWARD, FLAT)                                                                                        \
+    X(GELU_ERF, FLAT)                                                                                                  \
+    X(GELU_ERF_BACKWARD, FLAT)                                                                                         \
+    X(LAYER_NORM, ROWS)                                                                                                \
+    X(LAYER_NORM_BACKWARD_INPUT, ROWS)                                                                                 \
+    X(LAYER_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                         \
+    X(EMBEDDING, FLAT)                                                                                                 \
+    X(EMBEDDING_BACKWARD, COLUMNS)                                                                                     \
+    X(ATTENTION, ATTENTION)                                                                                            \
+    X(ATTENTION_BACKWARD, ATTENTION)                                                                                   \
+    X(ATTENTION_CACHED, WHOLE)                                                                                         \
+    X(CROSS_ENTROPY, ROWS)                                                                                             \
+    X(CROSS_ENTROPY_BACKWARD, ROWS)                                                                                    \
+    X(DROPOUT, FLAT)                                                                                                   \
+    X(ACCUMULATE, FLAT)                                                                                                \
+    X(SUM_SQUARES, BLOCKS)                                                                                             \
+    X(COMMIT, WHOLE)                                                                                                   \
+    X(ADAMW, FLAT)
+
+typedef enum eitp__slot {
+#define EITP__SLOT_ENUMERATOR(name, family) EITP__SLOT_##name,
+    EITP__SLOTS(EITP__SLOT_ENUMERATOR)
+#undef EITP__SLOT_ENUMERATOR
+        EITP__SLOT_COUNT
+} eitp__slot;
+
+#define EITP__MAX_INPUTS 8
+#define EITP__MAX_OUTPUTS 3
+
+/* A dense row-major array. `data` is NULL for an optional operand that is absent. */
+typedef struct eitp__operand {
+    void *data;
+    eitp_dtype dtype;
+    int rank;
+    int64_t elements;
+    int64_t shape[EITP_MAX_RANK];
+} eitp__operand;
+
+/* One execution of a kernel: everything that its items share. */
+typedef struct eitp__call {
+    eitp__slot slot;
+    eitp_dtype dtype; /* the slot's dtype: the column of the kernel table */
+    int input_count;
+    int output_count;
+    eitp__operand inputs[EITP__MAX_INPUTS];
+    eitp__operand outputs[EITP__MAX_OUTPUTS];
+    int64_t integers[EITP_MAX_RANK];
+    double reals[4];
+    /* Where not NULL, every output becomes carry[0] * output + value instead of value; an output is not read while carry[0] is 0. */
+    int accumulates;
+    const float *carry; /* with `accumulates`: NULL means 1 */
+} eitp__call;
+
+typedef void (*eitp__kernel_function)(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
+
+typedef struct eitp__kernel {
+    eitp__kernel_function run;                   /* NULL: the set has none */
+    size_t (*workspace)(const eitp__call *call); /* bytes each thread needs, aligned to EITP__ALIGNMENT; NULL: none */
+    int64_t tile_rows;                           /* TILES only */
+    int64_t tile_columns;
+    const char *set; /* "ref", "avx2", ... */
+} eitp__kernel;
+
+/* Which kernel runs a slot for a dtype. It starts as `ref` everywhere and is overwritten slot by slot. */
+typedef struct eitp__kernel_table {
+    eitp__kernel kernels[EITP__SLOT_COUNT][EITP_DTYPE_COUNT];
+} eitp__kernel_table;
+
+/* Instruction sets, in the order of preference; each includes those before it. */
+typedef enum eitp__isa { EITP__ISA_REF = 0, EITP__ISA_AVX2 = 1, EITP__ISA_AVX512 = 2, EITP__ISA_COUNT = 3 } eitp__isa;
+
+/* Each set writes the kernels it has over what is there. A set that was not compiled for this processor family writes nothing. */
+EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table);
+
+EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
+EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);
+
+/* The sizes of a MATMUL call. */
+typedef struct eitp__matmul {
+    int64_t batch, m, n, k;
+    int transpose_a, transpose_b;
+    int64_t lda, ldb; /* elements from one stored row to the next; y's is n */
+} eitp__matmul;
+
+EITP__PRIVATE eitp__matmul eitp__matmul_sizes(const eitp__call *call);
+
+/* Where batch element `index` starts, in elements, in operand a (which = 0) or b (which = 1). */
+EITP__PRIVATE int64_t eitp__matmul_offset(const eitp__call *call, int which, int64_t index);
+
+#endif

@@ -1,0 +1,195 @@
+/* Kernels that move elements and compute nothing: they go by the element's size, so every dtype has them. */
+#include "kernels/ref/ref.h"
+
+/* Elements of a dimension and what is in it, without the dimension itself. */
+static int64_t eitp__ref_inner(const eitp__operand *x, int64_t dimension) {
+    int64_t inner = 1;
+    for (int64_t d = dimension + 1; d < x->rank; d++)
+        inner *= x->shape[d];
+    return inner;
+}
+
+/* Elements are moved as integers of their size, whatever type they were stored as. */
+typedef uint8_t eitp__ref_unit_1 __attribute__((may_alias));
+typedef uint16_t eitp__ref_unit_2 __attribute__((may_alias));
+typedef uint32_t eitp__ref_unit_4 __attribute__((may_alias));
+typedef uint64_t eitp__ref_unit_8 __attribute__((may_alias));
+
+#define EITP__UNIT eitp__ref_unit_1
+#define EITP__MOVE(name) eitp__ref_##name##_1
+#include "kernels/ref/movement.inc"
+#undef EITP__UNIT
+#undef EITP__MOVE
+
+#define EITP__UNIT eitp__ref_unit_2
+#define EITP__MOVE(name) eitp__ref_##name##_2
+#include "kernels/ref/movement.inc"
+#undef EITP__UNIT
+#undef EITP__MOVE
+
+#define EITP__UNIT eitp__ref_unit_4
+#define EITP__MOVE(name) eitp__ref_##name##_4
+#include "kernels/ref/movement.inc"
+#undef EITP__UNIT
+#undef EITP__MOVE
+
+#define EITP__UNIT eitp__ref_unit_8
+#define EITP__MOVE(name) eitp__ref_##name##_8
+#include "kernels/ref/movement.inc"
+#undef EITP__UNIT
+#undef EITP__MOVE
+
+static void eitp__ref_strided(const eitp__call *call, const eitp__ref_grid *grid, int64_t start, int64_t begin,
+                              int64_t end) {
+    switch (eitp_dtype_size(call->outputs[0].dtype)) {
+    case 1:
+        eitp__ref_strided_1(call, grid, start, begin, end);
+        break;
+    case 2:
+        eitp__ref_strided_2(call, grid, start, begin, end);
+        break;
+    case 4:
+        eitp__ref_strided_4(call, grid, start, begin, end);
+        break;
+    default:
+        eitp__ref_strided_8(call, grid, start, begin, end);
+    }
+}
+
+static void eitp__ref_broadcast(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_grid grid = eitp__ref_broadcast_grid(call);
+    (void)workspace;
+    eitp__ref_strided(call, &grid, 0, begin, end);
+}
+
+/* How far a step in each dimension of x goes. */
+static void eitp__ref_strides(const eitp__operand *x, int64_t strides[EITP_MAX_RANK]) {
+    int64_t stride = 1;
+    for (int d = x->rank - 1; d >= 0; d--) {
+        strides[d] = stride;
+        stride *= x->shape[d];
+    }
+}
+
+static void eitp__ref_permute(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *y = &call->outputs[0];
+    int64_t strides[EITP_MAX_RANK], steps[3] = {0, 0, 0};
+    eitp__ref_grid grid;
+    (void)workspace;
+    eitp__ref_strides(&call->inputs[0], strides);
+    eitp__ref_grid_start(&grid);
+    for (int d = 0; d < y->rank; d++) {
+        steps[0] = strides[call->integers[d]];
+        eitp__ref_grid_add(&grid, y->shape[d], steps);
+    }
+    eitp__ref_strided(call, &grid, 0, begin, end);
+}
+
+static void eitp__ref_slice(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *y = &call->outputs[0];
+    int64_t strides[EITP_MAX_RANK], steps[3] = {0, 0, 0}, start = 0;
+    eitp__ref_grid grid;
+    (void)workspace;
+    eitp__ref_strides(&call->inputs[0], strides);
+    eitp__ref_grid_start(&grid);
+    for (int d = 0; d < y->rank; d++) {
+        start += call->integers[d] * strides[d];
+        steps[0] = strides[d];
+        eitp__ref_grid_add(&grid, y->shape[d], steps);
+    }
+    eitp__ref_strided(call, &grid, start, begin, end);
+}
+
+/*
+ * Row by row of the output, a row being the last dimension that is padded with all that is in it: zeros, what x has of
+ * the row, zeros.
+ */
+static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *x = &call->inputs[0], *y = &call->outputs[0];
+    int64_t size = (int64_t)eitp_dtype_size(y->dtype), strides[EITP_MAX_RANK], last = y->rank - 1;
+    int64_t inner, row, before, filled;
+    const char *from = (const char *)x->data;
+    char *to = (char *)y->data;
+    (void)workspace;
+    while (last > 0 && x->shape[last] == y->shape[last])
+        last--;
+    inner = last >= 0 ? eitp__ref_inner(y, last) : 1;
+    row = last >= 0 ? y->shape[last] * inner : 1;
+    before = last >= 0 ? call->integers[last] * inner : 0;
+    filled = last >= 0 ? x->shape[last] * inner : 1;
+    eitp__ref_strides(x, strides);
+    for (int64_t i = begin, next; i < end; i = next) {
+        int64_t rest = i / row, start = rest * row, source = 0, inside = 1, first, stop;
+        next = eitp__ref_smaller(end, start + row);
+        for (int64_t d = last - 1; d >= 0; d--) {
+            int64_t index = rest % y->shape[d] - call->integers[d];
+            inside = inside && index >= 0 && index < x->shape[d];
+            source += index * strides[d];
+            rest /= y->shape[d];
+        }
+        /* [first, stop): what of [i, next) comes from x. */
+        first = start + before > i ? start + before : i;
+        stop = eitp__ref_smaller(start + before + filled, next);
+        if (!inside || first >= stop) {
+            memset(to + i * size, 0, (size_t)((next - i) * size));
+            continue;
+        }
+        memset(to + i * size, 0, (size_t)((first - i) * size));
+        memcpy(to + first * size, from + (source + first - start - before) * size, (size_t)((stop - first) * size));
+        memset(to + stop * size, 0, (size_t)((next - stop) * size));
+    }
+}
+
+static void eitp__ref_concat(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *y = &call->outputs[0];
+    int64_t size = (int64_t)eitp_dtype_size(y->dtype), along = call->integers[0], inner = eitp__ref_inner(y, along);
+    int64_t row = y->shape[along] * inner;
+    (void)workspace;
+    for (int64_t i = begin, count; i < end; i += count) {
+        int64_t outer = i / row, column = i % row, width;
+        int which = 0;
+        for (; column >= call->inputs[which].shape[along] * inner; which++)
+            column -= call->inputs[which].shape[along] * inner;
+        width = call->inputs[which].shape[along] * inner;
+        count = eitp__ref_smaller(end - i, width - column);
+        memcpy((char *)y->data + i * size, (const char *)call->inputs[which].data + (outer * width + column) * size,
+               (size_t)(count * size));
+    }
+}
+
+/* A kernel that calls the function for the element's size. */
+#define EITP__REF_BY_SIZE(name)                                                                                        \
+    static void eitp__ref_##name(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                \
+        (void)workspace;                                                                                               \
+        switch (eitp_dtype_size(call->outputs[0].dtype)) {                                                             \
+        case 1:                                                                                                        \
+            eitp__ref_##name##_1(call, begin, end);                                                                    \
+            break;                                                                                                     \
+        case 2:                                                                                                        \
+            eitp__ref_##name##_2(call, begin, end);                                                                    \
+            break;                                                                                                     \
+        case 4:                                                                                                        \
+            eitp__ref_##name##_4(call, begin, end);                                                                    \
+            break;                                                                                                     \
+        default:                                                                                                       \
+            eitp__ref_##name##_8(call, begin, end);                                                                    \
+        }                                                                                                              \
+    }
+
+EITP__REF_BY_SIZE(where)
+EITP__REF_BY_SIZE(gather)
+
+#undef EITP__REF_BY_SIZE
+
+EITP__PRIVATE void eitp__register_ref_movement(eitp__kernel_table *table) {
+    for (int i = 0; i < EITP_DTYPE_COUNT; i++) {
+        eitp_dtype dtype = (eitp_dtype)i;
+        eitp__ref_register(table, EITP__SLOT_WHERE, dtype, eitp__ref_where);
+        eitp__ref_register(table, EITP__SLOT_BROADCAST, dtype, eitp__ref_broadcast);
+        eitp__ref_register(table, EITP__SLOT_PERMUTE, dtype, eitp__ref_permute);
+        eitp__ref_register(table, EITP__SLOT_SLICE, dtype, eitp__ref_slice);
+        eitp__ref_register(table, EITP__SLOT_PAD, dtype, eitp__ref_pad);
+        eitp__ref_register(table, EITP__SLOT_CONCAT, dtype, eitp__ref_concat);
+        eitp__ref_register(table, EITP__SLOT_GATHER, dtype, eitp__ref_gather);
+    }
+}

@@ -1,0 +1,185 @@
+/* The reference kernels: plain C for any processor, and what the other sets are measured by. */
+#include "kernels/ref/ref.h"
+#include "kernels/ref/matmul.h"
+
+/* Input 0 of a reduction as what is kept and what is reduced. */
+typedef struct eitp__ref_reduction {
+    eitp__ref_grid kept, reduced;
+    int64_t terms; /* elements that one element of the output is made from */
+    int by_rows;   /* the last dimension is reduced */
+} eitp__ref_reduction;
+
+static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
+    const eitp__operand *x = &call->inputs[0];
+    int64_t strides[EITP_MAX_RANK][3], stride = 1;
+    eitp__ref_reduction reduction;
+    memset(strides, 0, sizeof strides);
+    for (int d = x->rank - 1; d >= 0; d--) {
+        strides[d][0] = stride;
+        stride *= x->shape[d];
+    }
+    eitp__ref_grid_start(&reduction.kept);
+    eitp__ref_grid_start(&reduction.reduced);
+    reduction.terms = 1;
+    for (int d = 0; d < x->rank; d++) {
+        int is_reduced = (int)(call->integers[0] >> d & 1);
+        eitp__ref_grid_add(is_reduced ? &reduction.reduced : &reduction.kept, x->shape[d], strides[d]);
+        reduction.terms *= is_reduced ? x->shape[d] : 1;
+    }
+    reduction.by_rows = reduction.reduced.stride[0][reduction.reduced.rank - 1] == 1;
+    return reduction;
+}
+
+/* A (sequence, head) pair of an attention call. */
+typedef struct eitp__ref_pair {
+    int64_t heads, head, width; /* width: of a head */
+    int64_t begin, end;         /* the sequence's rows */
+    int64_t first, stop;        /* these rows and those in no sequence that the pair clears */
+} eitp__ref_pair;
+
+/* The most rows that a sequence can have. */
+static int64_t eitp__ref_longest(const eitp__call *call) {
+    int64_t longest = eitp__ref_smaller(call->integers[1], call->inputs[0].shape[0]);
+    return longest > 0 ? longest : 0;
+}
+
+/* Offsets are data: whatever they are, the rows are rows of the call, `begin` to `end` at most the longest sequence. */
+static eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
+    const int32_t *offsets = (const int32_t *)call->inputs[1].data;
+    int64_t rows = call->inputs[0].shape[0], last = call->inputs[1].elements - 2, sequence;
+    eitp__ref_pair pair;
+    pair.heads = call->integers[0];
+    pair.head = item % pair.heads;
+    pair.width = call->inputs[0].shape[1] / 3 / pair.heads;
+    sequence = item / pair.heads;
+    pair.begin = eitp__ref_smaller(offsets[sequence] > 0 ? offsets[sequence] : 0, rows);
+    pair.stop = eitp__ref_smaller(offsets[sequence + 1], rows);
+    pair.stop = pair.stop > pair.begin ? pair.stop : pair.begin;
+    pair.end = eitp__ref_smaller(pair.stop, pair.begin + eitp__ref_longest(call));
+    pair.first = sequence == 0 ? 0 : pair.begin;
+    pair.stop = sequence == last ? rows : pair.stop;
+    return pair;
+}
+
+/* What the probability of row i for the key at `position` of its sequence is multiplied by: 0 where it is dropped. */
+static double eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position) {
+    const int64_t *key = call->input_count > 2 ? (const int64_t *)call->inputs[2].data : NULL;
+    uint64_t index;
+    if (!key || !(call->reals[1] > 0))
+        return 1;
+    index = ((uint64_t)key[2] + (uint64_t)i) * (uint64_t)pair->heads + (uint64_t)pair->head;
+    index = index * (uint64_t)call->integers[1] + (uint64_t)position;
+    if (eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call->integers[2], index) <
+        (float)call->reals[1])
+        return 0;
+    return 1 / (1 - call->reals[1]);
+}
+
+EITP__REF_BINARY(eitp__ref_less_i32, int32_t, uint8_t, a < b)
+EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, uint8_t, a == b)
+
+/* Scale and apply, as torch.nn.utils.clip_grad_norm_ scales; a step whose norm is not finite is not applied. */
+static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    double norm = sqrt(((const double *)call->inputs[0].data)[0]);
+    double limit = (double)((const float *)call->inputs[1].data)[0], scale = 1;
+    float *commit = (float *)call->outputs[0].data;
+    (void)begin;
+    (void)end;
+    (void)workspace;
+    if (limit > 0 && limit < norm + 1e-6)
+        scale = limit / (norm + 1e-6);
+    commit[0] = isfinite(norm) ? (float)scale : 0;
+    commit[1] = isfinite(norm) ? 1 : 0;
+    ((float *)call->outputs[1].data)[0] = (float)norm;
+}
+
+/*
+ * The primitives exist in both types. What is fused has f32 alone: in f64 it runs as its expansion, which is what tests
+ * measure it by.
+ */
+#define EITP__REAL double
+#define EITP__REF(name) eitp__ref_##name##_f64
+#define EITP__REF_MATH(name) name
+#include "kernels/ref/elementwise.inc"
+#include "kernels/ref/reduce.inc"
+#include "kernels/ref/update.inc"
+#undef EITP__REAL
+#undef EITP__REF
+#undef EITP__REF_MATH
+
+#define EITP__REAL float
+#define EITP__REF(name) eitp__ref_##name##_f32
+#define EITP__REF_MATH(name) name##f
+#include "kernels/ref/elementwise.inc"
+#include "kernels/ref/reduce.inc"
+#include "kernels/ref/update.inc"
+#include "kernels/ref/network.inc"
+#include "kernels/ref/attention.inc"
+#include "kernels/ref/loss.inc"
+#undef EITP__REAL
+#undef EITP__REF
+#undef EITP__REF_MATH
+
+/* Slots of both types, with the function's name. */
+#define EITP__REF_PRIMITIVES(X)                                                                                        \
+    X(NEGATE, negate)                                                                                                  \
+    X(EXP, exp)                                                                                                        \
+    X(LOG, log)                                                                                                        \
+    X(SQRT, sqrt)                                                                                                      \
+    X(TANH, tanh)                                                                                                      \
+    X(SIGMOID, sigmoid)                                                                                                \
+    X(RELU, relu)                                                                                                      \
+    X(ERF, erf)                                                                                                        \
+    X(AFFINE, affine)                                                                                                  \
+    X(CLAMP, clamp)                                                                                                    \
+    X(ADD, add)                                                                                                        \
+    X(SUBTRACT, subtract)                                                                                              \
+    X(MULTIPLY, multiply)                                                                                              \
+    X(DIVIDE, divide)                                                                                                  \
+    X(LESS, less)                                                                                                      \
+    X(EQUAL, equal)                                                                                                    \
+    X(SUM, sum)                                                                                                        \
+    X(MAX, max)                                                                                                        \
+    X(SCATTER_ADD, scatter_add)                                                                                        \
+    X(DROPOUT, dropout)                                                                                                \
+    X(ACCUMULATE, accumulate)                                                                                          \
+    X(SUM_SQUARES, sum_squares)                                                                                        \
+    X(ADAMW, adamw)
+
+#define EITP__REF_FUSED(X)                                                                                             \
+    X(SOFTMAX, softmax)                                                                                                \
+    X(SOFTMAX_BACKWARD, softmax_backward)                                                                              \
+    X(LOG_SOFTMAX, log_softmax)                                                                                        \
+    X(LOG_SOFTMAX_BACKWARD, log_softmax_backward)                                                                      \
+    X(GELU_TANH, gelu_tanh)                                                                                            \
+    X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
+    X(GELU_ERF, gelu_erf)                                                                                              \
+    X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
+    X(LAYER_NORM, layer_norm)                                                                                          \
+    X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
+    X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(EMBEDDING, embedding)                                                                                            \
+    X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
+    X(ATTENTION, attention)                                                                                            \
+    X(ATTENTION_BACKWARD, attention_backward)                                                                          \
+    X(ATTENTION_CACHED, attention_cached)                                                                              \
+    X(CROSS_ENTROPY, cross_entropy)                                                                                    \
+    X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)
+
+EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
+    eitp__register_ref_casts(table);
+    eitp__register_ref_movement(table);
+#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F32, eitp__ref_##name##_f32);
+    EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
+    EITP__REF_FUSED(EITP__REF_REGISTER)
+#undef EITP__REF_REGISTER
+#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F64, eitp__ref_##name##_f64);
+    EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
+#undef EITP__REF_REGISTER
+    table->kernels[EITP__SLOT_ATTENTION][EITP_F32].workspace = eitp__ref_attention_workspace_f32;
+    table->kernels[EITP__SLOT_ATTENTION_CACHED][EITP_F32].workspace = eitp__ref_attention_cached_workspace_f32;
+    eitp__ref_register(table, EITP__SLOT_LESS, EITP_I32, eitp__ref_less_i32);
+    eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
+    eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
+    eitp__register_ref_matmul(table);
+}

@@ -1,0 +1,150 @@
+/* What the ref kernels share: their registration, and the walk over operands that are not laid out as the result is. */
+#ifndef EITP_REF_H
+#define EITP_REF_H
+
+#include "kernels/kernels.h"
+
+/* Parts of eitp__register_ref_kernels. */
+EITP__PRIVATE void eitp__register_ref_casts(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_ref_movement(eitp__kernel_table *table);
+
+static inline EITP__UNUSED void eitp__ref_register(eitp__kernel_table *table, eitp__slot slot, eitp_dtype dtype,
+                                                   eitp__kernel_function run) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.run = run;
+    kernel.set = "ref";
+    table->kernels[slot][dtype] = kernel;
+}
+
+static inline EITP__UNUSED int64_t eitp__ref_smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline EITP__UNUSED int64_t eitp__ref_columns(const eitp__operand *x) {
+    return x->rank ? x->shape[x->rank - 1] : 1;
+}
+
+/* What outputs are multiplied by before they are added to: 0 where they are only written. */
+static inline EITP__UNUSED float eitp__ref_carry(const eitp__call *call) {
+    return !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+}
+
+/* The dimensions of a result, and how far a step in each goes in up to three operands (0 where they are repeated). */
+typedef struct eitp__ref_grid {
+    int rank; /* at least 1 */
+    int64_t size[EITP_MAX_RANK];
+    int64_t stride[3][EITP_MAX_RANK];
+} eitp__ref_grid;
+
+static inline EITP__UNUSED void eitp__ref_grid_start(eitp__ref_grid *grid) {
+    grid->rank = 1;
+    grid->size[0] = 1;
+    grid->stride[0][0] = grid->stride[1][0] = grid->stride[2][0] = 0;
+}
+
+/* Adds a dimension inside those there are; dimensions that all operands go through as if they were one become one. */
+static inline EITP__UNUSED void eitp__ref_grid_add(eitp__ref_grid *grid, int64_t size, const int64_t stride[3]) {
+    int last = grid->rank - 1, joins = 1;
+    if (size == 1)
+        return;
+    for (int i = 0; i < 3; i++)
+        joins = joins && grid->stride[i][last] == stride[i] * size;
+    if (!joins && grid->size[last] != 1)
+        last = grid->rank++;
+    grid->size[last] = grid->size[last] == 1 || !joins ? size : grid->size[last] * size;
+    for (int i = 0; i < 3; i++)
+        grid->stride[i][last] = stride[i];
+}
+
+/* The grid of output 0, for inputs that broadcast to it; an input's last stride is 0 or 1. */
+static inline EITP__UNUSED eitp__ref_grid eitp__ref_broadcast_grid(const eitp__call *call) {
+    const eitp__operand *y = &call->outputs[0];
+    int64_t strides[EITP_MAX_RANK][3];
+    eitp__ref_grid grid;
+    memset(strides, 0, sizeof strides);
+    for (int i = 0; i < call->input_count && i < 3; i++) {
+        const eitp__operand *x = &call->inputs[i];
+        int64_t stride = 1;
+        for (int d = x->rank - 1, to = y->rank - 1; d >= 0 && to >= 0; d--, to--) {
+            strides[to][i] = x->shape[d] == 1 ? 0 : stride;
+            stride *= x->shape[d];
+        }
+    }
+    eitp__ref_grid_start(&grid);
+    for (int d = 0; d < y->rank; d++)
+        eitp__ref_grid_add(&grid, y->shape[d], strides[d]);
+    return grid;
+}
+
+/* A place in a grid: goes from run to run, a run being a stretch of the last dimension. */
+typedef struct eitp__ref_walk {
+    int64_t index[EITP_MAX_RANK];
+    int64_t offset[3];
+} eitp__ref_walk;
+
+static inline EITP__UNUSED eitp__ref_walk eitp__ref_walk_from(const eitp__ref_grid *grid, int64_t item) {
+    eitp__ref_walk walk = EITP__ZERO;
+    for (int d = grid->rank - 1; d >= 0; d--) {
+        int64_t size = grid->size[d] ? grid->size[d] : 1;
+        walk.index[d] = item % size;
+        item /= size;
+        for (int i = 0; i < 3; i++)
+            walk.offset[i] += walk.index[d] * grid->stride[i][d];
+    }
+    return walk;
+}
+
+/* How many of the next `count` items are in the run at hand. */
+static inline EITP__UNUSED int64_t eitp__ref_walk_run(const eitp__ref_grid *grid, const eitp__ref_walk *walk,
+                                                      int64_t count) {
+    int last = grid->rank - 1;
+    return eitp__ref_smaller(count, grid->size[last] - walk->index[last]);
+}
+
+static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, eitp__ref_walk *walk, int64_t items) {
+    int d = grid->rank - 1;
+    walk->index[d] += items;
+    for (int i = 0; i < 3; i++)
+        walk->offset[i] += items * grid->stride[i][d];
+    for (; d > 0 && walk->index[d] == grid->size[d]; d--) {
+        walk->index[d] = 0;
+        walk->index[d - 1]++;
+        for (int i = 0; i < 3; i++)
+            walk->offset[i] += grid->stride[i][d - 1] - grid->size[d] * grid->stride[i][d];
+    }
+}
+
+/* A kernel for two operands `a` and `b` that broadcast; the result may be in the place of an operand of its shape. */
+#define EITP__REF_BINARY(function, from_type, to_type, expression)                                                     \
+    static void function(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                        \
+        eitp__ref_grid grid = eitp__ref_broadcast_grid(call);                                                          \
+        eitp__ref_walk walk = eitp__ref_walk_from(&grid, begin);                                                       \
+        int64_t step_a = grid.stride[0][grid.rank - 1], step_b = grid.stride[1][grid.rank - 1];                        \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_on(&grid, &walk, count)) {                  \
+            const from_type *p = (const from_type *)call->inputs[0].data + walk.offset[0];                             \
+            const from_type *q = (const from_type *)call->inputs[1].data + walk.offset[1];                             \
+            to_type *y = (to_type *)call->outputs[0].data + i;                                                         \
+            count = eitp__ref_walk_run(&grid, &walk, end - i);                                                         \
+            if (step_a && step_b) {                                                                                    \
+                for (int64_t j = 0; j < count; j++) {                                                                  \
+                    from_type a = p[j], b = q[j];                                                                      \
+                    y[j] = (to_type)(expression);                                                                      \
+                }                                                                                                      \
+            } else if (step_a) {                                                                                       \
+                from_type b = q[0];                                                                                    \
+                for (int64_t j = 0; j < count; j++) {                                                                  \
+                    from_type a = p[j];                                                                                \
+                    y[j] = (to_type)(expression);                                                                      \
+                }                                                                                                      \
+            } else {                                                                                                   \
+                from_type a = p[0];                                                                                    \
+                for (int64_t j = 0; j < count; j++) {                                                                  \
+                    from_type b = q[j * step_b];                                                                       \
+                    y[j] = (to_type)(expression);                                                                      \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+#endif

@@ -1,0 +1,61 @@
+#include "base/checksum.h"
+
+/*
+ * Eight bytes at a time: slice k of the table holds, for each value of a byte, the remainder of that byte followed by k
+ * zero bytes. The remainder of a sum is the sum of the remainders, so each entry is the exclusive or of those of its bits, and
+ * the compiler makes the table of eight constants a slice.
+ */
+#define EITP__CRC32C_ENTRY(n, a, b, c, d, e, f, g, h)                                                                  \
+    ((n)&1 ? (a) : 0u) ^ ((n)&2 ? (b) : 0u) ^ ((n)&4 ? (c) : 0u) ^ ((n)&8 ? (d) : 0u) ^ ((n)&16 ? (e) : 0u) ^          \
+        ((n)&32 ? (f) : 0u) ^ ((n)&64 ? (g) : 0u) ^ ((n)&128 ? (h) : 0u)
+#define EITP__CRC32C_4(n, a, b, c, d, e, f, g, h)                                                                      \
+    EITP__CRC32C_ENTRY(n, a, b, c, d, e, f, g, h), EITP__CRC32C_ENTRY((n) + 1, a, b, c, d, e, f, g, h),                \
+        EITP__CRC32C_ENTRY((n) + 2, a, b, c, d, e, f, g, h), EITP__CRC32C_ENTRY((n) + 3, a, b, c, d, e, f, g, h)
+#define EITP__CRC32C_16(n, a, b, c, d, e, f, g, h)                                                                     \
+    EITP__CRC32C_4(n, a, b, c, d, e, f, g, h), EITP__CRC32C_4((n) + 4, a, b, c, d, e, f, g, h),                        \
+        EITP__CRC32C_4((n) + 8, a, b, c, d, e, f, g, h), EITP__CRC32C_4((n) + 12, a, b, c, d, e, f, g, h)
+#define EITP__CRC32C_64(n, a, b, c, d, e, f, g, h)                                                                     \
+    EITP__CRC32C_16(n, a, b, c, d, e, f, g, h), EITP__CRC32C_16((n) + 16, a, b, c, d, e, f, g, h),                     \
+        EITP__CRC32C_16((n) + 32, a, b, c, d, e, f, g, h), EITP__CRC32C_16((n) + 48, a, b, c, d, e, f, g, h)
+#define EITP__CRC32C_SLICE(a, b, c, d, e, f, g, h)                                                                     \
+    {                                                                                                                  \
+        EITP__CRC32C_64(0, a, b, c, d, e, f, g, h), EITP__CRC32C_64(64, a, b, c, d, e, f, g, h),                       \
+            EITP__CRC32C_64(128, a, b, c, d, e, f, g, h), EITP__CRC32C_64(192, a, b, c, d, e, f, g, h)                 \
+    }
+
+static const uint32_t eitp__crc32c_table[8][256] = {
+    EITP__CRC32C_SLICE(0xf26b8303u, 0xe13b70f7u, 0xc79a971fu, 0x8ad958cfu, 0x105ec76fu, 0x20bd8edeu, 0x417b1dbcu,
+                       0x82f63b78u),
+    EITP__CRC32C_SLICE(0x13a29877u, 0x274530eeu, 0x4e8a61dcu, 0x9d14c3b8u, 0x3fc5f181u, 0x7f8be302u, 0xff17c604u,
+                       0xfbc3faf9u),
+    EITP__CRC32C_SLICE(0xa541927eu, 0x4f6f520du, 0x9edea41au, 0x38513ec5u, 0x70a27d8au, 0xe144fb14u, 0xc76580d9u,
+                       0x8b277743u),
+    EITP__CRC32C_SLICE(0xdd45aab8u, 0xbf672381u, 0x7b2231f3u, 0xf64463e6u, 0xe964b13du, 0xd725148bu, 0xaba65fe7u,
+                       0x52a0c93fu),
+    EITP__CRC32C_SLICE(0x38116facu, 0x7022df58u, 0xe045beb0u, 0xc5670b91u, 0x8f2261d3u, 0x1ba8b557u, 0x37516aaeu,
+                       0x6ea2d55cu),
+    EITP__CRC32C_SLICE(0xef306b19u, 0xdb8ca0c3u, 0xb2f53777u, 0x6006181fu, 0xc00c303eu, 0x85f4168du, 0x0e045bebu,
+                       0x1c08b7d6u),
+    EITP__CRC32C_SLICE(0x68032cc8u, 0xd0065990u, 0xa5e0c5d1u, 0x4e2dfd53u, 0x9c5bfaa6u, 0x3d5b83bdu, 0x7ab7077au,
+                       0xf56e0ef4u),
+    EITP__CRC32C_SLICE(0x493c7d27u, 0x9278fa4eu, 0x211d826du, 0x423b04dau, 0x847609b4u, 0x0d006599u, 0x1a00cb32u,
+                       0x34019664u),
+};
+
+static uint32_t eitp__load_little_endian(const unsigned char *bytes) {
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+}
+
+EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size) {
+    const unsigned char *bytes = (const unsigned char *)data;
+    const uint32_t(*table)[256] = eitp__crc32c_table;
+    crc = ~crc;
+    for (; size >= 8; size -= 8, bytes += 8) {
+        uint32_t low = crc ^ eitp__load_little_endian(bytes), high = eitp__load_little_endian(bytes + 4);
+        crc = table[7][low & 255] ^ table[6][low >> 8 & 255] ^ table[5][low >> 16 & 255] ^ table[4][low >> 24] ^
+              table[3][high & 255] ^ table[2][high >> 8 & 255] ^ table[1][high >> 16 & 255] ^ table[0][high >> 24];
+    }
+    for (; size; size--, bytes++)
+        crc = table[0][(crc ^ *bytes) & 255] ^ crc >> 8;
+    return ~crc;
+}

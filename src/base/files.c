@@ -1,0 +1,653 @@
+#include "base/files.h"
+#include "base/sort.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/*
+ * The operating system's table. A handle is a descriptor plus one, so that it is never NULL.
+ */
+
+/* Linux moves at most 0x7ffff000 bytes in one call. */
+#define EITP__LARGEST_TRANSFER ((size_t)1 << 30)
+
+static int eitp__descriptor(void *file) {
+    return (int)((intptr_t)file - 1);
+}
+
+/* Stores `offset` as the system's type; EOVERFLOW where that is too small. */
+static int eitp__system_offset(uint64_t offset, off_t *converted) {
+    *converted = (off_t)offset;
+    return *converted < 0 || (uint64_t)*converted != offset ? EOVERFLOW : 0;
+}
+
+/* What is to be read must be a regular file: a pipe or a device has no size and no positions. */
+static int eitp__check_regular(int descriptor) {
+    struct stat info;
+    if (fstat(descriptor, &info))
+        return errno;
+    if (S_ISDIR(info.st_mode))
+        return EISDIR;
+    return S_ISREG(info.st_mode) ? 0 : ENXIO;
+}
+
+static int eitp__system_open(void *user, const char *path, eitp_file_mode mode, void **file) {
+    int flags = O_CLOEXEC, descriptor, code = 0;
+    (void)user;
+    /* Without O_NONBLOCK, opening a pipe would wait for its other end. */
+    if (mode == EITP_FILE_READ)
+        flags |= O_RDONLY | O_NONBLOCK;
+    else
+        flags |= O_RDWR | O_CREAT | (mode == EITP_FILE_REPLACE ? O_TRUNC : 0);
+    do {
+        descriptor = open(path, flags, 0666);
+    } while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0)
+        return errno;
+    if (mode == EITP_FILE_READ)
+        code = eitp__check_regular(descriptor);
+    if (code) {
+        close(descriptor);
+        return code;
+    }
+    *file = (void *)((intptr_t)descriptor + 1);
+    return 0;
+}
+
+static int eitp__system_close(void *user, void *file) {
+    (void)user;
+    /* An interrupted close has closed: calling it again could close another's descriptor. */
+    return close(eitp__descriptor(file)) && errno != EINTR ? errno : 0;
+}
+
+static int eitp__system_size(void *user, void *file, uint64_t *size) {
+    struct stat info;
+    (void)user;
+    if (fstat(eitp__descriptor(file), &info))
+        return errno;
+    *size = (uint64_t)info.st_size;
+    return 0;
+}
+
+static int eitp__system_resize(void *user, void *file, uint64_t size) {
+    off_t length;
+    int code = eitp__system_offset(size, &length);
+    (void)user;
+    if (code)
+        return code;
+    do {
+        code = ftruncate(eitp__descriptor(file), length) ? errno : 0;
+    } while (code == EINTR);
+    return code;
+}
+
+static int eitp__system_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
+    off_t position;
+    ssize_t got;
+    int code = eitp__system_offset(offset, &position);
+    (void)user;
+    if (code)
+        return code;
+    if (size > EITP__LARGEST_TRANSFER)
+        size = EITP__LARGEST_TRANSFER;
+    do {
+        got = pread(eitp__descriptor(file), data, size, position);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return errno;
+    *done = (size_t)got;
+    return 0;
+}
+
+static int eitp__system_write(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    off_t position;
+    ssize_t put;
+    int code = eitp__system_offset(offset, &position);
+    (void)user;
+    if (code)
+        return code;
+    if (size > EITP__LARGEST_TRANSFER)
+        size = EITP__LARGEST_TRANSFER;
+    do {
+        put = pwrite(eitp__descriptor(file), data, size, position);
+    } while (put < 0 && errno == EINTR);
+    if (put < 0)
+        return errno;
+    *done = (size_t)put;
+    return 0;
+}
+
+static int eitp__sync_descriptor(int descriptor) {
+    int code;
+    do {
+        code = fsync(descriptor) ? errno : 0;
+    } while (code == EINTR);
+    return code;
+}
+
+static int eitp__system_sync(void *user, void *file) {
+    (void)user;
+    return eitp__sync_descriptor(eitp__descriptor(file));
+}
+
+static int eitp__system_info(void *user, const char *path, eitp_path_info *info) {
+    struct stat found;
+    (void)user;
+    memset(info, 0, sizeof *info);
+    info->kind = EITP_PATH_MISSING;
+    if (stat(path, &found))
+        return errno == ENOENT || errno == ENOTDIR ? 0 : errno;
+    info->kind = S_ISREG(found.st_mode)   ? EITP_PATH_FILE
+                 : S_ISDIR(found.st_mode) ? EITP_PATH_DIRECTORY
+                                          : EITP_PATH_OTHER;
+    if (info->kind == EITP_PATH_FILE)
+        info->size = (uint64_t)found.st_size;
+    info->modified = EITP__MODIFIED(found);
+    return 0;
+}
+
+static int eitp__system_make_directory(void *user, const char *path) {
+    (void)user;
+    return mkdir(path, 0777) ? errno : 0;
+}
+
+static int eitp__system_sync_directory(void *user, const char *path) {
+    int descriptor, code;
+    (void)user;
+    do {
+        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    } while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0)
+        return errno;
+    code = eitp__sync_descriptor(descriptor);
+    close(descriptor);
+    /* Some file systems cannot sync a directory, and say so in this way. */
+    return code == EINVAL ? 0 : code;
+}
+
+static int eitp__system_rename(void *user, const char *from, const char *to) {
+    (void)user;
+    return rename(from, to) ? errno : 0;
+}
+
+/* A symbolic link is removed itself, never what it points to. */
+static int eitp__system_remove(void *user, const char *path) {
+    struct stat found;
+    (void)user;
+    if (lstat(path, &found))
+        return errno;
+    return (S_ISDIR(found.st_mode) ? rmdir(path) : unlink(path)) ? errno : 0;
+}
+
+static int eitp__system_list(void *user, const char *path, int (*visit)(void *visitor, const char *name),
+                             void *visitor) {
+    struct dirent *entry;
+    int code = 0;
+    DIR *directory = opendir(path);
+    (void)user;
+    if (!directory)
+        return errno;
+    while (!code) {
+        errno = 0;
+        entry = readdir(directory);
+        if (!entry) {
+            code = errno;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+            code = visit(visitor, entry->d_name);
+    }
+    closedir(directory);
+    return code;
+}
+
+EITP__PRIVATE eitp_files eitp__system_files(void) {
+    eitp_files files;
+    memset(&files, 0, sizeof files);
+    files.open = eitp__system_open;
+    files.close = eitp__system_close;
+    files.size = eitp__system_size;
+    files.resize = eitp__system_resize;
+    files.read = eitp__system_read;
+    files.write = eitp__system_write;
+    files.sync = eitp__system_sync;
+    files.info = eitp__system_info;
+    files.make_directory = eitp__system_make_directory;
+    files.sync_directory = eitp__system_sync_directory;
+    files.rename = eitp__system_rename;
+    files.remove = eitp__system_remove;
+    files.list = eitp__system_list;
+    return files;
+}
+
+/*
+ * The table with messages.
+ */
+
+/* What went wrong and what to do about it. */
+static const char *eitp__explain_errno(int code) {
+    switch (code) {
+    case ENOENT:
+        return "no such file or directory; check the path";
+    case ENOTDIR:
+        return "a part of the path is not a directory; check the path";
+    case EISDIR:
+        return "it is a directory; name a file";
+    case ENXIO:
+        return "it is not a regular file; name a regular file";
+    case ENAMETOOLONG:
+        return "the path is too long; choose a shorter one";
+    case EEXIST:
+        return "it exists already; choose another name or remove it";
+    case EACCES:
+    case EPERM:
+        return "permission denied; check its owner and mode, and those of its directory";
+    case ENOSPC:
+        return "no space left on the device; free some space or write elsewhere";
+    case EDQUOT:
+        return "the disk quota is used up; free some space or write elsewhere";
+    case EROFS:
+        return "the file system is read-only; write elsewhere";
+    case EFBIG:
+    case EOVERFLOW:
+        return "the file is larger than the file system or the limit (ulimit -f) allows";
+    case EMFILE:
+    case ENFILE:
+        return "too many open files; close some, or raise the limit (ulimit -n)";
+    case EIO:
+        return "the device failed; check the disk";
+    default:
+        return NULL;
+    }
+}
+
+static eitp_status eitp__fail_file(eitp_error *error, int code, const char *action, const char *path) {
+    const char *explanation = eitp__explain_errno(code);
+    eitp_status status = EITP_ERROR_IO;
+    if (code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENXIO || code == ENAMETOOLONG)
+        status = EITP_ERROR_ARGUMENT;
+    if (explanation)
+        return eitp__fail(error, status, "cannot %s '%s': %s", action, path, explanation);
+    return eitp__fail(error, status, "cannot %s '%s': %s; check the path and its device", action, path, strerror(code));
+}
+
+EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *host, const char *path,
+                                          eitp_file_mode mode, eitp_error *error) {
+    int code;
+    void *handle = NULL;
+    char *copy = eitp__copy_text(host, path);
+    memset(file, 0, sizeof *file);
+    if (!copy)
+        return eitp__fail_memory(error, strlen(path) + 1, "the name of a file");
+    code = host->files.open(host->files.user, path, mode, &handle);
+    if (code) {
+        eitp__release_text(host, copy);
+        return eitp__fail_file(error, code, mode == EITP_FILE_READ ? "open" : "open for writing", path);
+    }
+    file->host = host;
+    file->handle = handle;
+    file->path = copy;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    int code;
+    if (!file->host)
+        return EITP_OK;
+    code = file->host->files.close(file->host->files.user, file->handle);
+    if (code)
+        status = eitp__fail_file(error, code, "close", file->path);
+    eitp__release_text(file->host, file->path);
+    memset(file, 0, sizeof *file);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error) {
+    uint64_t found = 0;
+    int code = file->host->files.size(file->host->files.user, file->handle, &found);
+    if (code)
+        return eitp__fail_file(error, code, "get the size of", file->path);
+    *size = found;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__file_read_some(eitp__file *file, uint64_t offset, void *data, size_t size, size_t *done,
+                                               eitp_error *error) {
+    const eitp_files *files = &file->host->files;
+    size_t total = 0;
+    *done = 0;
+    while (total < size) {
+        size_t got = 0;
+        int code = files->read(files->user, file->handle, offset + total, (char *)data + total, size - total, &got);
+        if (code)
+            return eitp__fail_file(error, code, "read", file->path);
+        if (got > size - total)
+            return eitp__fail(error, EITP_ERROR_INTERNAL,
+                              "reading '%s' gave more than was asked for; check the "
+                              "program's file functions",
+                              file->path);
+        if (!got)
+            break;
+        total += got;
+    }
+    *done = total;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, void *data, size_t size,
+                                          eitp_error *error) {
+    size_t done;
+    eitp_status status = eitp__file_read_some(file, offset, data, size, &done, error);
+    if (!status && done < size)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "'%s' ends after %llu bytes where %llu are needed; it is cut short: make or copy it again",
+                          file->path, (unsigned long long)(offset + done), (unsigned long long)(offset + size));
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,
+                                           eitp_error *error) {
+    const eitp_files *files = &file->host->files;
+    size_t total = 0;
+    while (total < size) {
+        size_t put = 0;
+        int code =
+            files->write(files->user, file->handle, offset + total, (const char *)data + total, size - total, &put);
+        /* Writing nothing without a reason would go on for ever. */
+        if (!code && (!put || put > size - total))
+            code = EIO;
+        if (code)
+            return eitp__fail_file(error, code, "write", file->path);
+        total += put;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error) {
+    int code = file->host->files.sync(file->host->files.user, file->handle);
+    return code ? eitp__fail_file(error, code, "sync", file->path) : EITP_OK;
+}
+
+static eitp_status eitp__fail_too_large(eitp_error *error, const char *path, size_t limit) {
+    return eitp__fail(error, EITP_ERROR_FORMAT,
+                      "'%s' is larger than the %llu bytes that such a file may have; check that it is the right file",
+                      path, (unsigned long long)limit);
+}
+
+/* The rest of a file whose size was not the truth: it grew meanwhile, or is made by the system on reading. */
+static eitp_status eitp__read_rest(eitp__file *file, size_t limit, eitp__buffer *buffer, eitp_error *error) {
+    char chunk[4096];
+    size_t done = 1;
+    while (done) {
+        eitp_status status = eitp__file_read_some(file, buffer->size, chunk, sizeof chunk, &done, error);
+        if (status)
+            return status;
+        if (done > limit - buffer->size)
+            return eitp__fail_too_large(error, file->path, limit);
+        eitp__buffer_add(buffer, chunk, done);
+        if (buffer->failed)
+            return eitp__fail_memory(error, buffer->size + done, file->path);
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_open_file(eitp__file *file, size_t limit, eitp__buffer *buffer, eitp_error *error) {
+    uint64_t size = 0;
+    size_t done = 0, capacity;
+    eitp_status status = eitp__file_size(file, &size, error);
+    if (status)
+        return status;
+    if (size > limit || size >= SIZE_MAX)
+        return eitp__fail_too_large(error, file->path, limit);
+    /* Hardly more than the size: growing would take up to three times as much. */
+    capacity = (size_t)size < 16 ? 16 : (size_t)size + 1;
+    buffer->data = (char *)eitp__allocate_uninitialized(buffer->host, capacity);
+    if (!buffer->data)
+        return eitp__fail_memory(error, capacity, file->path);
+    buffer->capacity = capacity;
+    buffer->data[0] = 0;
+    status = eitp__file_read_some(file, 0, buffer->data, (size_t)size, &done, error);
+    if (status)
+        return status;
+    buffer->size = done;
+    buffer->data[done] = 0;
+    return eitp__read_rest(file, limit, buffer, error);
+}
+
+EITP__PRIVATE eitp_status eitp__read_file(const eitp_host *host, const char *path, size_t limit, eitp__buffer *buffer,
+                                          eitp_error *error) {
+    eitp__file file;
+    eitp_status status;
+    eitp__buffer_release(buffer);
+    status = eitp__file_open(&file, host, path, EITP_FILE_READ, error);
+    if (status)
+        return status;
+    status = eitp__read_open_file(&file, limit, buffer, error);
+    if (status) {
+        eitp__file_close(&file, NULL);
+        eitp__buffer_release(buffer);
+        return status;
+    }
+    /* What was read is whole, whatever closing says. */
+    eitp__file_close(&file, NULL);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *path, const void *data, size_t size,
+                                           eitp_error *error) {
+    eitp__file file;
+    eitp_status status = eitp__file_open(&file, host, path, EITP_FILE_REPLACE, error);
+    if (status)
+        return status;
+    status = eitp__file_write(&file, 0, data, size, error);
+    if (!status)
+        status = eitp__file_sync(&file, error);
+    if (status) {
+        eitp__file_close(&file, NULL);
+        return status;
+    }
+    return eitp__file_close(&file, error);
+}
+
+/* The directory that holds `path`, in a new text; NULL when memory runs out. */
+static char *eitp__parent_directory(const eitp_host *host, const char *path) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    while (length && path[length - 1] != '/')
+        length--;
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    return length ? eitp__copy_bytes(host, path, length) : eitp__copy_text(host, ".");
+}
+
+EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *path, const void *data, size_t size,
+                                             eitp_error *error) {
+    eitp_status status;
+    eitp__buffer temporary;
+    char *directory = eitp__parent_directory(host, path);
+    eitp__buffer_init(&temporary, host);
+    eitp__buffer_format(&temporary, "%s.tmp", path);
+    if (!directory || temporary.failed) {
+        status = eitp__fail_memory(error, strlen(path) + 5, "the name of a file");
+    } else {
+        status = eitp__write_file(host, temporary.data, data, size, error);
+        if (!status)
+            status = eitp__rename_path(host, temporary.data, path, error);
+        if (status)
+            host->files.remove(host->files.user, temporary.data);
+        else
+            status = eitp__sync_directory(host, directory, error);
+    }
+    eitp__buffer_release(&temporary);
+    eitp__release_text(host, directory);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__path_info(const eitp_host *host, const char *path, eitp_path_info *info,
+                                          eitp_error *error) {
+    eitp_path_info found;
+    int code;
+    memset(&found, 0, sizeof found);
+    code = host->files.info(host->files.user, path, &found);
+    if (code)
+        return eitp__fail_file(error, code, "look up", path);
+    *info = found;
+    return EITP_OK;
+}
+
+static eitp_status eitp__make_one_directory(const eitp_host *host, const char *path, eitp_error *error) {
+    eitp_path_info info;
+    eitp_status status;
+    int code = host->files.make_directory(host->files.user, path);
+    if (!code)
+        return EITP_OK;
+    if (code != EEXIST)
+        return eitp__fail_file(error, code, "make the directory", path);
+    status = eitp__path_info(host, path, &info, error);
+    if (!status && info.kind != EITP_PATH_DIRECTORY)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "cannot make the directory '%s': something else has that name; choose another or remove it",
+                          path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__make_directories(const eitp_host *host, const char *path, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    size_t length = strlen(path);
+    char *prefix = eitp__copy_bytes(host, path, length);
+    if (!prefix)
+        return eitp__fail_memory(error, length + 1, "the name of a directory");
+    for (size_t i = 1; i < length && !status; i++) {
+        if (path[i] != '/' || path[i - 1] == '/')
+            continue;
+        prefix[i] = 0;
+        status = eitp__make_one_directory(host, prefix, error);
+        prefix[i] = '/';
+    }
+    if (!status && !(length && path[length - 1] == '/' && length > 1))
+        status = eitp__make_one_directory(host, path, error);
+    eitp__release(host, prefix, length + 1);
+    return status;
+}
+
+static eitp_status eitp__remove_entries(const eitp_host *host, const char *path, eitp_error *error) {
+    eitp_status status;
+    eitp__buffer names;
+    size_t count = 0, offset = 0;
+    eitp__buffer_init(&names, host);
+    status = eitp__list_directory(host, path, &names, &count, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        const char *name = names.data + offset;
+        char *inner = eitp__join_path(host, path, name);
+        offset += strlen(name) + 1;
+        status = inner ? eitp__remove_tree(host, inner, error)
+                       : eitp__fail_memory(error, strlen(path) + strlen(name) + 2, "the name of a file");
+        eitp__release_text(host, inner);
+    }
+    eitp__buffer_release(&names);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__remove_tree(const eitp_host *host, const char *path, eitp_error *error) {
+    /* Removing first and looking inside only where that fails never follows a symbolic link out of the tree. */
+    int code = host->files.remove(host->files.user, path);
+    if (code == ENOTEMPTY || code == EEXIST) {
+        eitp_status status = eitp__remove_entries(host, path, error);
+        if (status)
+            return status;
+        code = host->files.remove(host->files.user, path);
+    }
+    return code && code != ENOENT ? eitp__fail_file(error, code, "remove", path) : EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__rename_path(const eitp_host *host, const char *from, const char *to,
+                                            eitp_error *error) {
+    const char *explanation;
+    int code = host->files.rename(host->files.user, from, to);
+    if (!code)
+        return EITP_OK;
+    explanation = eitp__explain_errno(code);
+    return eitp__fail(error, code == ENOENT || code == ENOTDIR || code == EISDIR ? EITP_ERROR_ARGUMENT : EITP_ERROR_IO,
+                      "cannot rename '%s' to '%s': %s", from, to, explanation ? explanation : strerror(code));
+}
+
+EITP__PRIVATE eitp_status eitp__sync_directory(const eitp_host *host, const char *path, eitp_error *error) {
+    int code = host->files.sync_directory(host->files.user, path);
+    return code ? eitp__fail_file(error, code, "sync the directory", path) : EITP_OK;
+}
+
+typedef struct eitp__name_collector {
+    eitp__buffer *names;
+    size_t count;
+} eitp__name_collector;
+
+static int eitp__collect_name(void *visitor, const char *name) {
+    eitp__name_collector *collector = (eitp__name_collector *)visitor;
+    eitp__buffer_add(collector->names, name, strlen(name) + 1);
+    collector->count++;
+    return collector->names->failed ? ENOMEM : 0;
+}
+
+static int eitp__compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Adds the names in `unsorted`, each with its zero byte, to `sorted` in order; returns 0 where memory runs out. */
+static int eitp__sort_names(const eitp_host *host, const eitp__buffer *unsorted, size_t count, eitp__buffer *sorted) {
+    const char **order, *name = unsorted->data;
+    size_t bytes;
+    if (!eitp__multiply_size(count, sizeof *order, &bytes))
+        return 0;
+    order = (const char **)eitp__allocate_uninitialized(host, bytes);
+    if (!order)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        order[i] = name;
+        name += strlen(name) + 1;
+    }
+    eitp__sort(order, count, sizeof *order, eitp__compare_names);
+    for (size_t i = 0; i < count; i++)
+        eitp__buffer_add(sorted, order[i], strlen(order[i]) + 1);
+    eitp__release(host, order, bytes);
+    return !sorted->failed;
+}
+
+EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char *path, eitp__buffer *names,
+                                               size_t *count, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    eitp__buffer unsorted;
+    eitp__name_collector collector;
+    int code;
+    eitp__buffer_clear(names);
+    eitp__buffer_init(&unsorted, host);
+    collector.names = &unsorted;
+    collector.count = 0;
+    code = host->files.list(host->files.user, path, eitp__collect_name, &collector);
+    if (unsorted.failed || (!code && collector.count && !eitp__sort_names(host, &unsorted, collector.count, names)))
+        status = eitp__fail_memory(error, unsorted.size, "the names in a directory");
+    else if (code)
+        status = eitp__fail_file(error, code, "list the directory", path);
+    eitp__buffer_release(&unsorted);
+    if (status)
+        eitp__buffer_clear(names);
+    else
+        *count = collector.count;
+    return status;
+}
+
+EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory, const char *name) {
+    size_t head = strlen(directory), tail = strlen(name), slash = head && directory[head - 1] != '/';
+    char *path = (char *)eitp__allocate_uninitialized(host, head + slash + tail + 1);
+    if (!path)
+        return NULL;
+    memcpy(path, directory, head);
+    if (slash)
+        path[head] = '/';
+    memcpy(path + head + slash, name, tail + 1);
+    return path;
+}

@@ -1,0 +1,72 @@
+/* The default host, and what the build was made with. */
+#include "base/files.h"
+
+/* Large blocks start on a huge page, so that the kernel can map them with few faults and table entries. */
+#define EITP__HUGE_PAGE ((size_t)2 << 20)
+
+static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
+    void *memory = NULL;
+    (void)user;
+    if (size >= 4 * EITP__HUGE_PAGE)
+        alignment = EITP__HUGE_PAGE;
+    return posix_memalign(&memory, alignment, size) ? NULL : memory;
+}
+
+static void eitp__system_release(void *user, void *memory, size_t size) {
+    (void)user;
+    (void)size;
+    free(memory);
+}
+
+eitp_host eitp_host_default(void) {
+    eitp_host host;
+    memset(&host, 0, sizeof host);
+    host.allocator.allocate = eitp__system_allocate;
+    host.allocator.release = eitp__system_release;
+    host.files = eitp__system_files();
+    return host;
+}
+
+const char *eitp_version(void) {
+    return EITP_VERSION_STRING;
+}
+
+#ifdef __OPTIMIZE__
+#define EITP__OPTIMIZED "1"
+#else
+#define EITP__OPTIMIZED "0"
+#endif
+#ifdef __clang__
+#define EITP__COMPILER "clang-" __clang_version__
+#else
+#define EITP__COMPILER "gcc-" __VERSION__
+#endif
+
+const char *eitp_build_info(void) {
+    return "version=" EITP_VERSION_STRING " compiler=" EITP__COMPILER " optimized=" EITP__OPTIMIZED
+#if EITP__WITH_OPENMP
+           " openmp=1"
+#else
+           " openmp=0"
+#endif
+#if EITP_WITH_OPENBLAS
+           " openblas=1";
+#else
+           " openblas=0";
+#endif
+}
+
+static const struct {
+    const char *name;
+    size_t size;
+} eitp__dtypes[EITP_DTYPE_COUNT] = {
+    {"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i64", 8}, {"i32", 4}, {"i8", 1}, {"u8", 1},
+};
+
+size_t eitp_dtype_size(eitp_dtype dtype) {
+    return (size_t)dtype < EITP__COUNT(eitp__dtypes) ? eitp__dtypes[dtype].size : 0;
+}
+
+const char *eitp_dtype_name(eitp_dtype dtype) {
+    return (size_t)dtype < EITP__COUNT(eitp__dtypes) ? eitp__dtypes[dtype].name : "?";
+}

@@ -1,0 +1,738 @@
+#include "base/json.h"
+#include "base/files.h"
+#include "base/sort.h"
+#include "base/unicode.h"
+
+#include <float.h>
+
+#define EITP__JSON_DEPTH 64
+#define EITP__JSON_LARGEST_BLOCK ((size_t)1024)
+
+/* Values live in blocks, so that a large tree needs few allocations and the pointers between them stay valid. */
+typedef struct eitp__json_block {
+    struct eitp__json_block *next;
+    size_t capacity;
+    size_t used;
+} eitp__json_block;
+
+struct eitp__json_document {
+    eitp_host host;
+    eitp__json *root;
+    eitp__json_block *blocks; /* the newest first */
+    char *text;               /* every string and name, each with its zero byte: never more than the input */
+    size_t text_capacity;
+};
+
+/* A member on its way through the search for duplicates. */
+typedef struct eitp__json_key {
+    uint64_t hash;
+    const eitp__json *member;
+} eitp__json_key;
+
+typedef struct eitp__json_parser {
+    eitp__json_document *document;
+    const char *start;
+    const char *at;
+    const char *end;
+    const char *line_start;
+    size_t line;
+    size_t text_used;
+    int depth;
+    eitp__json_key *keys;
+    size_t key_capacity;
+    eitp_error *error;
+} eitp__json_parser;
+
+static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json *value);
+
+/* A failure at `at`, which is on the parser's line. */
+static eitp_status eitp__json_fail(eitp__json_parser *parser, const char *at, const char *what) {
+    size_t column = (size_t)(at - parser->line_start) + 1;
+    char found[32] = "the text ends";
+    if (at < parser->end) {
+        unsigned char byte = (unsigned char)*at;
+        snprintf(found, sizeof found, byte > 0x20 && byte < 0x7f ? "found '%c'" : "found byte 0x%02x", byte);
+    }
+    return eitp__fail(parser->error, EITP_ERROR_FORMAT, "not valid JSON at line %llu, column %llu: %s, but %s",
+                      (unsigned long long)parser->line, (unsigned long long)column, what, found);
+}
+
+static void eitp__json_skip_space(eitp__json_parser *parser) {
+    for (; parser->at < parser->end; parser->at++) {
+        char c = *parser->at;
+        if (c == '\n') {
+            parser->line++;
+            parser->line_start = parser->at + 1;
+        } else if (c != ' ' && c != '\t' && c != '\r') {
+            return;
+        }
+    }
+}
+
+static int eitp__json_next_is(const eitp__json_parser *parser, char c) {
+    return parser->at < parser->end && *parser->at == c;
+}
+
+/* A zeroed value; NULL where memory runs out. */
+static eitp__json *eitp__json_new_value(eitp__json_document *document, size_t input_size) {
+    eitp__json_block *block = document->blocks;
+    eitp__json *value;
+    if (!block || block->used == block->capacity) {
+        size_t capacity = block ? block->capacity * 2 : input_size / 16 + 4;
+        if (capacity > EITP__JSON_LARGEST_BLOCK)
+            capacity = EITP__JSON_LARGEST_BLOCK;
+        block =
+            (eitp__json_block *)eitp__allocate_uninitialized(&document->host, sizeof *block + capacity * sizeof *value);
+        if (!block)
+            return NULL;
+        block->next = document->blocks;
+        block->capacity = capacity;
+        block->used = 0;
+        document->blocks = block;
+    }
+    value = (eitp__json *)(void *)(block + 1) + block->used++;
+    memset(value, 0, sizeof *value);
+    return value;
+}
+
+/* The four digits of an escape; the parser stands at the first. */
+static eitp_status eitp__json_parse_unit(eitp__json_parser *parser, uint32_t *unit) {
+    uint32_t value = 0;
+    for (int i = 0; i < 4; i++, parser->at++) {
+        char c = parser->at < parser->end ? *parser->at : 0;
+        if (c >= '0' && c <= '9')
+            value = value * 16 + (uint32_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            value = value * 16 + (uint32_t)(c - 'a' + 10);
+        else if (c >= 'A' && c <= 'F')
+            value = value * 16 + (uint32_t)(c - 'A' + 10);
+        else
+            return eitp__json_fail(parser, parser->at, "\\u needs four hexadecimal digits");
+    }
+    *unit = value;
+    return EITP_OK;
+}
+
+/* What follows "\u": one code point, made of two units where the first is a surrogate. */
+static eitp_status eitp__json_parse_code_point(eitp__json_parser *parser, char **out) {
+    const char *start = parser->at - 2;
+    unsigned char bytes[4];
+    uint32_t code, low;
+    size_t taken;
+    eitp_status status = eitp__json_parse_unit(parser, &code);
+    if (status)
+        return status;
+    if (code >= 0xdc00 && code <= 0xdfff)
+        return eitp__json_fail(parser, start, "a high surrogate must come before a low one");
+    if (code >= 0xd800 && code <= 0xdbff) {
+        if (parser->end - parser->at < 2 || parser->at[0] != '\\' || parser->at[1] != 'u')
+            return eitp__json_fail(parser, parser->at, "a low surrogate must follow a high one");
+        parser->at += 2;
+        status = eitp__json_parse_unit(parser, &low);
+        if (status)
+            return status;
+        if (low < 0xdc00 || low > 0xdfff)
+            return eitp__json_fail(parser, parser->at - 6, "a low surrogate must follow a high one");
+        code = 0x10000 + ((code & 0x3ff) << 10) + (low & 0x3ff);
+    }
+    taken = eitp__utf8_put(code, bytes);
+    memcpy(*out, bytes, taken);
+    *out += taken;
+    return EITP_OK;
+}
+
+/* The parser stands at the backslash. */
+static eitp_status eitp__json_parse_escape(eitp__json_parser *parser, char **out) {
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    const char *found;
+    char c = parser->end - parser->at > 1 ? parser->at[1] : 0;
+    if (c == 'u') {
+        parser->at += 2;
+        return eitp__json_parse_code_point(parser, out);
+    }
+    found = c ? strchr(names, c) : NULL;
+    if (!found)
+        return eitp__json_fail(parser, parser->at + 1, "expected one of \" \\ / b f n r t u after a backslash");
+    *(*out)++ = values[found - names];
+    parser->at += 2;
+    return EITP_OK;
+}
+
+/* Copies what needs no thought: everything up to a quote, a backslash or what may not be in a string. */
+static eitp_status eitp__json_copy_plain(eitp__json_parser *parser, char **out) {
+    const char *start = parser->at;
+    size_t size, valid;
+    for (; parser->at < parser->end; parser->at++) {
+        unsigned char c = (unsigned char)*parser->at;
+        if (c == '"' || c == '\\' || c < 0x20)
+            break;
+    }
+    size = (size_t)(parser->at - start);
+    valid = eitp__utf8_valid_prefix((const unsigned char *)start, size);
+    if (valid < size)
+        return eitp__json_fail(parser, start + valid, "a string must be valid UTF-8");
+    memcpy(*out, start, size);
+    *out += size;
+    return EITP_OK;
+}
+
+/* A string, into the document's text; the parser stands at the opening quote. */
+static eitp_status eitp__json_parse_string(eitp__json_parser *parser, const char **text, size_t *size) {
+    char *start = parser->document->text + parser->text_used, *out = start;
+    parser->at++;
+    for (;;) {
+        eitp_status status = eitp__json_copy_plain(parser, &out);
+        if (status)
+            return status;
+        if (parser->at == parser->end)
+            return eitp__json_fail(parser, parser->at, "a string needs a closing '\"'");
+        if (*parser->at == '"')
+            break;
+        if (*parser->at != '\\')
+            return eitp__json_fail(parser, parser->at, "a control character in a string must be escaped");
+        status = eitp__json_parse_escape(parser, &out);
+        if (status)
+            return status;
+    }
+    parser->at++;
+    *out = 0;
+    *text = start;
+    *size = (size_t)(out - start);
+    parser->text_used += *size + 1;
+    return EITP_OK;
+}
+
+static int eitp__json_is_digit(const eitp__json_parser *parser, const char *at) {
+    return at < parser->end && *at >= '0' && *at <= '9';
+}
+
+/* Finds the end of a number, and whether it has a fraction or an exponent. */
+static eitp_status eitp__json_scan_number(eitp__json_parser *parser, int *is_integer) {
+    const char *at = parser->at;
+    *is_integer = 1;
+    if (*at == '-')
+        at++;
+    if (!eitp__json_is_digit(parser, at))
+        return eitp__json_fail(parser, at, "expected a digit");
+    if (*at == '0' && eitp__json_is_digit(parser, at + 1))
+        return eitp__json_fail(parser, at + 1, "a number must not start with a 0 that means nothing");
+    while (eitp__json_is_digit(parser, at))
+        at++;
+    if (at < parser->end && *at == '.') {
+        *is_integer = 0;
+        at++;
+        if (!eitp__json_is_digit(parser, at))
+            return eitp__json_fail(parser, at, "expected a digit after the decimal point");
+        while (eitp__json_is_digit(parser, at))
+            at++;
+    }
+    if (at < parser->end && (*at == 'e' || *at == 'E')) {
+        *is_integer = 0;
+        at++;
+        if (at < parser->end && (*at == '+' || *at == '-'))
+            at++;
+        if (!eitp__json_is_digit(parser, at))
+            return eitp__json_fail(parser, at, "expected a digit in the exponent");
+        while (eitp__json_is_digit(parser, at))
+            at++;
+    }
+    parser->at = at;
+    return EITP_OK;
+}
+
+/* The exponent written at [at, end), held within what no number of digits in memory could bring back. */
+static int64_t eitp__decimal_exponent(const char *at, const char *end) {
+    int64_t exponent = 0;
+    int negative = at < end && *at == '-';
+    for (; at < end; at++) {
+        if (*at >= '0' && *at <= '9' && exponent < INT64_MAX / 100)
+            exponent = exponent * 10 + (*at - '0');
+    }
+    return negative ? -exponent : exponent;
+}
+
+/* A double is a tie or not after at most 767 significant digits; of what follows only matters whether it is all zero. */
+#define EITP__DECIMAL_DIGITS 800
+
+/* A decimal number as digits * 10^exponent, without the point: strtod would want that to be the locale's. */
+typedef struct eitp__decimal {
+    char digits[EITP__DECIMAL_DIGITS + 32]; /* room for the exponent to be printed behind */
+    size_t count;
+    int64_t exponent;
+} eitp__decimal;
+
+static void eitp__decimal_read(eitp__decimal *decimal, const char *at, const char *end) {
+    int fraction = 0, dropped = 0;
+    decimal->count = 0;
+    decimal->exponent = 0;
+    for (; at < end && *at != 'e' && *at != 'E'; at++) {
+        if (*at == '.') {
+            fraction = 1;
+            continue;
+        }
+        decimal->exponent -= fraction;
+        if (*at == '0' && !decimal->count)
+            continue;
+        if (decimal->count < EITP__DECIMAL_DIGITS) {
+            decimal->digits[decimal->count++] = *at;
+        } else {
+            dropped |= *at != '0';
+            decimal->exponent++;
+        }
+    }
+    if (dropped) {
+        decimal->digits[decimal->count++] = '1';
+        decimal->exponent--;
+    }
+    if (at < end)
+        decimal->exponent += eitp__decimal_exponent(at + 1, end);
+}
+
+/* The double nearest to the number at [at, end), which is well formed and has no sign. */
+static double eitp__decimal_value(const char *at, const char *end) {
+    eitp__decimal decimal;
+    long exponent;
+    eitp__decimal_read(&decimal, at, end);
+    if (!decimal.count)
+        return 0.0;
+    if (decimal.exponent > 100000)
+        exponent = 100000;
+    else if (decimal.exponent < -100000)
+        exponent = -100000;
+    else
+        exponent = (long)decimal.exponent;
+    snprintf(decimal.digits + decimal.count, sizeof decimal.digits - decimal.count, "e%ld", exponent);
+    return strtod(decimal.digits, NULL);
+}
+
+/* Stores the integer at [at, end) and returns 1; 0 where it does not fit. */
+static int eitp__json_integer(const char *at, const char *end, int64_t *integer) {
+    int negative = *at == '-';
+    uint64_t limit = (uint64_t)INT64_MAX + (uint64_t)negative, value = 0;
+    for (at += negative; at < end; at++) {
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (value > (limit - digit) / 10)
+            return 0;
+        value = value * 10 + digit;
+    }
+    *integer = negative ? (int64_t)(0 - value) : (int64_t)value;
+    return 1;
+}
+
+static eitp_status eitp__json_parse_number(eitp__json_parser *parser, eitp__json *value) {
+    const char *start = parser->at;
+    int negative = *start == '-';
+    eitp_status status = eitp__json_scan_number(parser, &value->is_integer);
+    if (status)
+        return status;
+    value->kind = EITP__JSON_NUMBER;
+    if (value->is_integer)
+        value->is_integer = eitp__json_integer(start, parser->at, &value->integer);
+    if (value->is_integer && value->integer)
+        value->number = (double)value->integer;
+    else
+        value->number = eitp__decimal_value(start + negative, parser->at) * (negative ? -1.0 : 1.0);
+    if (value->number > DBL_MAX || value->number < -DBL_MAX)
+        return eitp__json_fail(parser, start, "a number must fit a double");
+    return EITP_OK;
+}
+
+static eitp_status eitp__json_parse_word(eitp__json_parser *parser, eitp__json *value) {
+    size_t left = (size_t)(parser->end - parser->at);
+    if (left >= 4 && !memcmp(parser->at, "null", 4)) {
+        value->kind = EITP__JSON_NULL;
+        parser->at += 4;
+    } else if (left >= 4 && !memcmp(parser->at, "true", 4)) {
+        value->kind = EITP__JSON_BOOLEAN;
+        value->boolean = 1;
+        parser->at += 4;
+    } else if (left >= 5 && !memcmp(parser->at, "false", 5)) {
+        value->kind = EITP__JSON_BOOLEAN;
+        parser->at += 5;
+    } else {
+        return eitp__json_fail(parser, parser->at, "expected a value (NaN, Infinity and comments are not JSON)");
+    }
+    return EITP_OK;
+}
+
+/* FNV-1a. Keys made to collide cost nothing but comparisons: they are sorted, not chained. */
+static uint64_t eitp__json_hash(const char *text, size_t size) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static int eitp__json_compare_names(const eitp__json *a, const eitp__json *b) {
+    size_t shorter = a->name_size < b->name_size ? a->name_size : b->name_size;
+    int order = memcmp(a->name, b->name, shorter);
+    if (order)
+        return order;
+    return a->name_size < b->name_size ? -1 : a->name_size > b->name_size;
+}
+
+static int eitp__json_compare_keys(const void *left, const void *right) {
+    const eitp__json_key *a = (const eitp__json_key *)left, *b = (const eitp__json_key *)right;
+    if (a->hash != b->hash)
+        return a->hash < b->hash ? -1 : 1;
+    return eitp__json_compare_names(a->member, b->member);
+}
+
+static eitp_status eitp__json_fail_duplicate(eitp__json_parser *parser, const eitp__json *a, const eitp__json *b) {
+    size_t first = a->line < b->line ? a->line : b->line, second = a->line < b->line ? b->line : a->line;
+    return eitp__fail(parser->error, EITP_ERROR_FORMAT,
+                      "not valid JSON: the name '%.100s' is at line %llu and again at line %llu of the same object; "
+                      "remove one of them",
+                      a->name, (unsigned long long)first, (unsigned long long)second);
+}
+
+/* Refuses an object that has a name twice. */
+static eitp_status eitp__json_check_names(eitp__json_parser *parser, const eitp__json *object) {
+    size_t count = 0;
+    void *keys = parser->keys;
+    if (object->count < 2)
+        return EITP_OK;
+    if (object->count <= 8) {
+        for (const eitp__json *a = object->first_child; a; a = a->next) {
+            for (const eitp__json *b = a->next; b; b = b->next) {
+                if (!eitp__json_compare_names(a, b))
+                    return eitp__json_fail_duplicate(parser, a, b);
+            }
+        }
+        return EITP_OK;
+    }
+    if (!eitp__reserve(&parser->document->host, &keys, &parser->key_capacity, object->count, sizeof *parser->keys))
+        return eitp__fail_memory(parser->error, object->count * sizeof *parser->keys, "the names of a JSON object");
+    parser->keys = (eitp__json_key *)keys;
+    for (const eitp__json *member = object->first_child; member; member = member->next) {
+        parser->keys[count].hash = eitp__json_hash(member->name, member->name_size);
+        parser->keys[count++].member = member;
+    }
+    eitp__sort(parser->keys, count, sizeof *parser->keys, eitp__json_compare_keys);
+    for (size_t i = 1; i < count; i++) {
+        if (!eitp__json_compare_keys(&parser->keys[i - 1], &parser->keys[i]))
+            return eitp__json_fail_duplicate(parser, parser->keys[i - 1].member, parser->keys[i].member);
+    }
+    return EITP_OK;
+}
+
+/* The name and the colon before a member's value. */
+static eitp_status eitp__json_parse_name(eitp__json_parser *parser, eitp__json *member) {
+    eitp_status status;
+    if (!eitp__json_next_is(parser, '"'))
+        return eitp__json_fail(parser, parser->at, "expected a name in quotes");
+    status = eitp__json_parse_string(parser, &member->name, &member->name_size);
+    if (status)
+        return status;
+    eitp__json_skip_space(parser);
+    if (!eitp__json_next_is(parser, ':'))
+        return eitp__json_fail(parser, parser->at, "expected ':' after a name");
+    parser->at++;
+    eitp__json_skip_space(parser);
+    return EITP_OK;
+}
+
+/* What is between the brackets, and the closing one. */
+static eitp_status eitp__json_parse_children(eitp__json_parser *parser, eitp__json *parent, char closing) {
+    eitp__json **link = &parent->first_child;
+    eitp_status status = EITP_OK;
+    for (;;) {
+        eitp__json *child = eitp__json_new_value(parser->document, (size_t)(parser->end - parser->start));
+        if (!child)
+            return eitp__fail_memory(parser->error, sizeof *child * EITP__JSON_LARGEST_BLOCK, "a JSON text");
+        if (parent->kind == EITP__JSON_OBJECT)
+            status = eitp__json_parse_name(parser, child);
+        if (!status)
+            status = eitp__json_parse_value(parser, child);
+        if (status)
+            return status;
+        *link = child;
+        link = &child->next;
+        parent->count++;
+        eitp__json_skip_space(parser);
+        if (eitp__json_next_is(parser, closing))
+            break;
+        if (!eitp__json_next_is(parser, ','))
+            return eitp__json_fail(parser, parser->at, closing == ']' ? "expected ',' or ']'" : "expected ',' or '}'");
+        parser->at++;
+        eitp__json_skip_space(parser);
+    }
+    parser->at++;
+    return EITP_OK;
+}
+
+static eitp_status eitp__json_parse_container(eitp__json_parser *parser, eitp__json *value) {
+    char closing = *parser->at == '[' ? ']' : '}';
+    eitp_status status;
+    if (parser->depth == EITP__JSON_DEPTH)
+        return eitp__json_fail(parser, parser->at, "values may be nested 64 deep at most");
+    value->kind = closing == ']' ? EITP__JSON_ARRAY : EITP__JSON_OBJECT;
+    parser->at++;
+    eitp__json_skip_space(parser);
+    if (eitp__json_next_is(parser, closing)) {
+        parser->at++;
+        return EITP_OK;
+    }
+    parser->depth++;
+    status = eitp__json_parse_children(parser, value, closing);
+    parser->depth--;
+    if (!status && value->kind == EITP__JSON_OBJECT)
+        status = eitp__json_check_names(parser, value);
+    return status;
+}
+
+static eitp_status eitp__json_parse_value(eitp__json_parser *parser, eitp__json *value) {
+    value->line = parser->line;
+    if (parser->at == parser->end)
+        return eitp__json_fail(parser, parser->at, "expected a value");
+    switch (*parser->at) {
+    case '{':
+    case '[':
+        return eitp__json_parse_container(parser, value);
+    case '"':
+        value->kind = EITP__JSON_STRING;
+        return eitp__json_parse_string(parser, &value->text, &value->text_size);
+    case '-':
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+    case '8':
+    case '9':
+        return eitp__json_parse_number(parser, value);
+    default:
+        return eitp__json_parse_word(parser, value);
+    }
+}
+
+static eitp_status eitp__json_parse_document(eitp__json_parser *parser) {
+    size_t size = (size_t)(parser->end - parser->start);
+    eitp__json_document *document = parser->document;
+    eitp_status status;
+    if (size >= 3 && !memcmp(parser->start, "\xef\xbb\xbf", 3))
+        return eitp__json_fail(parser, parser->at, "JSON has no byte order mark; save the file as UTF-8 without one");
+    document->text_capacity = size + 1;
+    document->text = (char *)eitp__allocate_uninitialized(&document->host, size + 1);
+    document->root = eitp__json_new_value(document, size);
+    if (!document->text || !document->root)
+        return eitp__fail_memory(parser->error, size + 1, "a JSON text");
+    eitp__json_skip_space(parser);
+    status = eitp__json_parse_value(parser, document->root);
+    if (status)
+        return status;
+    eitp__json_skip_space(parser);
+    if (parser->at < parser->end)
+        return eitp__json_fail(parser, parser->at, "nothing may follow the value");
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
+                                           eitp__json_document **document, eitp_error *error) {
+    eitp__json_parser parser;
+    eitp_status status;
+    memset(&parser, 0, sizeof parser);
+    if (size > SIZE_MAX / 2)
+        return eitp__fail_memory(error, size, "a JSON text");
+    parser.document = (eitp__json_document *)eitp__allocate(host, sizeof *parser.document);
+    if (!parser.document)
+        return eitp__fail_memory(error, sizeof *parser.document, "a JSON text");
+    parser.document->host = *host;
+    parser.start = parser.at = parser.line_start = data;
+    parser.end = size ? data + size : data;
+    parser.line = 1;
+    parser.error = error;
+    status = eitp__json_parse_document(&parser);
+    eitp__release(host, parser.keys, parser.key_capacity * sizeof *parser.keys);
+    if (status)
+        eitp__json_release(parser.document);
+    else
+        *document = parser.document;
+    return status;
+}
+
+EITP__PRIVATE void eitp__json_release(eitp__json_document *document) {
+    eitp_host host;
+    if (!document)
+        return;
+    host = document->host;
+    while (document->blocks) {
+        eitp__json_block *block = document->blocks;
+        document->blocks = block->next;
+        eitp__release(&host, block, sizeof *block + block->capacity * sizeof(eitp__json));
+    }
+    eitp__release(&host, document->text, document->text_capacity);
+    eitp__release(&host, document, sizeof *document);
+}
+
+EITP__PRIVATE const eitp__json *eitp__json_root(const eitp__json_document *document) {
+    return document->root;
+}
+
+EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char *path, size_t limit,
+                                               eitp__json_document **document, eitp_error *error) {
+    eitp__buffer text;
+    eitp_status status;
+    eitp__buffer_init(&text, host);
+    status = eitp__read_file(host, path, limit, &text, error);
+    if (!status) {
+        status = eitp__json_parse(host, text.data, text.size, document, error);
+        if (status)
+            eitp__fail_prefix(error, status, "%s", path);
+    }
+    eitp__buffer_release(&text);
+    return status;
+}
+
+EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name) {
+    size_t size = strlen(name);
+    if (!object || object->kind != EITP__JSON_OBJECT)
+        return NULL;
+    for (const eitp__json *member = object->first_child; member; member = member->next) {
+        if (member->name_size == size && !memcmp(member->name, name, size))
+            return member;
+    }
+    return NULL;
+}
+
+/* The member called `name` where it is there and not null. */
+static const eitp__json *eitp__json_present(const eitp__json *object, const char *name) {
+    const eitp__json *member = eitp__json_member(object, name);
+    return member && member->kind != EITP__JSON_NULL ? member : NULL;
+}
+
+/* What a value is, for a message. */
+static const char *eitp__json_describe(const eitp__json *value) {
+    static const char *const kinds[] = {"null", "true or false", "a number", "a string", "an array", "an object"};
+    if (value->kind == EITP__JSON_NUMBER && !value->is_integer)
+        return "a number with a fraction, an exponent or too many digits";
+    return kinds[value->kind];
+}
+
+EITP__PRIVATE eitp_status eitp__json_get_integer(const eitp__json *object, const char *name, int64_t low, int64_t high,
+                                                 int64_t *value, eitp_error *error) {
+    const eitp__json *member = eitp__json_present(object, name);
+    if (!member)
+        return EITP_OK;
+    if (member->kind != EITP__JSON_NUMBER || !member->is_integer)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be an integer from %lld to %lld, not %s",
+                          (unsigned long long)member->line, name, (long long)low, (long long)high,
+                          eitp__json_describe(member));
+    if (member->integer < low || member->integer > high)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' is %lld; it must be an integer from %lld to %lld",
+                          (unsigned long long)member->line, name, (long long)member->integer, (long long)low,
+                          (long long)high);
+    *value = member->integer;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__json_get_number(const eitp__json *object, const char *name, double low, double high,
+                                                double *value, eitp_error *error) {
+    const eitp__json *member = eitp__json_present(object, name);
+    if (!member)
+        return EITP_OK;
+    if (member->kind != EITP__JSON_NUMBER)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be a number from %g to %g, not %s",
+                          (unsigned long long)member->line, name, low, high, eitp__json_describe(member));
+    if (member->number < low || member->number > high)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' is %g; it must be a number from %g to %g",
+                          (unsigned long long)member->line, name, member->number, low, high);
+    *value = member->number;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__json_get_boolean(const eitp__json *object, const char *name, int *value,
+                                                 eitp_error *error) {
+    const eitp__json *member = eitp__json_present(object, name);
+    if (!member)
+        return EITP_OK;
+    if (member->kind != EITP__JSON_BOOLEAN)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be true or false, not %s",
+                          (unsigned long long)member->line, name, eitp__json_describe(member));
+    *value = member->boolean;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const char *name, const char **value,
+                                              eitp_error *error) {
+    const eitp__json *member = eitp__json_present(object, name);
+    if (!member)
+        return EITP_OK;
+    if (member->kind != EITP__JSON_STRING)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must be a string, not %s",
+                          (unsigned long long)member->line, name, eitp__json_describe(member));
+    if (memchr(member->text, 0, member->text_size))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %llu: '%s' must not hold the character U+0000",
+                          (unsigned long long)member->line, name);
+    *value = member->text;
+    return EITP_OK;
+}
+
+/* The escape of an ASCII character that needs one, into `escape`; returns its length, or 0. */
+static size_t eitp__json_escape(unsigned char c, char escape[8]) {
+    static const char names[] = "\"\\bfnrt", values[] = "\"\\\b\f\n\r\t";
+    const char *found = c ? strchr(values, (char)c) : NULL;
+    if (found) {
+        escape[0] = '\\';
+        escape[1] = names[found - values];
+        return 2;
+    }
+    return c < 0x20 ? (size_t)snprintf(escape, 8, "\\u%04x", c) : 0;
+}
+
+EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size) {
+    size_t plain = 0, at = 0;
+    char escape[8];
+    eitp__buffer_add(buffer, "\"", 1);
+    /* text[plain, at) goes out as it is. */
+    while (at < size) {
+        uint32_t code;
+        int valid;
+        size_t length = eitp__utf8_next((const unsigned char *)text + at, size - at, &code, &valid), escaped = 0;
+        if (code < 0x80) {
+            escaped = eitp__json_escape((unsigned char)code, escape);
+        } else if (!valid) {
+            /* What is no UTF-8 becomes the replacement character, so that the output always is. */
+            escaped = 3;
+            memcpy(escape, "\xef\xbf\xbd", 3);
+        }
+        if (escaped) {
+            eitp__buffer_add(buffer, text + plain, at - plain);
+            eitp__buffer_add(buffer, escape, escaped);
+            plain = at + length;
+        }
+        at += length;
+    }
+    eitp__buffer_add(buffer, text + plain, at - plain);
+    eitp__buffer_add(buffer, "\"", 1);
+}
+
+EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
+    char text[40];
+    size_t length, kept = 0;
+    int in_point = 0;
+    if (!(value >= -DBL_MAX && value <= DBL_MAX)) {
+        eitp__buffer_add(buffer, "null", 4);
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (digits == 17 || strtod(text, NULL) == value)
+            break;
+    }
+    /* Whatever is no digit, sign or exponent is the locale's decimal point, of any number of bytes. */
+    length = strlen(text);
+    for (size_t i = 0; i < length; i++) {
+        if (strchr("0123456789+-e", text[i])) {
+            text[kept++] = text[i];
+            in_point = 0;
+        } else if (!in_point) {
+            text[kept++] = '.';
+            in_point = 1;
+        }
+    }
+    eitp__buffer_add(buffer, text, kept);
+}

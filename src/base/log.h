@@ -1,0 +1,9 @@
+/* One line to the host's log callback. */
+#ifndef EITP_LOG_H
+#define EITP_LOG_H
+
+#include "base/platform.h"
+
+EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const char *format, ...) EITP__PRINTF(3, 4);
+
+#endif

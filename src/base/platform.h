@@ -1,0 +1,58 @@
+/* What the implementation needs of compiler and system. Included first by every private header. */
+#ifndef EITP_PLATFORM_H
+#define EITP_PLATFORM_H
+
+#include "base/base.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/posix.h"
+
+#if !defined(__GNUC__)
+#error "eitp needs gcc or clang (or a compiler that takes GNU attributes)"
+#endif
+
+#define EITP__UNUSED __attribute__((unused))
+#define EITP__PRINTF(text, first) __attribute__((format(printf, text, first)))
+
+/* Functions shared between modules: one translation unit when packed, several when split. */
+#ifdef EITP_SPLIT
+#define EITP__PRIVATE extern
+#else
+#define EITP__PRIVATE static EITP__UNUSED
+#endif
+
+/* An all-zero initialiser: C11 has no empty braces, and C++ warns of `{0}`. */
+#ifdef __cplusplus
+#define EITP__ZERO                                                                                                     \
+    {}
+#define EITP__RESTRICT __restrict__
+#else
+#define EITP__ZERO                                                                                                     \
+    { 0 }
+#define EITP__RESTRICT restrict
+#endif
+
+#ifndef EITP_WITH_OPENBLAS
+#define EITP_WITH_OPENBLAS 0
+#endif
+
+#ifdef _OPENMP
+#define EITP__WITH_OPENMP 1
+#else
+#define EITP__WITH_OPENMP 0
+#endif
+
+/* Tensors, weights and pages of the arena start at multiples of this: a cache line and an AVX-512 register. */
+#define EITP__ALIGNMENT ((size_t)64)
+
+#define EITP__COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

@@ -1,0 +1,60 @@
+/* The POSIX that a system header before eitp.h may have hidden; the one file whose names are the system's. */
+#ifndef EITP_POSIX_H
+#define EITP_POSIX_H
+
+#include "base/base.h"
+
+#include <stdlib.h>
+
+/*
+ * A strict mode (-std=c11) hides POSIX unless _DEFAULT_SOURCE precedes the first system header. Where the program
+ * included one before eitp.h, nothing brings back what was hidden; so what the implementation calls is declared here,
+ * and constants are defined by glibc's own names for them. A type cannot be had back: struct sigaction, for instance,
+ * is not for the library.
+ */
+#if defined(__GLIBC__) && !(defined(__USE_MISC) && defined(__USE_XOPEN2K8))
+#if !defined(__LP64__)
+#error "eitp: a system header before eitp.h has hidden POSIX: include eitp.h first, or compile with -D_DEFAULT_SOURCE"
+#endif
+struct stat;
+struct timespec;
+EITP_BEGIN_DECLARATIONS
+extern long int syscall(long int number, ...);
+extern int clock_gettime(int clock, struct timespec *time);
+extern int fsync(int descriptor);
+extern int ftruncate(int descriptor, long int size);
+extern int lstat(const char *path, struct stat *info);
+extern int nanosleep(const struct timespec *time, struct timespec *rest);
+extern int posix_memalign(void **memory, size_t alignment, size_t size);
+extern long int pread(int descriptor, void *data, size_t size, long int offset);
+extern long int pwrite(int descriptor, const void *data, size_t size, long int offset);
+EITP_END_DECLARATIONS
+#elif defined(__linux__) && !defined(__GLIBC__) && defined(__STRICT_ANSI__) && !defined(_BSD_SOURCE) &&                \
+    !defined(_GNU_SOURCE)
+#error "eitp: a system header before eitp.h has hidden POSIX: include eitp.h first, or compile with -D_DEFAULT_SOURCE"
+#endif
+
+/* The time of the last change in a struct stat, nanoseconds since 1970. */
+#if defined(__APPLE__)
+#define EITP__MODIFIED(info) ((int64_t)(info).st_mtimespec.tv_sec * 1000000000 + (info).st_mtimespec.tv_nsec)
+#elif defined(__GLIBC__) && !defined(__USE_XOPEN2K8)
+#define EITP__MODIFIED(info) ((int64_t)(info).st_mtime * 1000000000 + (int64_t)(info).st_mtimensec)
+#else
+#define EITP__MODIFIED(info) ((int64_t)(info).st_mtim.tv_sec * 1000000000 + (info).st_mtim.tv_nsec)
+#endif
+
+#if defined(__GLIBC__) && !defined(__USE_XOPEN2K8)
+#ifndef O_CLOEXEC
+#define O_CLOEXEC __O_CLOEXEC
+#endif
+#ifndef O_DIRECTORY
+#define O_DIRECTORY __O_DIRECTORY
+#endif
+#ifndef CLOCK_REALTIME
+#define CLOCK_REALTIME 0
+#endif
+#ifndef CLOCK_MONOTONIC
+#define CLOCK_MONOTONIC 1
+#endif
+#endif
+#endif

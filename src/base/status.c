@@ -1,0 +1,51 @@
+#include "base/status.h"
+
+static const char *const eitp__status_names[] = {
+    "ok",         "bad argument", "bad content",  "unsupported", "out of memory",
+    "low memory", "not finite",   "input/output", "interrupted", "internal error",
+};
+
+const char *eitp_status_name(eitp_status status) {
+    size_t index = (size_t)status;
+    return index < EITP__COUNT(eitp__status_names) ? eitp__status_names[index] : "unknown status";
+}
+
+EITP__PRIVATE eitp_status eitp__fail(eitp_error *error, eitp_status status, const char *format, ...) {
+    if (error) {
+        va_list arguments;
+        error->status = status;
+        va_start(arguments, format);
+        vsnprintf(error->message, sizeof error->message, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, const char *what) {
+    return eitp__fail(error, EITP_ERROR_MEMORY,
+                      "cannot allocate %.1f MB for %s; free memory or choose a smaller model, batch or block size",
+                      (double)size / 1e6, what);
+}
+
+/* Adds what fits of `addition` to the text in `text`. */
+static void eitp__append(char *text, size_t capacity, const char *addition) {
+    size_t length = strlen(text), room = capacity - 1 - length, added = strlen(addition);
+    if (added > room)
+        added = room;
+    memcpy(text + length, addition, added);
+    text[length + added] = 0;
+}
+
+EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status status, const char *format, ...) {
+    if (error) {
+        char message[sizeof error->message];
+        va_list arguments;
+        memcpy(message, error->message, sizeof message);
+        va_start(arguments, format);
+        vsnprintf(error->message, sizeof error->message, format, arguments);
+        va_end(arguments);
+        eitp__append(error->message, sizeof error->message, ": ");
+        eitp__append(error->message, sizeof error->message, message);
+    }
+    return status;
+}

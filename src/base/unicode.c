@@ -1,0 +1,145 @@
+#include "base/unicode.h"
+
+#include "base/unicode_tables.inc"
+
+static const unsigned char eitp__ascii_classes[128] = {
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 3, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0,
+    0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0,
+    0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0,
+};
+
+EITP__PRIVATE int eitp__unicode_class(uint32_t code_point) {
+    if (code_point < 128)
+        return eitp__ascii_classes[code_point];
+    if (code_point >= 0x110000)
+        return EITP__UNICODE_OTHER;
+    /* The two great blocks of ideographs and syllables, most of what is not ASCII in many texts. */
+    if ((code_point >= 0x4E00 && code_point <= 0x9FFF) || (code_point >= 0xAC00 && code_point <= 0xD7A3))
+        return EITP__UNICODE_LETTER;
+    size_t low = 0, high = EITP__COUNT(eitp__unicode_changes); /* the last change at or before it is in [low, high) */
+    const uint32_t key = code_point << 2 | 3;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (eitp__unicode_changes[middle] <= key)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (int)(eitp__unicode_changes[low] & 3);
+}
+
+/* Bytes of the sequence that a lead byte begins (0 where it begins none), and what the second may be (The Unicode
+   Standard, table 3-7). */
+static size_t eitp__utf8_lead(unsigned char lead, unsigned char *low, unsigned char *high) {
+    *low = 0x80;
+    *high = 0xBF;
+    if (lead < 0x80)
+        return 1;
+    if (lead < 0xC2 || lead > 0xF4)
+        return 0;
+    if (lead < 0xE0)
+        return 2;
+    if (lead < 0xF0) {
+        if (lead == 0xE0)
+            *low = 0xA0;
+        else if (lead == 0xED)
+            *high = 0x9F;
+        return 3;
+    }
+    if (lead == 0xF0)
+        *low = 0x90;
+    else if (lead == 0xF4)
+        *high = 0x8F;
+    return 4;
+}
+
+/* As eitp__utf8_next; *missing is not 0 where the text ends inside of a sequence that is well formed so far. */
+static size_t eitp__utf8_read(const unsigned char *text, size_t size, uint32_t *code_point, size_t *missing) {
+    unsigned char low, high;
+    size_t length = eitp__utf8_lead(text[0], &low, &high), i = 1;
+    uint32_t value = length == 1 ? text[0] : length ? text[0] & (0x7Fu >> length) : 0;
+    *missing = 0;
+    *code_point = 0xFFFD;
+    for (; i < length; i++) {
+        if (i == size) {
+            *missing = length - i;
+            return i;
+        }
+        if (text[i] < low || text[i] > high)
+            return i;
+        value = value << 6 | (text[i] & 0x3Fu);
+        low = 0x80;
+        high = 0xBF;
+    }
+    if (length)
+        *code_point = value;
+    return i;
+}
+
+EITP__PRIVATE size_t eitp__utf8_next(const unsigned char *text, size_t size, uint32_t *code_point, int *valid) {
+    size_t missing;
+    size_t taken = eitp__utf8_read(text, size, code_point, &missing);
+    /* A whole sequence that spells U+FFFD itself is the only well-formed one that gives this value. */
+    *valid = *code_point != 0xFFFD || (taken == 3 && !memcmp(text, "\xEF\xBF\xBD", 3));
+    return taken;
+}
+
+EITP__PRIVATE size_t eitp__utf8_incomplete(const unsigned char *text, size_t size) {
+    for (size_t back = 1; back <= 3 && back <= size; back++) {
+        uint32_t code_point;
+        size_t missing;
+        if ((text[size - back] & 0xC0) == 0x80)
+            continue;
+        return eitp__utf8_read(text + size - back, back, &code_point, &missing) == back && missing ? back : 0;
+    }
+    return 0;
+}
+
+EITP__PRIVATE size_t eitp__utf8_valid_prefix(const unsigned char *text, size_t size) {
+    size_t i = 0;
+    while (i < size) {
+        uint64_t word;
+        if (size - i >= sizeof word) {
+            memcpy(&word, text + i, sizeof word);
+            if (!(word & 0x8080808080808080u)) {
+                i += sizeof word;
+                continue;
+            }
+        }
+        if (text[i] < 0x80) {
+            i++;
+            continue;
+        }
+        uint32_t code_point;
+        int valid;
+        size_t taken = eitp__utf8_next(text + i, size - i, &code_point, &valid);
+        if (!valid)
+            break;
+        i += taken;
+    }
+    return i;
+}
+
+EITP__PRIVATE size_t eitp__utf8_put(uint32_t code_point, unsigned char bytes[4]) {
+    if (code_point < 0x80) {
+        bytes[0] = (unsigned char)code_point;
+        return 1;
+    }
+    if (code_point < 0x800) {
+        bytes[0] = (unsigned char)(0xC0 | code_point >> 6);
+        bytes[1] = (unsigned char)(0x80 | (code_point & 0x3F));
+        return 2;
+    }
+    if (code_point < 0x10000) {
+        bytes[0] = (unsigned char)(0xE0 | code_point >> 12);
+        bytes[1] = (unsigned char)(0x80 | (code_point >> 6 & 0x3F));
+        bytes[2] = (unsigned char)(0x80 | (code_point & 0x3F));
+        return 3;
+    }
+    bytes[0] = (unsigned char)(0xF0 | code_point >> 18);
+    bytes[1] = (unsigned char)(0x80 | (code_point >> 12 & 0x3F));
+    bytes[2] = (unsigned char)(0x80 | (code_point >> 6 & 0x3F));
+    bytes[3] = (unsigned char)(0x80 | (code_point & 0x3F));
+    return 4;
+}

@@ -1,0 +1,155 @@
+/* Texts become a token file: read, repair, encode, write. */
+#include "data/data.h"
+
+#include "base/files.h"
+#include "base/log.h"
+#include "data/text_files.h"
+#include "data/token_writer.h"
+#include "data/utf8_repair.h"
+
+typedef struct eitp__packer {
+    const eitp_host *host;
+    const eitp_pack_config *config;
+    eitp_text_files *texts;
+    eitp_encoder *encoder;
+    eitp__token_writer writer;
+    const char *path;         /* of the text being read */
+    eitp__utf8_repair repair; /* and its bytes */
+} eitp__packer;
+
+static eitp_status eitp__pack_ids(void *user, const int32_t *ids, size_t count, eitp_error *error) {
+    return eitp__token_writer_add(&((eitp__packer *)user)->writer, ids, count, error);
+}
+
+static eitp_status eitp__pack_utf8(void *user, const char *text, size_t size, eitp_error *error) {
+    return eitp_encoder_add(((eitp__packer *)user)->encoder, text, size, error);
+}
+
+static eitp_status eitp__pack_progress(const eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    eitp_pack_progress progress;
+    if (!config->progress)
+        return EITP_OK;
+    progress.path = packer->path;
+    progress.text_bytes = packer->writer.info.text_bytes;
+    progress.text_bytes_total = eitp_text_files_bytes(packer->texts);
+    progress.documents = packer->writer.info.document_count;
+    progress.tokens = packer->writer.info.token_count;
+    if (config->progress(config->user, &progress))
+        return eitp__fail(error, EITP_ERROR_INTERRUPTED, "packing was stopped in %s; no token file was written",
+                          packer->path);
+    return EITP_OK;
+}
+
+/* With strict_utf8 a replacement is an error; it is seen once the piece that has it went through. */
+static eitp_status eitp__pack_check_utf8(const eitp__packer *packer, eitp_error *error) {
+    const eitp__utf8_repair *repair = &packer->repair;
+    if (!packer->config->strict_utf8 || !repair->invalid_bytes)
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_FORMAT,
+        "%s: not UTF-8 at byte %llu (0x%02X); convert the text to UTF-8, or pack it without strict UTF-8 to "
+        "have U+FFFD in its place",
+        packer->path, (unsigned long long)repair->first_invalid, (unsigned)repair->invalid_byte);
+}
+
+/* All pieces of the text that was begun, through repair and encoder. */
+static eitp_status eitp__pack_pieces(eitp__packer *packer, eitp_error *error) {
+    for (;;) {
+        const char *text;
+        size_t size = 0;
+        eitp_status status = eitp__text_files_piece(packer->texts, &text, &size, error);
+        if (status == EITP_OK)
+            status = size ? eitp__utf8_repair_add(&packer->repair, text, size, error)
+                          : eitp__utf8_repair_finish(&packer->repair, error);
+        if (status == EITP_OK)
+            status = eitp__pack_check_utf8(packer, error);
+        packer->writer.info.text_bytes += size;
+        if (status == EITP_OK)
+            status = size ? eitp__pack_progress(packer, error) : eitp_encoder_finish(packer->encoder, error);
+        if (status != EITP_OK || !size)
+            return status;
+    }
+}
+
+static eitp_status eitp__pack_document(eitp__packer *packer, eitp_error *error) {
+    eitp_token_file_info *info = &packer->writer.info;
+    const eitp__utf8_repair *repair = &packer->repair;
+    eitp__utf8_repair_init(&packer->repair, eitp__pack_utf8, packer);
+    info->document_count++;
+    eitp_status status = eitp__pack_pieces(packer, error);
+    if (status == EITP_OK && info->end_of_text >= 0)
+        status = eitp__token_writer_add(&packer->writer, &info->end_of_text, 1, error);
+    if (status != EITP_OK || !repair->invalid_bytes)
+        return status;
+    info->invalid_bytes += repair->invalid_bytes;
+    eitp__log(packer->host, EITP_LOG_WARNING,
+              "%s: %llu bytes are not UTF-8, the first is byte %llu (0x%02X); U+FFFD took their place", packer->path,
+              (unsigned long long)repair->invalid_bytes, (unsigned long long)repair->first_invalid,
+              (unsigned)repair->invalid_byte);
+    return EITP_OK;
+}
+
+/* What would otherwise be found after the work. */
+static eitp_status eitp__pack_check_output(const eitp_host *host, const char *path, eitp_error *error) {
+    eitp_path_info output = EITP__ZERO;
+    eitp_status status = eitp__path_info(host, path, &output, error);
+    if (status == EITP_OK && output.kind != EITP_PATH_MISSING && output.kind != EITP_PATH_FILE)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: not a file; give the token file another name", path);
+    return status;
+}
+
+static eitp_status eitp__pack_begin(eitp__packer *packer, const eitp_tokenizer *tokenizer, const char *output_path,
+                                    eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    eitp_status status = eitp__pack_check_output(packer->host, output_path, error);
+    if (status == EITP_OK)
+        status = eitp_text_files_open(packer->host, config->paths, config->path_count, config->read_size,
+                                      &packer->texts, error);
+    if (status == EITP_OK)
+        status = eitp_encoder_create(tokenizer, eitp__pack_ids, packer, &packer->encoder, error);
+    if (status == EITP_OK)
+        status =
+            eitp__token_writer_open(&packer->writer, packer->host, output_path, eitp_tokenizer_size(tokenizer), error);
+    packer->writer.info.end_of_text = eitp_tokenizer_end_of_text(tokenizer);
+    packer->writer.info.tokenizer_fingerprint = eitp_tokenizer_fingerprint(tokenizer);
+    return status;
+}
+
+static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error) {
+    for (;;) {
+        eitp_status status = eitp__text_files_next(packer->texts, &packer->path, error);
+        if (status != EITP_OK || !packer->path)
+            return status;
+        status = eitp__pack_document(packer, error);
+        if (status != EITP_OK)
+            return status;
+    }
+}
+
+static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
+    const eitp_pack_config *config = packer->config;
+    if (!packer->writer.info.token_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: holds no text; name files that are not empty",
+                          config->paths[0], config->path_count > 1 ? " and what follows it" : "");
+    return eitp__token_writer_finish(&packer->writer, error);
+}
+
+eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
+                      const char *output_path, eitp_token_file_info *info, eitp_error *error) {
+    eitp__packer packer;
+    memset(&packer, 0, sizeof packer);
+    packer.host = host;
+    packer.config = config;
+    eitp_status status = eitp__pack_begin(&packer, tokenizer, output_path, error);
+    if (status == EITP_OK)
+        status = eitp__pack_documents(&packer, error);
+    if (status == EITP_OK)
+        status = eitp__pack_finish(&packer, error);
+    if (status == EITP_OK && info)
+        *info = packer.writer.info;
+    eitp__token_writer_release(&packer.writer);
+    eitp_encoder_destroy(packer.encoder);
+    eitp_text_files_close(packer.texts);
+    return status;
+}

@@ -1,0 +1,31 @@
+/*
+ * A Feistel network is a bijection on [0, 4^h) whatever its round functions are (Luby and Rackoff, "How to Construct
+ * Pseudorandom Permutations from Pseudorandom Functions", 1988). Walking on from values that are not below `size` until
+ * one is makes it a bijection on [0, size) (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002); fewer
+ * than four steps on average.
+ */
+#include "data/permutation.h"
+
+#include "base/random.h"
+
+/* Four rounds would do for large halves; halves of one or two bits need more to mix. */
+enum { EITP__PERMUTATION_ROUNDS = 8 };
+
+EITP__PRIVATE uint64_t eitp__permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t position) {
+    unsigned half_bits = 0;
+    while (half_bits < 32 && (uint64_t)1 << 2 * half_bits < size)
+        half_bits++;
+    const uint64_t mask = ((uint64_t)1 << half_bits) - 1;
+    uint64_t value = position;
+    do {
+        uint64_t left = value >> half_bits, right = value & mask;
+        for (uint64_t round = 0; round < EITP__PERMUTATION_ROUNDS; round++) {
+            uint64_t random = eitp__random_bits(seed, epoch, EITP__STREAM_SHUFFLE, round << 32 | right);
+            uint64_t mixed = left ^ (random & mask);
+            left = right;
+            right = mixed;
+        }
+        value = left << half_bits | right;
+    } while (value >= size);
+    return value;
+}

@@ -1,0 +1,129 @@
+#include "data/data.h"
+
+#include "base/files.h"
+#include "data/token_header.h"
+
+enum { EITP__TOKEN_READ_BYTES = 8192, EITP__TOKEN_VERIFY_IDS = 2048 };
+
+struct eitp_token_file {
+    eitp_host host;
+    eitp__file file;
+    eitp_token_file_info info;
+    uint64_t offset; /* of the first id */
+    uint32_t limit;  /* ids are below it */
+};
+
+/* Reads the header of the open file and decides what an id may be. */
+static eitp_status eitp__token_file_begin(eitp_token_file *file, int32_t vocabulary_size, eitp_error *error) {
+    unsigned char header[EITP__TOKEN_HEADER_SIZE];
+    uint64_t file_size = 0;
+    size_t size = 0;
+    eitp_status status = eitp__file_size(&file->file, &file_size, error);
+    if (status == EITP_OK)
+        status = eitp__file_read_some(&file->file, 0, header, sizeof header, &size, error);
+    if (status != EITP_OK)
+        return status;
+    status = eitp__token_header_read(header, size, file_size, &file->info, &file->offset, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "%s", file->file.path);
+    file->limit = file->info.vocabulary_size ? (uint32_t)file->info.vocabulary_size : 65536;
+    if (vocabulary_size && (uint32_t)vocabulary_size < file->limit)
+        file->limit = (uint32_t)vocabulary_size;
+    return EITP_OK;
+}
+
+eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
+                                 eitp_token_file **file, eitp_error *error) {
+    *file = NULL;
+    if (vocabulary_size < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a vocabulary of %d; give its size, or 0 for the file's own",
+                          path, (int)vocabulary_size);
+    eitp_token_file *opened = (eitp_token_file *)eitp__allocate(host, sizeof *opened);
+    if (!opened)
+        return eitp__fail_memory(error, sizeof *opened, "a token file");
+    opened->host = *host;
+    eitp_status status = eitp__file_open(&opened->file, &opened->host, path, EITP_FILE_READ, error);
+    if (status == EITP_OK)
+        status = eitp__token_file_begin(opened, vocabulary_size, error);
+    if (status != EITP_OK) {
+        eitp_token_file_close(opened);
+        return status;
+    }
+    *file = opened;
+    return EITP_OK;
+}
+
+void eitp_token_file_close(eitp_token_file *file) {
+    if (!file)
+        return;
+    eitp_host host = file->host;
+    eitp__file_close(&file->file, NULL);
+    eitp__release(&host, file, sizeof *file);
+}
+
+eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file) {
+    return file->info;
+}
+
+/* Turns the stored ids in `bytes` into `ids`; `first` is the number of the first one. */
+static eitp_status eitp__token_file_decode(const eitp_token_file *file, const unsigned char *bytes, uint64_t first,
+                                           size_t count, int32_t *ids, eitp_error *error) {
+    const size_t element = (size_t)file->info.element_size;
+    for (size_t i = 0; i < count; i++, bytes += element) {
+        uint32_t id = (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8;
+        if (element == 4)
+            id |= (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+        if (id >= file->limit)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: token %llu is %lu, and the vocabulary has %lu; the file is damaged or was made with "
+                              "another tokenizer: pack the text again",
+                              file->file.path, (unsigned long long)(first + i), (unsigned long)id,
+                              (unsigned long)file->limit);
+        ids[i] = (int32_t)id;
+    }
+    return EITP_OK;
+}
+
+eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
+                                 eitp_error *error) {
+    unsigned char bytes[EITP__TOKEN_READ_BYTES];
+    const uint64_t element = (uint64_t)file->info.element_size;
+    const uint64_t chunk = sizeof bytes / element;
+    eitp__file handle = file->file;
+    if (first > file->info.token_count || count > file->info.token_count - first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%s: %llu tokens from token %llu on were asked for, and it holds %llu: ask for less",
+                          file->file.path, (unsigned long long)count, (unsigned long long)first,
+                          (unsigned long long)file->info.token_count);
+    for (uint64_t done = 0; done < count;) {
+        const uint64_t now = count - done < chunk ? count - done : chunk;
+        eitp_status status =
+            eitp__file_read(&handle, file->offset + (first + done) * element, bytes, (size_t)(now * element), error);
+        if (status == EITP_OK)
+            status = eitp__token_file_decode(file, bytes, first + done, (size_t)now, ids + done, error);
+        if (status != EITP_OK)
+            return status;
+        done += now;
+    }
+    return EITP_OK;
+}
+
+eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
+    int32_t ids[EITP__TOKEN_VERIFY_IDS];
+    uint64_t hash = eitp__token_hash_start();
+    for (uint64_t first = 0; first < file->info.token_count;) {
+        uint64_t left = file->info.token_count - first;
+        uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
+        eitp_status status = eitp_token_file_read(file, first, count, ids, error);
+        if (status != EITP_OK)
+            return status;
+        hash = eitp__token_hash(hash, ids, (size_t)count);
+        first += count;
+    }
+    if (file->info.kind == EITP_TOKEN_FILE_EITP && hash != file->info.content_hash)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: its tokens are not those that were written (their hash is %016llx, the header says "
+                          "%016llx): pack or copy the file again",
+                          file->file.path, (unsigned long long)hash, (unsigned long long)file->info.content_hash);
+    return EITP_OK;
+}

@@ -1,0 +1,347 @@
+#include "io/safetensors_writer.h"
+#include "base/checksum.h"
+#include "base/convert.h"
+#include "base/json.h"
+#include "base/sort.h"
+#include "base/unicode.h"
+#include "io/safetensors.h"
+
+#define EITP__SAFETENSORS_WRITE_CHUNK ((size_t)32 << 10)
+
+/* A tensor of a file that is being written. */
+typedef struct eitp__safetensors_slot {
+    eitp_dtype dtype;
+    size_t element_size;
+    int64_t count;   /* elements */
+    int64_t written; /* of them */
+    uint64_t offset; /* from the beginning of the data, then of the file */
+    size_t name;     /* where its name is in the writer's names */
+} eitp__safetensors_slot;
+
+struct eitp__safetensors_writer {
+    eitp_host host;
+    eitp__file file;
+    char *path;
+    char *temporary;
+    char *directory;
+    eitp__buffer names;
+    eitp__safetensors_slot *slots; /* in the caller's order */
+    size_t count;
+};
+
+/* Where a tensor of the caller's list is in another order. */
+typedef struct eitp__safetensors_rank {
+    const eitp__safetensors_tensor *tensor;
+    size_t index;
+} eitp__safetensors_rank;
+
+static int eitp__compare_tensor_names(const void *left, const void *right) {
+    const eitp__safetensors_rank *a = (const eitp__safetensors_rank *)left;
+    const eitp__safetensors_rank *b = (const eitp__safetensors_rank *)right;
+    return strcmp(a->tensor->name, b->tensor->name);
+}
+
+/* Wide elements first; the caller's order where they are equally wide. */
+static int eitp__compare_tensor_widths(const void *left, const void *right) {
+    const eitp__safetensors_rank *a = (const eitp__safetensors_rank *)left;
+    const eitp__safetensors_rank *b = (const eitp__safetensors_rank *)right;
+    size_t wide = eitp_dtype_size(a->tensor->dtype), other = eitp_dtype_size(b->tensor->dtype);
+    if (wide != other)
+        return wide > other ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+static eitp_status eitp__check_tensor(const eitp__safetensors_tensor *tensor, int64_t *count, eitp_error *error) {
+    size_t length = strlen(tensor->name);
+    int64_t bytes;
+    if (!strcmp(tensor->name, "__metadata__") ||
+        eitp__utf8_valid_prefix((const unsigned char *)tensor->name, length) != length)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "no tensor can be called '%.100s'; give it another name",
+                          tensor->name);
+    if (!eitp_dtype_size(tensor->dtype) || tensor->rank < 0 || tensor->rank > EITP_MAX_RANK)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "tensor '%.100s' has no valid dtype or rank (%d and %d)",
+                          tensor->name, (int)tensor->dtype, tensor->rank);
+    *count = 1;
+    for (int i = 0; i < tensor->rank; i++) {
+        if (tensor->shape[i] < 0 || __builtin_mul_overflow(*count, tensor->shape[i], count))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "tensor '%.100s' has a size below 0, or is too large",
+                              tensor->name);
+    }
+    if (__builtin_mul_overflow(*count, (int64_t)eitp_dtype_size(tensor->dtype), &bytes))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "tensor '%.100s' is too large", tensor->name);
+    return EITP_OK;
+}
+
+/* Fills in the slots and their names; refuses a name that is there twice. */
+static eitp_status eitp__make_slots(eitp__safetensors_writer *writer, const eitp__safetensors_tensor *tensors,
+                                    eitp__safetensors_rank *order, eitp_error *error) {
+    for (size_t i = 0; i < writer->count; i++) {
+        eitp__safetensors_slot *slot = &writer->slots[i];
+        eitp_status status = eitp__check_tensor(&tensors[i], &slot->count, error);
+        if (status)
+            return status;
+        slot->dtype = tensors[i].dtype;
+        slot->element_size = eitp_dtype_size(slot->dtype);
+        slot->name = writer->names.size;
+        eitp__buffer_add(&writer->names, tensors[i].name, strlen(tensors[i].name) + 1);
+        order[i].tensor = &tensors[i];
+        order[i].index = i;
+    }
+    if (writer->names.failed)
+        return eitp__fail_memory(error, writer->names.size, "the names of tensors");
+    eitp__sort(order, writer->count, sizeof *order, eitp__compare_tensor_names);
+    for (size_t i = 1; i < writer->count; i++) {
+        if (!eitp__compare_tensor_names(&order[i - 1], &order[i]))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "two tensors are called '%.100s'; rename one",
+                              order[i].tensor->name);
+    }
+    return EITP_OK;
+}
+
+/* Lays the data out, in `order`. */
+static eitp_status eitp__place_slots(eitp__safetensors_writer *writer, eitp__safetensors_rank *order,
+                                     eitp_error *error) {
+    int64_t end = 0;
+    eitp__sort(order, writer->count, sizeof *order, eitp__compare_tensor_widths);
+    for (size_t i = 0; i < writer->count; i++) {
+        eitp__safetensors_slot *slot = &writer->slots[order[i].index];
+        slot->offset = (uint64_t)end;
+        if (__builtin_add_overflow(end, slot->count * (int64_t)slot->element_size, &end))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the tensors are too large for one file");
+    }
+    return EITP_OK;
+}
+
+static void eitp__add_metadata(eitp__buffer *header, const eitp__safetensors_text *metadata, size_t count) {
+    eitp__buffer_add_text(header, "\"__metadata__\":{");
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            eitp__buffer_add_text(header, ",");
+        eitp__json_write_text(header, metadata[i].key, strlen(metadata[i].key));
+        eitp__buffer_add_text(header, ":");
+        eitp__json_write_text(header, metadata[i].value, strlen(metadata[i].value));
+    }
+    eitp__buffer_add_text(header, "}");
+}
+
+static void eitp__add_tensor(eitp__buffer *header, const eitp__safetensors_tensor *tensor,
+                             const eitp__safetensors_slot *slot) {
+    uint64_t end = slot->offset + (uint64_t)slot->count * slot->element_size;
+    eitp__json_write_text(header, tensor->name, strlen(tensor->name));
+    eitp__buffer_format(header, ":{\"dtype\":\"%s\",\"shape\":[", eitp__safetensors_type(tensor->dtype));
+    for (int i = 0; i < tensor->rank; i++)
+        eitp__buffer_format(header, i ? ",%lld" : "%lld", (long long)tensor->shape[i]);
+    eitp__buffer_format(header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)slot->offset,
+                        (unsigned long long)end);
+}
+
+/* The first part of the file: the header and its size before it. */
+static eitp_status eitp__make_header(eitp__safetensors_writer *writer, const eitp__safetensors_rank *order,
+                                     const eitp__safetensors_text *metadata, size_t metadata_count,
+                                     eitp__buffer *header, eitp_error *error) {
+    uint64_t size;
+    eitp__buffer_add(header, "\0\0\0\0\0\0\0", 8);
+    eitp__buffer_add_text(header, "{");
+    if (metadata_count)
+        eitp__add_metadata(header, metadata, metadata_count);
+    for (size_t i = 0; i < writer->count; i++) {
+        if (i || metadata_count)
+            eitp__buffer_add_text(header, ",");
+        eitp__add_tensor(header, order[i].tensor, &writer->slots[order[i].index]);
+    }
+    eitp__buffer_add_text(header, "}");
+    while (!header->failed && header->size % EITP__ALIGNMENT)
+        eitp__buffer_add(header, " ", 1);
+    if (header->failed)
+        return eitp__fail_memory(error, header->size, "the header of a safetensors file");
+    size = header->size - 8;
+    if (size > EITP__SAFETENSORS_LARGEST_HEADER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the names of the tensors and the metadata take %llu bytes, and %llu are allowed",
+                          (unsigned long long)size, (unsigned long long)EITP__SAFETENSORS_LARGEST_HEADER);
+    for (size_t i = 0; i < 8; i++)
+        header->data[i] = (char)(size >> (8 * i) & 255);
+    for (size_t i = 0; i < writer->count; i++)
+        writer->slots[i].offset += header->size;
+    return EITP_OK;
+}
+
+/* Lays the file out and writes its header. */
+static eitp_status eitp__begin_file(eitp__safetensors_writer *writer, const eitp__safetensors_tensor *tensors,
+                                    const eitp__safetensors_text *metadata, size_t metadata_count,
+                                    eitp__safetensors_rank *order, eitp_error *error) {
+    eitp__buffer header;
+    eitp_status status = eitp__make_slots(writer, tensors, order, error);
+    eitp__buffer_init(&header, &writer->host);
+    if (!status)
+        status = eitp__place_slots(writer, order, error);
+    if (!status)
+        status = eitp__make_header(writer, order, metadata, metadata_count, &header, error);
+    if (!status)
+        status = eitp__file_open(&writer->file, &writer->host, writer->temporary, EITP_FILE_REPLACE, error);
+    if (!status)
+        status = eitp__file_write(&writer->file, 0, header.data, header.size, error);
+    eitp__buffer_release(&header);
+    return status;
+}
+
+/* Stores the names of the file, of the one it is written to and of their directory; 0 where memory runs out. */
+static int eitp__copy_paths(eitp__safetensors_writer *writer, const char *path) {
+    const char *slash = strrchr(path, '/');
+    size_t length = strlen(path), directory = slash ? (size_t)(slash - path) : 0;
+    writer->path = eitp__copy_text(&writer->host, path);
+    if (!writer->path)
+        return 0;
+    writer->temporary = (char *)eitp__allocate_uninitialized(&writer->host, length + sizeof ".tmp");
+    if (slash)
+        writer->directory = eitp__copy_bytes(&writer->host, path, directory ? directory : 1);
+    else
+        writer->directory = eitp__copy_text(&writer->host, ".");
+    if (!writer->temporary || !writer->directory)
+        return 0;
+    memcpy(writer->temporary, path, length);
+    memcpy(writer->temporary + length, ".tmp", sizeof ".tmp");
+    return 1;
+}
+
+static void eitp__release_writer(eitp__safetensors_writer *writer) {
+    eitp_host host = writer->host;
+    size_t length = writer->path ? strlen(writer->path) : 0;
+    eitp__file_close(&writer->file, NULL);
+    eitp__release(&host, writer->temporary, length + sizeof ".tmp");
+    eitp__release_text(&host, writer->directory);
+    eitp__release_text(&host, writer->path);
+    eitp__buffer_release(&writer->names);
+    eitp__release(&host, writer->slots, writer->count * sizeof *writer->slots);
+    eitp__release(&host, writer, sizeof *writer);
+}
+
+EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer) {
+    if (!writer)
+        return;
+    if (writer->file.host) {
+        eitp__file_close(&writer->file, NULL);
+        writer->host.files.remove(writer->host.files.user, writer->temporary);
+    }
+    eitp__release_writer(writer);
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const char *path,
+                                                  const eitp__safetensors_tensor *tensors, size_t count,
+                                                  const eitp__safetensors_text *metadata, size_t metadata_count,
+                                                  eitp__safetensors_writer **writer, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    size_t bytes = count * sizeof(eitp__safetensors_rank);
+    eitp__safetensors_rank *order = (eitp__safetensors_rank *)eitp__allocate_uninitialized(host, bytes);
+    eitp__safetensors_writer *made = (eitp__safetensors_writer *)eitp__allocate(host, sizeof *made);
+    if (made) {
+        made->host = *host;
+        made->count = count;
+        eitp__buffer_init(&made->names, &made->host);
+        made->slots = (eitp__safetensors_slot *)eitp__allocate(host, count * sizeof *made->slots);
+    }
+    if (!made || !eitp__copy_paths(made, path) || (count && (!order || !made->slots)))
+        status = eitp__fail_memory(error, bytes + count * sizeof *made->slots, "the list of tensors to write");
+    else
+        status = eitp__begin_file(made, tensors, metadata, metadata_count, order, error);
+    eitp__release(host, order, bytes);
+    if (status)
+        eitp__safetensors_abandon(made);
+    else
+        *writer = made;
+    return status;
+}
+
+/* Refuses elements that the tensor has no room for. */
+static eitp_status eitp__check_room(const eitp__safetensors_writer *writer, size_t index, int64_t count,
+                                    eitp_error *error) {
+    const eitp__safetensors_slot *slot;
+    if (index >= writer->count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' has %llu tensors; there is no tensor %llu", writer->path,
+                          (unsigned long long)writer->count, (unsigned long long)index);
+    slot = &writer->slots[index];
+    if (count < 0 || count > slot->count - slot->written)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "'%s': tensor '%.100s' has %lld elements, of which %lld are written; there is no room for %lld",
+            writer->path, writer->names.data + slot->name, (long long)slot->count, (long long)slot->written,
+            (long long)count);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writer, size_t index, const void *data,
+                                                  int64_t count, uint32_t *crc, eitp_error *error) {
+    eitp__safetensors_slot *slot;
+    size_t size;
+    eitp_status status = eitp__check_room(writer, index, count, error);
+    if (status)
+        return status;
+    slot = &writer->slots[index];
+    /* It is in memory: its size cannot overflow. */
+    size = (size_t)count * slot->element_size;
+    status =
+        eitp__file_write(&writer->file, slot->offset + (uint64_t)slot->written * slot->element_size, data, size, error);
+    if (status)
+        return status;
+    slot->written += count;
+    if (crc)
+        *crc = eitp__crc32c(*crc, data, size);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_write_f32(eitp__safetensors_writer *writer, size_t index, const float *data,
+                                                      int64_t count, uint32_t *crc, eitp_error *error) {
+    unsigned char chunk[EITP__SAFETENSORS_WRITE_CHUNK];
+    const eitp__safetensors_slot *slot;
+    int64_t most;
+    eitp_status status = eitp__check_room(writer, index, count, error);
+    if (status)
+        return status;
+    slot = &writer->slots[index];
+    if (slot->dtype == EITP_F32)
+        return eitp__safetensors_write(writer, index, data, count, crc, error);
+    if (!eitp__is_floating(slot->dtype))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s': tensor '%.100s' has dtype %s, which f32 does not become",
+                          writer->path, writer->names.data + slot->name, eitp_dtype_name(slot->dtype));
+    most = (int64_t)(sizeof chunk / slot->element_size);
+    while (count) {
+        int64_t part = count > most ? most : count;
+        eitp__convert_from_f32(slot->dtype, data, chunk, (size_t)part);
+        status = eitp__safetensors_write(writer, index, chunk, part, crc, error);
+        if (status)
+            return status;
+        data += part;
+        count -= part;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_whole(const eitp__safetensors_writer *writer, eitp_error *error) {
+    for (size_t i = 0; i < writer->count; i++) {
+        const eitp__safetensors_slot *slot = &writer->slots[i];
+        if (slot->written < slot->count)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s' is not whole: of tensor '%.100s', %lld of %lld elements are written", writer->path,
+                              writer->names.data + slot->name, (long long)slot->written, (long long)slot->count);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *writer, eitp_error *error) {
+    eitp_status status = eitp__check_whole(writer, error);
+    if (!status)
+        status = eitp__file_sync(&writer->file, error);
+    if (status) {
+        eitp__safetensors_abandon(writer);
+        return status;
+    }
+    status = eitp__file_close(&writer->file, error);
+    if (!status)
+        status = eitp__rename_path(&writer->host, writer->temporary, writer->path, error);
+    if (status)
+        writer->host.files.remove(writer->host.files.user, writer->temporary);
+    else
+        status = eitp__sync_directory(&writer->host, writer->directory, error);
+    eitp__release_writer(writer);
+    return status;
+}

@@ -1,0 +1,145 @@
+/* Variables to and from safetensors files, through a small buffer: never a second copy. */
+#include "io/variables.h"
+
+/* Bytes moved at a time. */
+#define EITP__MOVE_BYTES ((size_t)1 << 18)
+
+static int64_t eitp__variable_elements(const eitp_variable *variable) {
+    return (int64_t)(variable->size / eitp_dtype_size(variable->dtype));
+}
+
+EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, uint32_t *checksum,
+                                                    eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    int64_t elements = eitp__variable_elements(variable), piece;
+    size_t element = eitp_dtype_size(variable->dtype);
+    eitp_status status = EITP_OK;
+    void *buffer;
+    if (entry->rank != variable->rank ||
+        memcmp(entry->shape, variable->shape, (size_t)entry->rank * sizeof *entry->shape))
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: tensor '%s' has another shape than the model; check that config.json and weights belong "
+                          "together",
+                          eitp__safetensors_path(collection, entry), entry->name);
+    buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
+    if (!buffer)
+        return eitp__fail_memory(error, EITP__MOVE_BYTES, "reading weights");
+    piece = (int64_t)(EITP__MOVE_BYTES / element);
+    for (int64_t first = 0; first < elements && !status; first += piece) {
+        int64_t count = elements - first < piece ? elements - first : piece;
+        status = variable->dtype == EITP_F32
+                     ? eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error)
+                 : (int)variable->dtype == entry->dtype
+                     ? eitp__safetensors_read(collection, entry, first, count, buffer, checksum, error)
+                     : eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s; %s is needed",
+                                  eitp__safetensors_path(collection, entry), entry->name, entry->type,
+                                  eitp_dtype_name(variable->dtype));
+        if (!status)
+            status = eitp_variable_write(context, variable->name, (size_t)first * element, buffer,
+                                         (size_t)count * element, error);
+    }
+    eitp__release(&host, buffer, EITP__MOVE_BYTES);
+    return status;
+}
+
+/* The variables of a role, as the tensors of a file. */
+static eitp_status eitp__list_role(eitp_context *context, eitp_role role, eitp_dtype dtype,
+                                   eitp__safetensors_tensor **tensors, size_t *count, eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    size_t variables = eitp_variable_count(context);
+    *count = 0;
+    *tensors = (eitp__safetensors_tensor *)eitp__allocate(&host, (variables + 1) * sizeof **tensors);
+    if (!*tensors)
+        return eitp__fail_memory(error, (variables + 1) * sizeof **tensors, "the list of tensors");
+    for (size_t i = 0; i < variables; i++) {
+        eitp_variable variable = eitp_variable_at(context, i);
+        eitp__safetensors_tensor *tensor = &(*tensors)[*count];
+        if (variable.role != role)
+            continue;
+        tensor->name = variable.name;
+        tensor->dtype = variable.dtype == EITP_F32 ? dtype : variable.dtype;
+        tensor->rank = variable.rank;
+        memcpy(tensor->shape, variable.shape, sizeof tensor->shape);
+        ++*count;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safetensors_writer *writer, size_t index,
+                                              const char *name, void *buffer, uint32_t *checksum, eitp_error *error) {
+    eitp_variable variable = eitp_variable_at(context, (size_t)eitp_variable_find(context, name));
+    int64_t elements = eitp__variable_elements(&variable), piece;
+    size_t element = eitp_dtype_size(variable.dtype);
+    eitp_status status = EITP_OK;
+    piece = (int64_t)(EITP__MOVE_BYTES / element);
+    for (int64_t first = 0; first < elements && !status; first += piece) {
+        int64_t count = elements - first < piece ? elements - first : piece;
+        status = eitp_variable_read(context, name, (size_t)first * element, buffer, (size_t)count * element, error);
+        if (!status)
+            status = variable.dtype == EITP_F32
+                         ? eitp__safetensors_write_f32(writer, index, (const float *)buffer, count, checksum, error)
+                         : eitp__safetensors_write(writer, index, buffer, count, checksum, error);
+    }
+    return status;
+}
+
+eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
+                                uint32_t *checksum, eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    const eitp__safetensors_text metadata = {"format", "pt"};
+    eitp__safetensors_writer *writer = NULL;
+    eitp__safetensors_tensor *tensors;
+    size_t count, listed = (eitp_variable_count(context) + 1) * sizeof *tensors;
+    uint32_t sum = 0;
+    void *buffer = NULL;
+    eitp_status status = eitp__list_role(context, role, dtype, &tensors, &count, error);
+    if (status)
+        return status;
+    buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
+    if (!buffer)
+        status = eitp__fail_memory(error, EITP__MOVE_BYTES, "writing weights");
+    if (!status)
+        status = eitp__safetensors_begin(&host, path, tensors, count, &metadata, 1, &writer, error);
+    for (size_t i = 0; i < count && !status; i++)
+        status = eitp__variable_write_entry(context, writer, i, tensors[i].name, buffer, &sum, error);
+    if (status)
+        eitp__safetensors_abandon(writer);
+    else
+        status = eitp__safetensors_finish(writer, error);
+    eitp__release(&host, buffer, EITP__MOVE_BYTES);
+    eitp__release(&host, tensors, listed);
+    if (!status && checksum)
+        *checksum = sum;
+    return status;
+}
+
+eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
+                                eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    eitp__safetensors *collection;
+    size_t count = 0;
+    uint32_t sum = 0;
+    eitp_status status = eitp__safetensors_open(&host, path, &collection, error);
+    if (status)
+        return status;
+    for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
+        eitp_variable variable = eitp_variable_at(context, i);
+        const eitp__safetensors_entry *entry;
+        if (variable.role != role)
+            continue;
+        entry = eitp__safetensors_find(collection, variable.name);
+        status = entry ? eitp__variable_read_entry(context, &variable, collection, entry, &sum, error)
+                       : eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no tensor '%s'", path, variable.name);
+        count++;
+    }
+    if (!status && count != eitp__safetensors_count(collection))
+        status =
+            eitp__fail(error, EITP_ERROR_FORMAT, "%s has %zu tensors, but %zu are expected; is it of another model?",
+                       path, eitp__safetensors_count(collection), count);
+    eitp__safetensors_close(collection);
+    if (!status && checksum)
+        *checksum = sum;
+    return status;
+}

@@ -1,0 +1,232 @@
+/* Generation with a key-value cache: one plan for prompt and tokens, whose rows are those fed at a time. */
+#include "base/random.h"
+#include "model/gpt2.h"
+
+struct eitp_generator {
+    const eitp_model *model;
+    eitp_host host;
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_tensor *tokens, *positions, *position, *last, *logits;
+    int64_t capacity, chunk, fed;
+    int32_t *numbers; /* positions of a chunk */
+    float *row;       /* the logits */
+    int32_t *order;   /* of tokens, likeliest first, for sampling */
+    double *weights;
+};
+
+eitp_sampling eitp_sampling_default(void) {
+    eitp_sampling sampling;
+    sampling.temperature = 1;
+    sampling.top_k = 0;
+    sampling.top_p = 1;
+    sampling.seed = 0;
+    return sampling;
+}
+
+/* The graph: hidden states of the rows fed, and logits of the last of them only. */
+static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *error) {
+    eitp_graph *graph = generator->graph;
+    eitp__attending attending;
+    eitp_tensor *hidden;
+    int64_t one = 1;
+    memset(&attending, 0, sizeof attending);
+    generator->tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &generator->chunk);
+    generator->positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &generator->chunk);
+    generator->position = eitp_input(graph, "position", EITP_I32, 1, &one);
+    generator->last = eitp_input(graph, "last row", EITP_I32, 1, &one);
+    attending.position = generator->position;
+    attending.longest = generator->capacity;
+    hidden = eitp__gpt2_hidden(generator->model, graph, generator->tokens, generator->positions, &attending);
+    generator->logits = eitp_output(eitp__gpt2_logits(generator->model, eitp_embedding(hidden, generator->last)));
+    return eitp_plan_create(graph, &generator->plan, error);
+}
+
+eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eitp_generator **generator,
+                                  eitp_error *error) {
+    const int64_t largest_chunk = 128;
+    eitp_generator *made;
+    eitp_status status;
+    size_t vocabulary = (size_t)model->config.vocabulary;
+    *generator = NULL;
+    if (capacity < 0 || capacity > model->config.positions)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens are more than the model's %lld positions",
+                          (long long)capacity, (long long)model->config.positions);
+    made = (eitp_generator *)eitp__allocate(&model->host, sizeof *made);
+    if (!made)
+        return eitp__fail_memory(error, sizeof *made, "a generator");
+    made->model = model;
+    made->host = model->host;
+    made->capacity = capacity ? capacity : model->config.positions;
+    made->chunk = made->capacity < largest_chunk ? made->capacity : largest_chunk;
+    made->numbers = (int32_t *)eitp__allocate(&made->host, (size_t)made->chunk * sizeof *made->numbers);
+    made->row = (float *)eitp__allocate(&made->host, vocabulary * sizeof *made->row);
+    made->order = (int32_t *)eitp__allocate(&made->host, vocabulary * sizeof *made->order);
+    made->weights = (double *)eitp__allocate(&made->host, vocabulary * sizeof *made->weights);
+    if (!made->numbers || !made->row || !made->order || !made->weights)
+        status = eitp__fail_memory(error, vocabulary * (sizeof *made->row + sizeof *made->weights), "a generator");
+    else
+        status = eitp_graph_create(model->context, &made->graph, error);
+    if (!status)
+        status = eitp__generator_plan(made, error);
+    if (status) {
+        eitp_generator_destroy(made);
+        return status;
+    }
+    *generator = made;
+    return EITP_OK;
+}
+
+void eitp_generator_destroy(eitp_generator *generator) {
+    eitp_host host;
+    size_t vocabulary;
+    if (!generator)
+        return;
+    host = generator->host;
+    vocabulary = (size_t)generator->model->config.vocabulary;
+    eitp_plan_destroy(generator->plan);
+    eitp_graph_destroy(generator->graph);
+    eitp__release(&host, generator->numbers, (size_t)generator->chunk * sizeof *generator->numbers);
+    eitp__release(&host, generator->row, vocabulary * sizeof *generator->row);
+    eitp__release(&host, generator->order, vocabulary * sizeof *generator->order);
+    eitp__release(&host, generator->weights, vocabulary * sizeof *generator->weights);
+    eitp__release(&host, generator, sizeof *generator);
+}
+
+void eitp_generator_reset(eitp_generator *generator) {
+    generator->fed = 0;
+}
+
+int64_t eitp_generator_room(const eitp_generator *generator) {
+    return generator->capacity - generator->fed;
+}
+
+static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *tokens, int64_t count,
+                                    eitp_error *error) {
+    int32_t first = (int32_t)generator->fed, last = (int32_t)count - 1;
+    size_t bytes = (size_t)count * sizeof *tokens;
+    eitp_status status = eitp_plan_set_count(generator->plan, count, error);
+    for (int64_t i = 0; i < count; i++)
+        generator->numbers[i] = first + (int32_t)i;
+    if (!status)
+        status = eitp_plan_write(generator->plan, generator->tokens, tokens, bytes, error);
+    if (!status)
+        status = eitp_plan_write(generator->plan, generator->positions, generator->numbers, bytes, error);
+    if (!status)
+        status = eitp_plan_write(generator->plan, generator->position, &first, sizeof first, error);
+    if (!status)
+        status = eitp_plan_write(generator->plan, generator->last, &last, sizeof last, error);
+    if (!status)
+        status = eitp_plan_run(generator->plan, error);
+    if (!status)
+        status = eitp_plan_read(generator->plan, generator->logits, generator->row,
+                                (size_t)generator->model->config.vocabulary * sizeof *generator->row, error);
+    if (!status)
+        generator->fed += count;
+    return status;
+}
+
+eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens, int64_t count, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (count < 1 || count > eitp_generator_room(generator))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens do not fit: the cache has room for %lld",
+                          (long long)count, (long long)eitp_generator_room(generator));
+    for (int64_t i = 0; i < count; i++) {
+        if (tokens[i] < 0 || tokens[i] >= generator->model->config.vocabulary)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "token id %d is outside the model's vocabulary of %lld",
+                              (int)tokens[i], (long long)generator->model->config.vocabulary);
+    }
+    for (int64_t i = 0; i < count && !status; i += generator->chunk) {
+        int64_t part = count - i < generator->chunk ? count - i : generator->chunk;
+        status = eitp__feed_chunk(generator, tokens + i, part, error);
+    }
+    return status;
+}
+
+const float *eitp_generator_logits(const eitp_generator *generator) {
+    return generator->row;
+}
+
+static int32_t eitp__likeliest(const float *logits, int64_t count) {
+    int32_t best = 0;
+    for (int32_t i = 1; i < count; i++) {
+        if (logits[i] > logits[best])
+            best = i;
+    }
+    return best;
+}
+
+/* Is token a to be preferred to b? By logit, then by number. */
+static int eitp__likelier(const float *logits, int32_t a, int32_t b) {
+    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+}
+
+static void eitp__sift_down(const float *logits, int32_t *heap, int64_t root, int64_t count) {
+    for (;;) {
+        int64_t best = root;
+        int32_t other = heap[root];
+        for (int64_t child = 2 * root + 1; child <= 2 * root + 2 && child < count; child++) {
+            if (eitp__likelier(logits, heap[child], heap[best]))
+                best = child;
+        }
+        if (best == root)
+            return;
+        heap[root] = heap[best];
+        heap[best] = other;
+        root = best;
+    }
+}
+
+/*
+ * Takes tokens in falling order of probability from a heap, until there are top_k of them or they have top_p of the whole; draws from those.
+ */
+static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_sampling *sampling, double uniform,
+                                   double total) {
+    int64_t count = generator->model->config.vocabulary, left = count, taken = 0;
+    int64_t most = sampling->top_k > 0 && sampling->top_k < count ? sampling->top_k : count;
+    const float *logits = generator->row;
+    int32_t *heap = generator->order;
+    double kept = 0, sum = 0, limit = sampling->top_p < 1 ? sampling->top_p * total : total;
+    for (int64_t i = 0; i < count; i++)
+        heap[i] = (int32_t)i;
+    for (int64_t i = count / 2 - 1; i >= 0; i--)
+        eitp__sift_down(logits, heap, i, count);
+    while (taken < most && (taken == 0 || kept < limit)) {
+        int32_t top = heap[0];
+        kept += generator->weights[top];
+        taken++;
+        /* The heap shrinks from its end: what was taken collects there, the likeliest last. */
+        heap[0] = heap[--left];
+        heap[left] = top;
+        eitp__sift_down(logits, heap, 0, left);
+    }
+    for (int64_t i = 0; i < taken; i++) {
+        int32_t token = heap[count - 1 - i];
+        sum += generator->weights[token];
+        if (uniform * kept < sum)
+            return token;
+    }
+    return heap[count - taken];
+}
+
+int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sampling) {
+    int64_t count = generator->model->config.vocabulary;
+    const float *logits = generator->row;
+    int32_t best = eitp__likeliest(logits, count);
+    double total = 0, sum = 0, uniform;
+    if (!(sampling->temperature > 0) || sampling->top_k == 1)
+        return best;
+    for (int64_t i = 0; i < count; i++) {
+        generator->weights[i] = exp(((double)logits[i] - (double)logits[best]) / sampling->temperature);
+        total += generator->weights[i];
+    }
+    uniform = eitp__random_uniform(sampling->seed, (uint64_t)generator->fed, EITP__STREAM_SAMPLE, 0);
+    if (sampling->top_k > 0 || sampling->top_p < 1)
+        return eitp__sample_sorted(generator, sampling, uniform, total);
+    for (int32_t i = 0; i < count; i++) {
+        sum += generator->weights[i];
+        if (uniform * total < sum)
+            return i;
+    }
+    return best;
+}

@@ -1,0 +1,303 @@
+#include "model/gpt2.h"
+
+/* ---- Parameters ---- */
+
+/* A dimension of a parameter, by name. */
+typedef enum eitp__extent {
+    EITP__NONE,
+    EITP__VOCABULARY,
+    EITP__POSITIONS,
+    EITP__WIDTH,
+    EITP__QKV,
+    EITP__INNER
+} eitp__extent;
+
+typedef struct eitp__gpt2_row {
+    const char *name;
+    eitp__extent extents[2];
+    eitp__fill_kind fill;
+} eitp__gpt2_row;
+
+#define EITP__PREFIX "transformer."
+
+static const eitp__gpt2_row eitp__gpt2_first[] = {
+    {"wte.weight", {EITP__VOCABULARY, EITP__WIDTH}, EITP__FILL_NORMAL},
+    {"wpe.weight", {EITP__POSITIONS, EITP__WIDTH}, EITP__FILL_NORMAL},
+};
+
+/* Once for each layer, called "h.<layer>.<name>". */
+static const eitp__gpt2_row eitp__gpt2_layer[] = {
+    {"ln_1.weight", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ONE},
+    {"ln_1.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
+    {"attn.c_attn.weight", {EITP__WIDTH, EITP__QKV}, EITP__FILL_NORMAL},
+    {"attn.c_attn.bias", {EITP__QKV, EITP__NONE}, EITP__FILL_ZERO},
+    {"attn.c_proj.weight", {EITP__WIDTH, EITP__WIDTH}, EITP__FILL_RESIDUAL},
+    {"attn.c_proj.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
+    {"ln_2.weight", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ONE},
+    {"ln_2.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
+    {"mlp.c_fc.weight", {EITP__WIDTH, EITP__INNER}, EITP__FILL_NORMAL},
+    {"mlp.c_fc.bias", {EITP__INNER, EITP__NONE}, EITP__FILL_ZERO},
+    {"mlp.c_proj.weight", {EITP__INNER, EITP__WIDTH}, EITP__FILL_RESIDUAL},
+    {"mlp.c_proj.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
+};
+
+static const eitp__gpt2_row eitp__gpt2_last[] = {
+    {"ln_f.weight", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ONE},
+    {"ln_f.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
+};
+
+/* Only where the head is not tied; its name has no prefix. */
+static const eitp__gpt2_row eitp__gpt2_head = {"lm_head.weight", {EITP__VOCABULARY, EITP__WIDTH}, EITP__FILL_NORMAL};
+
+static int64_t eitp__gpt2_extent(const eitp_gpt2_config *config, eitp__extent extent) {
+    switch (extent) {
+    case EITP__VOCABULARY:
+        return config->vocabulary;
+    case EITP__POSITIONS:
+        return config->positions;
+    case EITP__WIDTH:
+        return config->width;
+    case EITP__QKV:
+        return 3 * config->width;
+    case EITP__INNER:
+        return config->inner;
+    case EITP__NONE:
+    default:
+        return 0;
+    }
+}
+
+EITP__PRIVATE int64_t eitp__gpt2_parameter_count(const eitp_gpt2_config *config) {
+    return (int64_t)EITP__COUNT(eitp__gpt2_first) + config->layers * (int64_t)EITP__COUNT(eitp__gpt2_layer) +
+           (int64_t)EITP__COUNT(eitp__gpt2_last) + !config->tied;
+}
+
+EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *config, int64_t index) {
+    const int64_t first = EITP__COUNT(eitp__gpt2_first), layer = EITP__COUNT(eitp__gpt2_layer);
+    const int64_t last = EITP__COUNT(eitp__gpt2_last), layers_end = first + config->layers * layer;
+    const eitp__gpt2_row *row;
+    eitp__parameter parameter;
+    memset(&parameter, 0, sizeof parameter);
+    if (index < first) {
+        row = &eitp__gpt2_first[index];
+        snprintf(parameter.name, sizeof parameter.name, EITP__PREFIX "%s", row->name);
+    } else if (index < layers_end) {
+        row = &eitp__gpt2_layer[(index - first) % layer];
+        snprintf(parameter.name, sizeof parameter.name, EITP__PREFIX "h.%d.%s", (int)((index - first) / layer),
+                 row->name);
+    } else if (index < layers_end + last) {
+        row = &eitp__gpt2_last[index - layers_end];
+        snprintf(parameter.name, sizeof parameter.name, EITP__PREFIX "%s", row->name);
+    } else {
+        row = &eitp__gpt2_head;
+        snprintf(parameter.name, sizeof parameter.name, "%s", row->name);
+    }
+    parameter.fill = row->fill;
+    for (int d = 0; d < 2 && row->extents[d] != EITP__NONE; d++)
+        parameter.shape[parameter.rank++] = eitp__gpt2_extent(config, row->extents[d]);
+    return parameter;
+}
+
+/* ---- The model object ---- */
+
+eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
+                             eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    eitp_graph *graph = NULL;
+    eitp_model *made;
+    eitp_status status = eitp__gpt2_config_check(config, error);
+    *model = NULL;
+    if (status)
+        return status;
+    made = (eitp_model *)eitp__allocate(&host, sizeof *made);
+    if (!made)
+        return eitp__fail_memory(error, sizeof *made, "a model");
+    made->context = context;
+    made->host = host;
+    made->config = *config;
+    status = eitp_graph_create(context, &graph, error);
+    for (int64_t i = 0; i < eitp__gpt2_parameter_count(config) && !status; i++) {
+        eitp__parameter parameter = eitp__gpt2_parameter(config, i);
+        eitp_parameter(graph, parameter.name, parameter.rank, parameter.shape);
+        status = eitp_graph_status(graph, error);
+    }
+    eitp_graph_destroy(graph);
+    if (status) {
+        eitp_model_destroy(made);
+        return status;
+    }
+    *model = made;
+    return EITP_OK;
+}
+
+void eitp_model_destroy(eitp_model *model) {
+    eitp_host host;
+    if (!model)
+        return;
+    host = model->host;
+    eitp__release(&host, model, sizeof *model);
+}
+
+eitp_gpt2_config eitp_model_config(const eitp_model *model) {
+    return model->config;
+}
+
+eitp_context *eitp_model_context(const eitp_model *model) {
+    return model->context;
+}
+
+int64_t eitp_model_parameter_count(const eitp_model *model) {
+    int64_t elements = 0;
+    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config); i++) {
+        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+        elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
+    }
+    return elements;
+}
+
+eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error) {
+    const eitp_gpt2_config *config = &model->config;
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__gpt2_parameter_count(config) && !status; i++) {
+        eitp__parameter parameter = eitp__gpt2_parameter(config, i);
+        double deviation = config->initializer_range;
+        if (parameter.fill == EITP__FILL_RESIDUAL)
+            deviation /= sqrt(2.0 * (double)config->layers);
+        if (parameter.fill == EITP__FILL_ONE || parameter.fill == EITP__FILL_ZERO)
+            status = eitp_variable_fill(model->context, parameter.name, parameter.fill == EITP__FILL_ONE, error);
+        else
+            status = eitp_variable_fill_normal(model->context, parameter.name, 0, deviation, seed, error);
+    }
+    return status;
+}
+
+/* ---- The graph ---- */
+
+/* The model's parameter "transformer.<name>" in a graph; `layer` below 0: outside the layers. */
+static eitp_tensor *eitp__gpt2_tensor(const eitp_model *model, eitp_graph *graph, int64_t layer, const char *name) {
+    char full[96];
+    int64_t index;
+    eitp_variable info;
+    if (layer >= 0)
+        snprintf(full, sizeof full, EITP__PREFIX "h.%d.%s", (int)layer, name);
+    else
+        snprintf(full, sizeof full, EITP__PREFIX "%s", name);
+    index = eitp_variable_find(model->context, full);
+    info = eitp_variable_at(model->context, (size_t)index);
+    return eitp_parameter(graph, full, info.rank, info.shape);
+}
+
+/* x through the weight and bias called <name>.weight and <name>.bias. */
+static eitp_tensor *eitp__gpt2_linear(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
+                                      eitp_activation activation) {
+    char weight[64], bias[64];
+    eitp_graph *graph;
+    if (!x)
+        return NULL;
+    graph = eitp_tensor_graph(x);
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    snprintf(bias, sizeof bias, "%s.bias", name);
+    return eitp_linear(x, eitp__gpt2_tensor(model, graph, layer, weight), eitp__gpt2_tensor(model, graph, layer, bias),
+                       activation);
+}
+
+static eitp_tensor *eitp__gpt2_norm(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name) {
+    char weight[64], bias[64];
+    eitp_graph *graph;
+    if (!x)
+        return NULL;
+    graph = eitp_tensor_graph(x);
+    snprintf(weight, sizeof weight, "%s.weight", name);
+    snprintf(bias, sizeof bias, "%s.bias", name);
+    return eitp_layer_norm(x, eitp__gpt2_tensor(model, graph, layer, weight),
+                           eitp__gpt2_tensor(model, graph, layer, bias), model->config.epsilon);
+}
+
+static eitp_tensor *eitp__gpt2_cache(const eitp_model *model, eitp_graph *graph, int64_t layer, const char *what,
+                                     int64_t longest) {
+    char name[64];
+    int64_t shape[2];
+    snprintf(name, sizeof name, "cache.%d.%s", (int)layer, what);
+    shape[0] = longest;
+    shape[1] = model->config.width;
+    return eitp_variable_tensor(graph, name, EITP_CACHE, EITP_F32, 2, shape);
+}
+
+static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x, int64_t layer,
+                                         const eitp__attending *attending) {
+    const eitp_gpt2_config *config = &model->config;
+    eitp_tensor *qkv = eitp__gpt2_linear(model, x, layer, "attn.c_attn", EITP_NO_ACTIVATION);
+    double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
+    eitp_graph *graph;
+    if (!qkv)
+        return NULL;
+    graph = eitp_tensor_graph(qkv);
+    if (config->scale_attention_by_layer)
+        scale /= (double)(layer + 1);
+    if (attending->position)
+        return eitp_attention_cached(qkv, eitp__gpt2_cache(model, graph, layer, "keys", attending->longest),
+                                     eitp__gpt2_cache(model, graph, layer, "values", attending->longest),
+                                     attending->position, (int)config->heads, scale);
+    return eitp_attention(qkv, attending->offsets, (int)config->heads, attending->longest, scale, attending->key,
+                          attending->key ? config->attention_dropout : 0);
+}
+
+static eitp_tensor *eitp__gpt2_dropout(eitp_tensor *x, const eitp__attending *attending, double probability) {
+    return attending->key ? eitp_dropout(x, attending->key, probability) : x;
+}
+
+static eitp_tensor *eitp__gpt2_block(const eitp_model *model, eitp_tensor *x, int64_t layer,
+                                     const eitp__attending *attending) {
+    const eitp_gpt2_config *config = &model->config;
+    eitp_tensor *attended, *hidden;
+    attended = eitp__gpt2_attention(model, eitp__gpt2_norm(model, x, layer, "ln_1"), layer, attending);
+    attended = eitp__gpt2_linear(model, attended, layer, "attn.c_proj", EITP_NO_ACTIVATION);
+    x = eitp_add(x, eitp__gpt2_dropout(attended, attending, config->residual_dropout));
+    hidden = eitp__gpt2_linear(model, eitp__gpt2_norm(model, x, layer, "ln_2"), layer, "mlp.c_fc", config->activation);
+    hidden = eitp__gpt2_linear(model, hidden, layer, "mlp.c_proj", EITP_NO_ACTIVATION);
+    return eitp_add(x, eitp__gpt2_dropout(hidden, attending, config->residual_dropout));
+}
+
+EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph, eitp_tensor *tokens,
+                                             eitp_tensor *positions, const eitp__attending *attending) {
+    eitp_tensor *x = eitp_add(eitp_embedding(eitp__gpt2_tensor(model, graph, -1, "wte.weight"), tokens),
+                              eitp_embedding(eitp__gpt2_tensor(model, graph, -1, "wpe.weight"), positions));
+    x = eitp__gpt2_dropout(x, attending, model->config.embedding_dropout);
+    for (int64_t layer = 0; layer < model->config.layers; layer++)
+        x = eitp__gpt2_block(model, x, layer, attending);
+    return eitp__gpt2_norm(model, x, -1, "ln_f");
+}
+
+EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden) {
+    int64_t shape[2];
+    eitp_graph *graph;
+    if (!hidden)
+        return NULL;
+    graph = eitp_tensor_graph(hidden);
+    shape[0] = model->config.vocabulary;
+    shape[1] = model->config.width;
+    return eitp_matmul_transposed(hidden,
+                                  model->config.tied ? eitp__gpt2_tensor(model, graph, -1, "wte.weight")
+                                                     : eitp_parameter(graph, eitp__gpt2_head.name, 2, shape),
+                                  0, 1);
+}
+
+eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t longest, int with_key) {
+    eitp_model_inputs inputs;
+    int64_t rows = sequences * longest, offsets = sequences + 1, key = 3;
+    inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &rows);
+    inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
+    inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
+    inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
+    return inputs;
+}
+
+eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                                int64_t longest) {
+    eitp__attending attending;
+    attending.offsets = inputs->offsets;
+    attending.key = inputs->key;
+    attending.longest = longest;
+    attending.position = NULL;
+    return eitp__gpt2_logits(model, eitp__gpt2_hidden(model, graph, inputs->tokens, inputs->positions, &attending));
+}

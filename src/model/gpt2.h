@@ -1,0 +1,50 @@
+/* GPT-2's parameters, in one table, and its graph. */
+#ifndef EITP_GPT2_H
+#define EITP_GPT2_H
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "model/model.h"
+
+struct eitp_model {
+    eitp_context *context;
+    eitp_host host;
+    eitp_gpt2_config config;
+};
+
+typedef enum eitp__fill_kind {
+    EITP__FILL_NORMAL,
+    EITP__FILL_RESIDUAL,
+    EITP__FILL_ONE,
+    EITP__FILL_ZERO
+} eitp__fill_kind;
+
+/* One parameter of a model, as the table and a layer number give it. */
+typedef struct eitp__parameter {
+    char name[96]; /* Hugging Face's, with its prefix */
+    int rank;
+    int64_t shape[2];
+    eitp__fill_kind fill;
+} eitp__parameter;
+
+/* All parameters in a fixed order: the count, and number `index`. */
+EITP__PRIVATE int64_t eitp__gpt2_parameter_count(const eitp_gpt2_config *config);
+EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *config, int64_t index);
+
+/* Sizes that are positive, consistent, and small enough that no product of them overflows. */
+EITP__PRIVATE eitp_status eitp__gpt2_config_check(const eitp_gpt2_config *config, eitp_error *error);
+
+/* How a block attends: to the packed batch, or to a cache that it also fills. */
+typedef struct eitp__attending {
+    eitp_tensor *offsets, *key;
+    int64_t longest;
+    eitp_tensor
+        *position; /* not NULL: with a cache of `longest` tokens, variables "cache.<layer>.keys" and ".values" */
+} eitp__attending;
+
+/* The hidden states [n, width] after the last layer norm, and the logits of hidden states. */
+EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph, eitp_tensor *tokens,
+                                             eitp_tensor *positions, const eitp__attending *attending);
+EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden);
+
+#endif

@@ -1,0 +1,59 @@
+/* Optimizers and learning-rate schedules. */
+#ifndef EITP_OPTIM_H
+#define EITP_OPTIM_H
+
+#include "tensor/tensor.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101). */
+typedef struct eitp_adamw_config {
+    double beta1, beta2, epsilon;
+    double weight_decay; /* of the variables whose decay flag is set */
+} eitp_adamw_config;
+
+/* 0.9, 0.999, 1e-8, 0.01 */
+EITP_API eitp_adamw_config eitp_adamw_config_default(void);
+
+/* What an update reads and tells: inputs are written before a run, outputs may be read after it. */
+typedef struct eitp_update {
+    eitp_tensor *hyper; /* input F32 [2]: learning rate, number of the step from 1 */
+    eitp_tensor *limit; /* input F32 [1]: largest norm of the whole gradient; 0: no limit */
+    eitp_tensor
+        *commit; /* output F32 [2]: what gradients were multiplied by; 1 if the step was made, 0 if it was not finite */
+    eitp_tensor *norm; /* output F32 [1]: norm of the whole gradient before clipping */
+} eitp_update;
+
+/*
+ * Adds one AdamW step to the graph: of every F32 parameter the graph uses, by its gradient of `loss` (a scalar). The gradient is scaled by min(1,
+ * limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not finite nothing is changed.
+ * Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER.
+ */
+EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
+                                         eitp_error *error);
+
+/* The same step from the accumulated gradients (eitp_accumulate_gradients) of all parameters in the context that have one. */
+EITP_API eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
+                                      eitp_error *error);
+
+typedef enum eitp_schedule_kind {
+    EITP_SCHEDULE_CONSTANT = 0,
+    EITP_SCHEDULE_LINEAR = 1,
+    EITP_SCHEDULE_COSINE = 2 /* Loshchilov and Hutter, arXiv 1608.03983, without restarts */
+} eitp_schedule_kind;
+
+/*
+ * The learning rate of step s (from 1): during warm-up peak * s / warmup; then, with p = (s - 1 - warmup) / (steps - warmup), from the peak towards
+ * `final`: along a line, or final + (peak - final) (1 + cos(pi p)) / 2.
+ */
+typedef struct eitp_schedule {
+    eitp_schedule_kind kind;
+    double peak, final;
+    int64_t warmup, steps;
+} eitp_schedule;
+
+EITP_API double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step);
+
+EITP_END_DECLARATIONS
+
+#endif

@@ -1,0 +1,300 @@
+#include "tensor/context.h"
+
+#include "base/memory.h"
+
+eitp_context_config eitp_context_config_default(void) {
+    eitp_context_config config;
+    memset(&config, 0, sizeof config);
+    config.host = eitp_host_default();
+    config.device = "auto";
+    return config;
+}
+
+eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error) {
+    eitp_context *made;
+    eitp__backend_config backend;
+    eitp_status status;
+    *context = NULL;
+    made = (eitp_context *)eitp__allocate(&config->host, sizeof *made);
+    if (!made)
+        return eitp__fail_memory(error, sizeof *made, "a context");
+    made->host = config->host;
+    backend.threads = config->threads;
+    backend.isa = config->isa;
+    status = eitp__backend_create(&made->host, config->device, &backend, &made->backend, error);
+    if (status) {
+        eitp__release(&config->host, made, sizeof *made);
+        return status;
+    }
+    made->backend->interface->describe(made->backend, made->description, sizeof made->description);
+    made->backend->interface->numerics(made->backend, made->numerics, sizeof made->numerics);
+    *context = made;
+    return EITP_OK;
+}
+
+void eitp_context_destroy(eitp_context *context) {
+    eitp_host host;
+    if (!context)
+        return;
+    host = context->host;
+    for (size_t i = 0; i < context->segment_count; i++)
+        context->backend->interface->release(context->backend, context->segments[i].memory, context->segments[i].size);
+    if (context->arena.memory)
+        context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+    for (size_t i = 0; i < context->variable_count; i++)
+        eitp__release(&host, (void *)(uintptr_t)context->variables[i].info.name,
+                      strlen(context->variables[i].info.name) + 1);
+    eitp__release(&host, context->variables, context->variable_capacity * sizeof *context->variables);
+    eitp__release(&host, context->segments, context->segment_capacity * sizeof *context->segments);
+    context->backend->interface->destroy(context->backend);
+    eitp__release(&host, context, sizeof *context);
+}
+
+const char *eitp_context_description(const eitp_context *context) {
+    return context->description;
+}
+
+const char *eitp_context_numerics(const eitp_context *context) {
+    return context->numerics;
+}
+
+eitp_host eitp_context_host(const eitp_context *context) {
+    return context->host;
+}
+
+size_t eitp_variable_count(const eitp_context *context) {
+    return context->variable_count;
+}
+
+eitp_variable eitp_variable_at(const eitp_context *context, size_t index) {
+    return context->variables[index].info;
+}
+
+int64_t eitp_variable_find(const eitp_context *context, const char *name) {
+    for (size_t i = 0; i < context->variable_count; i++) {
+        if (!strcmp(context->variables[i].info.name, name))
+            return (int64_t)i;
+    }
+    return -1;
+}
+
+static eitp_status eitp__variable_named(eitp_context *context, const char *name, eitp__variable **variable,
+                                        eitp_error *error) {
+    int64_t index = eitp_variable_find(context, name);
+    if (index < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no variable '%s' in this context", name);
+    *variable = &context->variables[index];
+    return EITP_OK;
+}
+
+eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int decay, eitp_error *error) {
+    eitp__variable *variable = NULL;
+    eitp_status status = eitp__variable_named(context, name, &variable, error);
+    if (!status)
+        variable->info.decay = decay;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const char *name, eitp_role role,
+                                                 eitp_dtype dtype, int rank, const int64_t *shape, int64_t *index,
+                                                 eitp_error *error) {
+    eitp_variable *info;
+    size_t size = eitp_dtype_size(dtype);
+    char *copy;
+    if (rank < 0 || rank > EITP_MAX_RANK || !size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s' has rank %d; at most %d is possible", name, rank,
+                          EITP_MAX_RANK);
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] < 1 || !eitp__multiply_size(size, (size_t)shape[i], &size) || size > (size_t)INT64_MAX / 2)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s' has an impossible dimension %d: %lld", name, i,
+                              (long long)shape[i]);
+    }
+    *index = eitp_variable_find(context, name);
+    if (*index >= 0) {
+        info = &context->variables[*index].info;
+        if (info->role != role || info->dtype != dtype || info->rank != rank ||
+            memcmp(info->shape, shape, (size_t)rank * sizeof *shape))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "variable '%s' exists with another role, dtype or shape; choose another name", name);
+        return EITP_OK;
+    }
+    if (!eitp__reserve(&context->host, (void **)&context->variables, &context->variable_capacity,
+                       context->variable_count + 1, sizeof *context->variables))
+        return eitp__fail_memory(error, sizeof *context->variables, "the list of variables");
+    copy = eitp__copy_text(&context->host, name);
+    if (!copy)
+        return eitp__fail_memory(error, strlen(name) + 1, "the name of a variable");
+    *index = (int64_t)context->variable_count++;
+    memset(&context->variables[*index], 0, sizeof *context->variables);
+    info = &context->variables[*index].info;
+    info->name = copy;
+    info->role = role;
+    info->dtype = dtype;
+    info->rank = rank;
+    memcpy(info->shape, shape, (size_t)rank * sizeof *shape);
+    info->size = size;
+    info->decay = role == EITP_PARAMETER && rank >= 2;
+    return EITP_OK;
+}
+
+static size_t eitp__aligned(size_t size) {
+    return (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
+}
+
+EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error) {
+    size_t total = 0, offset = 0;
+    char *memory;
+    for (size_t i = 0; i < context->variable_count; i++) {
+        if (!context->variables[i].data &&
+            !eitp__add_size(total, eitp__aligned(context->variables[i].info.size), &total))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "the variables are larger than any memory");
+    }
+    if (!total)
+        return EITP_OK;
+    if (!eitp__reserve(&context->host, (void **)&context->segments, &context->segment_capacity,
+                       context->segment_count + 1, sizeof *context->segments))
+        return eitp__fail_memory(error, sizeof *context->segments, "the list of segments");
+    memory = (char *)context->backend->interface->allocate(context->backend, total);
+    if (!memory)
+        return eitp__fail_memory(error, total, "parameters, gradients and optimizer state");
+    context->segments[context->segment_count].memory = memory;
+    context->segments[context->segment_count].size = total;
+    context->segment_count++;
+    for (size_t i = 0; i < context->variable_count; i++) {
+        if (context->variables[i].data)
+            continue;
+        context->variables[i].data = memory + offset;
+        offset += eitp__aligned(context->variables[i].info.size);
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    size_t old = context->arena.size;
+    if (size <= old)
+        return EITP_OK;
+    /* The old arena goes first: its content is scratch, and the peak stays at the larger of the two. */
+    if (context->arena.memory)
+        interface->release(context->backend, context->arena.memory, old);
+    context->arena.memory = interface->allocate(context->backend, size);
+    context->arena.size = context->arena.memory ? size : 0;
+    context->arena_generation++;
+    if (context->arena.memory)
+        return EITP_OK;
+    if (old) {
+        /* Plans that were made before must go on working. */
+        context->arena.memory = interface->allocate(context->backend, old);
+        context->arena.size = context->arena.memory ? old : 0;
+    }
+    return eitp__fail_memory(error, size, "the arena that activations live in");
+}
+
+static eitp_status eitp__variable_range(eitp_context *context, const char *name, size_t offset, size_t size,
+                                        eitp__variable **variable, eitp_error *error) {
+    eitp_status status = eitp__variable_named(context, name, variable, error);
+    if (status)
+        return status;
+    if (offset > (*variable)->info.size || size > (*variable)->info.size - offset)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "bytes %zu to %zu are outside variable '%s', which has %zu",
+                          offset, offset + size, name, (*variable)->info.size);
+    return eitp__variables_allocate(context, error);
+}
+
+eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t offset, const void *data, size_t size,
+                                eitp_error *error) {
+    eitp__variable *variable = NULL;
+    eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
+    if (status)
+        return status;
+    return context->backend->interface->upload(context->backend, (char *)variable->data + offset, data, size, error);
+}
+
+eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,
+                               eitp_error *error) {
+    eitp__variable *variable = NULL;
+    eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
+    if (status)
+        return status;
+    return context->backend->interface->download(context->backend, data, (char *)variable->data + offset, size, error);
+}
+
+/* Writes an F32 variable in small pieces made by `make(argument, first element, count, values)`. */
+static eitp_status eitp__variable_generate(eitp_context *context, const char *name,
+                                           void (*make)(const void *argument, uint64_t first, size_t count,
+                                                        float *values),
+                                           const void *argument, eitp_error *error) {
+    float values[1024];
+    const size_t piece = EITP__COUNT(values);
+    eitp__variable *variable = NULL;
+    size_t elements;
+    eitp_status status = eitp__variable_named(context, name, &variable, error);
+    if (status)
+        return status;
+    if (variable->info.dtype != EITP_F32)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "variable '%s' is %s; only f32 can be filled", name,
+                          eitp_dtype_name(variable->info.dtype));
+    elements = variable->info.size / sizeof *values;
+    for (size_t i = 0; i < elements && !status; i += piece) {
+        size_t count = elements - i < piece ? elements - i : piece;
+        make(argument, i, count, values);
+        status = eitp_variable_write(context, name, i * sizeof *values, values, count * sizeof *values, error);
+    }
+    return status;
+}
+
+static void eitp__make_constant(const void *argument, uint64_t first, size_t count, float *values) {
+    (void)first;
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)*(const double *)argument;
+}
+
+eitp_status eitp_variable_fill(eitp_context *context, const char *name, double value, eitp_error *error) {
+    return eitp__variable_generate(context, name, eitp__make_constant, &value, error);
+}
+
+/* FNV-1a: gives every name a key of its own, whatever order variables are made in. */
+static uint64_t eitp__name_key(const char *name) {
+    uint64_t key = 14695981039346656037u;
+    for (; *name; name++)
+        key = (key ^ (unsigned char)*name) * 1099511628211u;
+    return key;
+}
+
+typedef struct eitp__normal {
+    double mean, deviation;
+    uint64_t seed, key;
+} eitp__normal;
+
+static void eitp__make_normal(const void *argument, uint64_t first, size_t count, float *values) {
+    const eitp__normal *normal = (const eitp__normal *)argument;
+    double pair[2] = {0, 0};
+    for (size_t i = 0; i < count; i++) {
+        if (i % 2 == 0)
+            eitp__random_normal(normal->seed, normal->key, EITP__STREAM_INIT, (first + i) / 2, pair);
+        values[i] = (float)(normal->mean + normal->deviation * pair[i % 2]);
+    }
+}
+
+eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, double mean, double deviation,
+                                      uint64_t seed, eitp_error *error) {
+    eitp__normal normal;
+    normal.mean = mean;
+    normal.deviation = deviation;
+    normal.seed = seed;
+    normal.key = eitp__name_key(name);
+    return eitp__variable_generate(context, name, eitp__make_normal, &normal, error);
+}
+
+size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < context->variable_count; i++) {
+        if (context->variables[i].info.role == role && context->variables[i].data)
+            bytes += context->variables[i].info.size;
+    }
+    return bytes;
+}
+
+size_t eitp_context_arena_bytes(const eitp_context *context) {
+    return context->arena.size;
+}

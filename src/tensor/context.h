@@ -1,0 +1,42 @@
+/* The context's inside: variables and the shared arena. */
+#ifndef EITP_CONTEXT_H
+#define EITP_CONTEXT_H
+
+#include "backends/backend.h"
+#include "tensor/tensor.h"
+
+typedef struct eitp__variable {
+    eitp_variable info;
+    void *data; /* device memory; NULL until a plan uses it */
+} eitp__variable;
+
+typedef struct eitp__segment {
+    void *memory;
+    size_t size;
+} eitp__segment;
+
+struct eitp_context {
+    eitp_host host;
+    eitp__backend *backend;
+    eitp__variable *variables;
+    size_t variable_count, variable_capacity;
+    eitp__segment *segments; /* that the variables lie in */
+    size_t segment_count, segment_capacity;
+    eitp__segment arena;       /* of all plans */
+    uint64_t arena_generation; /* counts its moves */
+    char description[200];
+    char numerics[100];
+};
+
+/* The variable of that name, made if there is none. */
+EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const char *name, eitp_role role,
+                                                 eitp_dtype dtype, int rank, const int64_t *shape, int64_t *index,
+                                                 eitp_error *error);
+
+/* Gives memory to all variables that have none. */
+EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);
+
+/* Makes the arena at least `size` bytes. */
+EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error);
+
+#endif

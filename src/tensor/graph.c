@@ -1,0 +1,309 @@
+#include "tensor/graph.h"
+
+#include "tensor/context.h"
+
+eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
+    *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
+    if (!*graph)
+        return eitp__fail_memory(error, sizeof **graph, "a graph");
+    (*graph)->context = context;
+    (*graph)->capacity = -1;
+    return EITP_OK;
+}
+
+void eitp_graph_destroy(eitp_graph *graph) {
+    const eitp_host *host;
+    if (!graph)
+        return;
+    host = &graph->context->host;
+    while (graph->blocks) {
+        eitp__graph_block *block = graph->blocks;
+        graph->blocks = block->next;
+        eitp__release(host, block, block->size);
+    }
+    eitp__release(host, graph->tensors, graph->tensor_capacity * sizeof *graph->tensors);
+    eitp__release(host, graph->nodes, graph->node_capacity * sizeof *graph->nodes);
+    eitp__release(host, graph, sizeof *graph);
+}
+
+eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error) {
+    if (graph->error.status && error)
+        *error = graph->error;
+    return graph->error.status;
+}
+
+EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const char *format, ...) {
+    va_list arguments;
+    if (graph->error.status)
+        return;
+    graph->error.status = status;
+    va_start(arguments, format);
+    vsnprintf(graph->error.message, sizeof graph->error.message, format, arguments);
+    va_end(arguments);
+}
+
+EITP__PRIVATE void *eitp__graph_allocate(eitp_graph *graph, size_t size) {
+    enum { BLOCK = 64 * 1024 };
+    size_t header = (sizeof(eitp__graph_block) + 63) / 64 * 64;
+    void *memory;
+    size = (size + 15) / 16 * 16;
+    if (!graph->blocks || graph->blocks->size - graph->blocks->used < size) {
+        eitp__graph_block *block = (eitp__graph_block *)eitp__allocate(&graph->context->host, BLOCK);
+        if (!block) {
+            eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate %d bytes for the graph", (int)BLOCK);
+            return NULL;
+        }
+        block->next = graph->blocks;
+        block->size = BLOCK;
+        block->used = header;
+        graph->blocks = block;
+    }
+    memory = (char *)graph->blocks + graph->blocks->used;
+    graph->blocks->used += size;
+    return memory;
+}
+
+static eitp_tensor *eitp__tensor_create(eitp_graph *graph, eitp_dtype dtype, int rank, const int64_t *shape, int rows) {
+    eitp_tensor *tensor;
+    size_t elements = 1;
+    if (rank < 0 || rank > EITP_MAX_RANK) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "a tensor of rank %d is not possible; at most %d is", rank,
+                         EITP_MAX_RANK);
+        return NULL;
+    }
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] < 1 || !eitp__multiply_size(elements, (size_t)shape[i], &elements) ||
+            elements > (size_t)INT64_MAX / 16) {
+            eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "a tensor with dimension %d of %lld is not possible", i,
+                             (long long)shape[i]);
+            return NULL;
+        }
+    }
+    if (!eitp__reserve(&graph->context->host, (void **)&graph->tensors, &graph->tensor_capacity,
+                       graph->tensor_count + 1, sizeof *graph->tensors)) {
+        eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate the graph's list of tensors");
+        return NULL;
+    }
+    tensor = (eitp_tensor *)eitp__graph_allocate(graph, sizeof *tensor);
+    if (!tensor)
+        return NULL;
+    tensor->graph = graph;
+    tensor->id = (int)graph->tensor_count;
+    tensor->storage = tensor;
+    tensor->variable = -1;
+    tensor->dtype = dtype;
+    tensor->rank = rank;
+    memcpy(tensor->shape, shape, (size_t)rank * sizeof *shape);
+    tensor->rows = rows;
+    graph->tensors[graph->tensor_count++] = tensor;
+    return tensor;
+}
+
+static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const char *name, eitp_dtype dtype, int rank,
+                                      const int64_t *shape) {
+    eitp_tensor *tensor;
+    if (graph->error.status)
+        return NULL;
+    tensor = eitp__tensor_create(graph, dtype, rank, shape, 0);
+    if (tensor) {
+        tensor->leaf = leaf;
+        snprintf(tensor->name, sizeof tensor->name, "%s", name);
+    }
+    return tensor;
+}
+
+eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape) {
+    return eitp__leaf_create(graph, EITP__INPUT, name, dtype, rank, shape);
+}
+
+eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape) {
+    eitp_tensor *tensor = eitp_input(graph, name, dtype, rank, shape);
+    if (!tensor)
+        return NULL;
+    if (rank < 1 || (graph->capacity >= 0 && graph->capacity != shape[0])) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "input '%s' has %lld rows, but the graph's capacity is %lld", name,
+                         rank < 1 ? 0LL : (long long)shape[0], (long long)graph->capacity);
+        return NULL;
+    }
+    graph->capacity = shape[0];
+    tensor->rows = 1;
+    return tensor;
+}
+
+eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role role, eitp_dtype dtype, int rank,
+                                  const int64_t *shape) {
+    eitp_tensor *tensor;
+    eitp_error error;
+    int64_t index;
+    if (graph->error.status)
+        return NULL;
+    if (eitp__variable_declare(graph->context, name, role, dtype, rank, shape, &index, &error)) {
+        eitp__graph_fail(graph, error.status, "%s", error.message);
+        return NULL;
+    }
+    /* One tensor for a variable in a graph, so that all its uses add to one gradient. */
+    for (size_t i = 0; i < graph->tensor_count; i++) {
+        if (graph->tensors[i]->leaf == EITP__VARIABLE && graph->tensors[i]->variable == index)
+            return graph->tensors[i];
+    }
+    tensor = eitp__leaf_create(graph, EITP__VARIABLE, name, dtype, rank, shape);
+    if (tensor)
+        tensor->variable = index;
+    return tensor;
+}
+
+eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const int64_t *shape) {
+    return eitp_variable_tensor(graph, name, EITP_PARAMETER, EITP_F32, rank, shape);
+}
+
+eitp_tensor *eitp_output(eitp_tensor *tensor) {
+    if (tensor)
+        tensor->is_output = 1;
+    return tensor;
+}
+
+int eitp_tensor_rank(const eitp_tensor *tensor) {
+    return tensor->rank;
+}
+
+int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension) {
+    return tensor->shape[dimension < 0 ? tensor->rank + dimension : dimension];
+}
+
+int64_t eitp_tensor_elements(const eitp_tensor *tensor) {
+    return eitp__elements(tensor);
+}
+
+eitp_dtype eitp_tensor_dtype(const eitp_tensor *tensor) {
+    return tensor->dtype;
+}
+
+eitp_graph *eitp_tensor_graph(const eitp_tensor *tensor) {
+    return tensor->graph;
+}
+
+EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph) {
+    return &graph->context->host;
+}
+
+EITP__PRIVATE const char *eitp__variable_name(const eitp_tensor *tensor) {
+    return tensor->graph->context->variables[tensor->variable].info.name;
+}
+
+EITP__PRIVATE int eitp__is_parameter(const eitp_tensor *tensor) {
+    const eitp_variable *info;
+    if (tensor->leaf != EITP__VARIABLE)
+        return 0;
+    info = &tensor->graph->context->variables[tensor->variable].info;
+    return info->role == EITP_PARAMETER && info->dtype == EITP_F32;
+}
+
+EITP__PRIVATE int64_t eitp__elements(const eitp_tensor *tensor) {
+    int64_t elements = 1;
+    for (int i = 0; i < tensor->rank; i++)
+        elements *= tensor->shape[i];
+    return elements;
+}
+
+EITP__PRIVATE size_t eitp__tensor_bytes(const eitp_tensor *tensor) {
+    return (size_t)eitp__elements(tensor) * eitp_dtype_size(tensor->dtype);
+}
+
+EITP__PRIVATE int eitp__same_shape(const eitp_tensor *a, const eitp_tensor *b) {
+    return a->rank == b->rank && !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
+}
+
+EITP__PRIVATE const char *eitp__shape_text(const eitp_tensor *tensor, char *text, size_t size) {
+    size_t used = 0;
+    snprintf(text, size, "[");
+    for (int i = 0; i < tensor->rank; i++) {
+        used = strlen(text);
+        snprintf(text + used, size - used, i ? ", %lld" : "%lld", (long long)tensor->shape[i]);
+    }
+    used = strlen(text);
+    snprintf(text + used, size - used, "]");
+    return text;
+}
+
+/* Refuses inputs that are missing or of another graph. */
+static int eitp__check_inputs(eitp_graph *graph, const eitp__op_info *info, eitp_tensor *const *inputs, int count) {
+    if (count < info->min_inputs || count > info->max_inputs) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s takes %d to %d inputs, not %d", info->name, info->min_inputs,
+                         info->max_inputs, count);
+        return 0;
+    }
+    for (int i = 0; i < count; i++) {
+        if (!inputs[i] && i < info->min_inputs) {
+            eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "input %d of %s is NULL", i, info->name);
+            return 0;
+        }
+        if (inputs[i] && inputs[i]->graph != graph) {
+            eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "input %d of %s belongs to another graph", i, info->name);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
+                                            int input_count, const eitp__attributes *attributes) {
+    const eitp__op_info *info = eitp__op(op);
+    eitp__node *node;
+    eitp_error error = EITP__ZERO;
+    if (!graph || graph->error.status || !eitp__check_inputs(graph, info, inputs, input_count))
+        return NULL;
+    if (!eitp__reserve(&graph->context->host, (void **)&graph->nodes, &graph->node_capacity, graph->node_count + 1,
+                       sizeof *graph->nodes)) {
+        eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate the graph's list of nodes");
+        return NULL;
+    }
+    node = (eitp__node *)eitp__graph_allocate(graph, sizeof *node);
+    if (!node)
+        return NULL;
+    node->graph = graph;
+    node->id = (int)graph->node_count;
+    node->op = op;
+    node->order = node->id;
+    node->input_count = input_count;
+    for (int i = 0; i < input_count; i++)
+        node->inputs[i] = inputs[i];
+    if (attributes)
+        node->attributes = *attributes;
+    if (info->shape(node, &error)) {
+        eitp__graph_fail(graph, error.status, "%s: %s", info->name, error.message);
+        return NULL;
+    }
+    for (int i = 0; i < node->output_count; i++) {
+        if (info->shares[i])
+            node->outputs[i]->storage = node->inputs[info->shares[i] - 1]->storage;
+    }
+    graph->nodes[graph->node_count++] = node;
+    return node;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__apply(eitp__op_code op, eitp_tensor *const *inputs, int input_count,
+                                       const eitp__attributes *attributes) {
+    eitp_graph *graph = NULL;
+    eitp__node *node;
+    for (int i = 0; i < input_count && !graph; i++)
+        graph = inputs[i] ? inputs[i]->graph : NULL;
+    node = eitp__node_create(graph, op, inputs, input_count, attributes);
+    return node ? node->outputs[0] : NULL;
+}
+
+EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, int rank, const int64_t *shape,
+                                            int rows, eitp_error *error) {
+    eitp_tensor *tensor = eitp__tensor_create(node->graph, dtype, rank, shape, rows);
+    if (!tensor) {
+        if (error)
+            *error = node->graph->error;
+        return node->graph->error.status;
+    }
+    tensor->node = node;
+    node->outputs[node->output_count++] = tensor;
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__node_output_like(eitp__node *node, const eitp_tensor *tensor, eitp_error *error) {
+    return eitp__node_output(node, tensor->dtype, tensor->rank, tensor->shape, tensor->rows, error);
+}

@@ -1,0 +1,76 @@
+/* The rules that the table of ops refers to, one block for each file that has them. */
+#ifndef EITP_OP_RULES_H
+#define EITP_OP_RULES_H
+
+#include "tensor/graph.h"
+
+typedef eitp_status eitp__shape_rule(eitp__node *node, eitp_error *error);
+typedef void eitp__gradient_rule(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx);
+typedef void eitp__expand_rule(const eitp__node *node, eitp_tensor **outputs);
+typedef double eitp__flops_rule(const eitp__node *node);
+
+/* Sums x over the dimensions in which `like` has 1, or has not at all: the transpose of broadcasting. */
+EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like);
+
+/* dx = dx + contribution, where either may be NULL. */
+EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contribution);
+
+/* A 1-element tensor of x's dtype in x's graph; broadcasts to any shape. */
+EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value);
+
+/* A tensor of one value with the shape, dtype and rows of x. */
+EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
+
+EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const char *format, ...) EITP__PRINTF(3, 4);
+
+/* ops_elementwise.c */
+EITP__PRIVATE eitp__shape_rule eitp__shape_fill, eitp__shape_arange, eitp__shape_unary, eitp__shape_cast,
+    eitp__shape_binary, eitp__shape_compare, eitp__shape_where, eitp__shape_same;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_exp, eitp__gradient_log, eitp__gradient_sqrt,
+    eitp__gradient_tanh, eitp__gradient_sigmoid, eitp__gradient_relu, eitp__gradient_erf, eitp__gradient_affine,
+    eitp__gradient_clamp, eitp__gradient_cast, eitp__gradient_add, eitp__gradient_subtract, eitp__gradient_multiply,
+    eitp__gradient_divide, eitp__gradient_where, eitp__gradient_none;
+EITP__PRIVATE eitp__flops_rule eitp__flops_elements;
+
+/* ops_shape.c */
+EITP__PRIVATE eitp__shape_rule eitp__shape_reshape, eitp__shape_broadcast, eitp__shape_permute, eitp__shape_slice,
+    eitp__shape_pad, eitp__shape_concat, eitp__shape_gather, eitp__shape_scatter_add;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_reshape, eitp__gradient_broadcast, eitp__gradient_permute,
+    eitp__gradient_slice, eitp__gradient_pad, eitp__gradient_concat, eitp__gradient_gather, eitp__gradient_scatter_add;
+
+/* ops_reduce.c */
+EITP__PRIVATE eitp__shape_rule eitp__shape_reduce;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_sum, eitp__gradient_max;
+
+/* ops_product.c */
+EITP__PRIVATE eitp__shape_rule eitp__shape_matmul;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_matmul;
+EITP__PRIVATE eitp__flops_rule eitp__flops_matmul;
+
+/* ops_network.c */
+EITP__PRIVATE eitp__shape_rule eitp__shape_second, eitp__shape_layer_norm, eitp__shape_layer_norm_backward_input,
+    eitp__shape_layer_norm_backward_parameters, eitp__shape_embedding, eitp__shape_embedding_backward,
+    eitp__shape_dropout;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_softmax, eitp__gradient_log_softmax, eitp__gradient_gelu_tanh,
+    eitp__gradient_gelu_erf, eitp__gradient_layer_norm, eitp__gradient_embedding, eitp__gradient_embedding_backward,
+    eitp__gradient_dropout;
+EITP__PRIVATE eitp__expand_rule eitp__expand_softmax, eitp__expand_softmax_backward, eitp__expand_log_softmax,
+    eitp__expand_log_softmax_backward, eitp__expand_gelu_tanh, eitp__expand_gelu_erf, eitp__expand_layer_norm,
+    eitp__expand_embedding, eitp__expand_embedding_backward;
+
+/* ops_attention.c */
+EITP__PRIVATE eitp__shape_rule eitp__shape_attention, eitp__shape_attention_backward, eitp__shape_attention_cached;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_attention;
+EITP__PRIVATE eitp__expand_rule eitp__expand_attention;
+EITP__PRIVATE eitp__flops_rule eitp__flops_attention, eitp__flops_attention_backward;
+
+/* ops_loss.c */
+EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_cross_entropy;
+EITP__PRIVATE eitp__expand_rule eitp__expand_cross_entropy;
+
+/* ops_update.c */
+EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_commit, eitp__shape_adamw;
+EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares;
+
+#endif

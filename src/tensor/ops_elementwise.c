@@ -1,0 +1,354 @@
+/* Values and element-by-element ops: builders, shapes, gradients. */
+#include "tensor/op_rules.h"
+
+EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const char *format, ...) {
+    va_list arguments;
+    if (condition)
+        return EITP_OK;
+    if (error) {
+        error->status = EITP_ERROR_ARGUMENT;
+        va_start(arguments, format);
+        vsnprintf(error->message, sizeof error->message, format, arguments);
+        va_end(arguments);
+    }
+    return EITP_ERROR_ARGUMENT;
+}
+
+/* ---- Shapes ---- */
+
+EITP__PRIVATE eitp_status eitp__shape_fill(eitp__node *node, eitp_error *error) {
+    return eitp__node_output(node, node->attributes.dtype, node->attributes.rank, node->attributes.shape, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_arange(eitp__node *node, eitp_error *error) {
+    return eitp__shape_fill(node, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_same(eitp__node *node, eitp_error *error) {
+    return eitp__node_output_like(node, node->inputs[0], error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_unary(eitp__node *node, eitp_error *error) {
+    eitp_status status =
+        eitp__require(eitp__is_floating(node->inputs[0]->dtype), error, "the operand is %s; cast it to a floating type",
+                      eitp_dtype_name(node->inputs[0]->dtype));
+    return status ? status : eitp__shape_same(node, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_cast(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    return eitp__node_output(node, node->attributes.dtype, x->rank, x->shape, x->rows, error);
+}
+
+/* The NumPy broadcast of the inputs: its shape, and whether its leading dimension is the capacity. */
+static eitp_status eitp__broadcast_shape(const eitp__node *node, int *rank, int64_t shape[EITP_MAX_RANK], int *rows,
+                                         eitp_error *error) {
+    char a[100], b[100];
+    *rank = 0;
+    *rows = 0;
+    for (int i = 0; i < node->input_count; i++)
+        *rank = node->inputs[i]->rank > *rank ? node->inputs[i]->rank : *rank;
+    for (int d = 0; d < *rank; d++)
+        shape[d] = 1;
+    for (int i = 0; i < node->input_count; i++) {
+        const eitp_tensor *x = node->inputs[i];
+        for (int d = 0; d < x->rank; d++) {
+            int64_t *extent = &shape[*rank - x->rank + d];
+            if (*extent != x->shape[d] && *extent != 1 && x->shape[d] != 1)
+                return eitp__require(0, error, "shapes %s and %s do not broadcast",
+                                     eitp__shape_text(node->inputs[0], a, sizeof a), eitp__shape_text(x, b, sizeof b));
+            if (x->shape[d] > *extent)
+                *extent = x->shape[d];
+        }
+        if (x->rows && x->rank == *rank)
+            *rows = 1;
+    }
+    for (int i = 0; i < node->input_count && *rows; i++) {
+        const eitp_tensor *x = node->inputs[i];
+        if (x->rows ? x->rank != *rank : x->rank == *rank && x->shape[0] != 1)
+            return eitp__require(0, error, "one operand has a capacity of rows and the other a fixed number");
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__broadcast_output(eitp__node *node, eitp_dtype dtype, eitp_error *error) {
+    int rank, rows;
+    int64_t shape[EITP_MAX_RANK];
+    eitp_status status = eitp__broadcast_shape(node, &rank, shape, &rows, error);
+    return status ? status : eitp__node_output(node, dtype, rank, shape, rows, error);
+}
+
+static eitp_status eitp__same_dtype(const eitp_tensor *a, const eitp_tensor *b, eitp_error *error) {
+    return eitp__require(a->dtype == b->dtype, error, "the operands are %s and %s; cast one of them",
+                         eitp_dtype_name(a->dtype), eitp_dtype_name(b->dtype));
+}
+
+EITP__PRIVATE eitp_status eitp__shape_binary(eitp__node *node, eitp_error *error) {
+    eitp_status status = eitp__same_dtype(node->inputs[0], node->inputs[1], error);
+    return status ? status : eitp__broadcast_output(node, node->inputs[0]->dtype, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_compare(eitp__node *node, eitp_error *error) {
+    eitp_status status = eitp__same_dtype(node->inputs[0], node->inputs[1], error);
+    return status ? status : eitp__broadcast_output(node, EITP_U8, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_where(eitp__node *node, eitp_error *error) {
+    eitp_status status = eitp__same_dtype(node->inputs[1], node->inputs[2], error);
+    if (!status)
+        status = eitp__require(node->inputs[0]->dtype == EITP_U8, error, "the condition is %s; it must be u8",
+                               eitp_dtype_name(node->inputs[0]->dtype));
+    return status ? status : eitp__broadcast_output(node, node->inputs[1]->dtype, error);
+}
+
+EITP__PRIVATE double eitp__flops_elements(const eitp__node *node) {
+    return (double)eitp__elements(node->outputs[0]);
+}
+
+/* ---- Builders ---- */
+
+static eitp_tensor *eitp__unary(eitp__op_code op, eitp_tensor *x, double real0, double real1) {
+    eitp__attributes attributes = EITP__ZERO;
+    attributes.reals[0] = real0;
+    attributes.reals[1] = real1;
+    return eitp__apply(op, &x, 1, &attributes);
+}
+
+static eitp_tensor *eitp__binary(eitp__op_code op, eitp_tensor *a, eitp_tensor *b) {
+    eitp_tensor *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    return eitp__apply(op, inputs, 2, NULL);
+}
+
+eitp_tensor *eitp_fill(eitp_graph *graph, eitp_dtype dtype, int rank, const int64_t *shape, double value) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp__node *node;
+    attributes.reals[0] = value;
+    attributes.dtype = dtype;
+    attributes.rank = rank;
+    if (rank >= 0 && rank <= EITP_MAX_RANK)
+        memcpy(attributes.shape, shape, (size_t)rank * sizeof *shape);
+    node = eitp__node_create(graph, EITP__OP_FILL, NULL, 0, &attributes);
+    return node ? node->outputs[0] : NULL;
+}
+
+eitp_tensor *eitp_arange(eitp_graph *graph, eitp_dtype dtype, int64_t count) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp__node *node;
+    attributes.dtype = dtype;
+    attributes.rank = 1;
+    attributes.shape[0] = count;
+    node = eitp__node_create(graph, EITP__OP_ARANGE, NULL, 0, &attributes);
+    return node ? node->outputs[0] : NULL;
+}
+
+eitp_tensor *eitp_negate(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_NEGATE, x, 0, 0);
+}
+
+eitp_tensor *eitp_exp(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_EXP, x, 0, 0);
+}
+
+eitp_tensor *eitp_log(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_LOG, x, 0, 0);
+}
+
+eitp_tensor *eitp_sqrt(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_SQRT, x, 0, 0);
+}
+
+eitp_tensor *eitp_tanh(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_TANH, x, 0, 0);
+}
+
+eitp_tensor *eitp_sigmoid(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_SIGMOID, x, 0, 0);
+}
+
+eitp_tensor *eitp_relu(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_RELU, x, 0, 0);
+}
+
+eitp_tensor *eitp_erf(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_ERF, x, 0, 0);
+}
+
+eitp_tensor *eitp_affine(eitp_tensor *x, double scale, double shift) {
+    return eitp__unary(EITP__OP_AFFINE, x, scale, shift);
+}
+
+eitp_tensor *eitp_clamp(eitp_tensor *x, double low, double high) {
+    return eitp__unary(EITP__OP_CLAMP, x, low, high);
+}
+
+eitp_tensor *eitp_cast(eitp_tensor *x, eitp_dtype dtype) {
+    eitp__attributes attributes = EITP__ZERO;
+    attributes.dtype = dtype;
+    return x && x->dtype == dtype ? x : eitp__apply(EITP__OP_CAST, &x, 1, &attributes);
+}
+
+eitp_tensor *eitp_add(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_ADD, a, b);
+}
+
+eitp_tensor *eitp_subtract(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_SUBTRACT, a, b);
+}
+
+eitp_tensor *eitp_multiply(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_MULTIPLY, a, b);
+}
+
+eitp_tensor *eitp_divide(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_DIVIDE, a, b);
+}
+
+eitp_tensor *eitp_less(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_LESS, a, b);
+}
+
+eitp_tensor *eitp_equal(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_EQUAL, a, b);
+}
+
+eitp_tensor *eitp_where(eitp_tensor *condition, eitp_tensor *a, eitp_tensor *b) {
+    eitp_tensor *inputs[3];
+    inputs[0] = condition;
+    inputs[1] = a;
+    inputs[2] = b;
+    return eitp__apply(EITP__OP_WHERE, inputs, 3, NULL);
+}
+
+eitp_tensor *eitp_stop_gradient(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_STOP_GRADIENT, &x, 1, NULL);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value) {
+    int64_t one = 1;
+    return x ? eitp_fill(x->graph, x->dtype, 1, &one, value) : NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value) {
+    eitp_tensor *always;
+    int64_t one = 1;
+    if (!x)
+        return NULL;
+    if (!x->rows)
+        return eitp_fill(x->graph, x->dtype, x->rank, x->shape, value);
+    /* Choosing against x keeps its rows; what is not chosen is not read. */
+    always = eitp_fill(x->graph, EITP_U8, 1, &one, 1);
+    return eitp_where(always, eitp__scalar_like(x, value), x);
+}
+
+/* ---- Gradients ---- */
+
+EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like) {
+    unsigned dimensions = 0;
+    int extra;
+    eitp_tensor *sum = x;
+    if (!x || eitp__same_shape(x, like))
+        return x;
+    extra = x->rank - like->rank;
+    for (int d = 0; d < x->rank; d++) {
+        if (d < extra || (like->shape[d - extra] == 1 && x->shape[d] != 1))
+            dimensions |= 1u << d;
+    }
+    if (dimensions)
+        sum = eitp_sum(x, dimensions, 1);
+    return extra ? eitp_reshape(sum, like->rank, like->shape) : sum;
+}
+
+EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contribution) {
+    *dx = *dx && contribution ? eitp_add(*dx, contribution) : contribution ? contribution : *dx;
+}
+
+EITP__PRIVATE void eitp__gradient_none(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    (void)node;
+    (void)dy;
+    (void)dx;
+}
+
+EITP__PRIVATE void eitp__gradient_negate(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    (void)node;
+    eitp__add_gradient(&dx[0], eitp_negate(dy[0]));
+}
+
+EITP__PRIVATE void eitp__gradient_exp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_multiply(dy[0], node->outputs[0]));
+}
+
+EITP__PRIVATE void eitp__gradient_log(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_divide(dy[0], node->inputs[0]));
+}
+
+EITP__PRIVATE void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_divide(eitp_affine(dy[0], 0.5, 0), node->outputs[0]));
+}
+
+/* 1 - y^2 */
+EITP__PRIVATE void eitp__gradient_tanh(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *y = node->outputs[0];
+    eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_affine(eitp_multiply(y, y), -1, 1)));
+}
+
+/* y (1 - y) */
+EITP__PRIVATE void eitp__gradient_sigmoid(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *y = node->outputs[0];
+    eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_multiply(y, eitp_affine(y, -1, 1))));
+}
+
+EITP__PRIVATE void eitp__gradient_relu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *zero = eitp__scalar_like(node->inputs[0], 0);
+    eitp__add_gradient(&dx[0], eitp_where(eitp_less(zero, node->inputs[0]), dy[0], zero));
+}
+
+/* 2 / sqrt(pi) exp(-x^2) */
+EITP__PRIVATE void eitp__gradient_erf(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *x = node->inputs[0], *bell = eitp_exp(eitp_negate(eitp_multiply(x, x)));
+    eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_affine(bell, 1.1283791670955126, 0)));
+}
+
+EITP__PRIVATE void eitp__gradient_affine(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_affine(dy[0], node->attributes.reals[0], 0));
+}
+
+EITP__PRIVATE void eitp__gradient_clamp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0);
+    eitp_tensor *below = eitp_less(x, eitp__scalar_like(x, node->attributes.reals[0]));
+    eitp_tensor *above = eitp_less(eitp__scalar_like(x, node->attributes.reals[1]), x);
+    eitp__add_gradient(&dx[0], eitp_where(below, zero, eitp_where(above, zero, dy[0])));
+}
+
+EITP__PRIVATE void eitp__gradient_cast(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    if (eitp__is_floating(node->inputs[0]->dtype) && eitp__is_floating(node->outputs[0]->dtype))
+        eitp__add_gradient(&dx[0], eitp_cast(dy[0], node->inputs[0]->dtype));
+}
+
+EITP__PRIVATE void eitp__gradient_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__sum_to(dy[0], node->inputs[0]));
+    eitp__add_gradient(&dx[1], eitp__sum_to(dy[0], node->inputs[1]));
+}
+
+EITP__PRIVATE void eitp__gradient_subtract(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__sum_to(dy[0], node->inputs[0]));
+    eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(dy[0]), node->inputs[1]));
+}
+
+EITP__PRIVATE void eitp__gradient_multiply(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__sum_to(eitp_multiply(dy[0], node->inputs[1]), node->inputs[0]));
+    eitp__add_gradient(&dx[1], eitp__sum_to(eitp_multiply(dy[0], node->inputs[0]), node->inputs[1]));
+}
+
+EITP__PRIVATE void eitp__gradient_divide(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *da = eitp_divide(dy[0], node->inputs[1]);
+    eitp__add_gradient(&dx[0], eitp__sum_to(da, node->inputs[0]));
+    eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(eitp_multiply(da, node->outputs[0])), node->inputs[1]));
+}
+
+EITP__PRIVATE void eitp__gradient_where(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *zero = eitp__scalar_like(dy[0], 0);
+    eitp__add_gradient(&dx[1], eitp__sum_to(eitp_where(node->inputs[0], dy[0], zero), node->inputs[1]));
+    eitp__add_gradient(&dx[2], eitp__sum_to(eitp_where(node->inputs[0], zero, dy[0]), node->inputs[2]));
+}

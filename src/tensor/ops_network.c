@@ -1,0 +1,254 @@
+/* Softmax, GELU, layer norm, embedding, dropout: builders, shapes, gradients, expansions. */
+#include "tensor/op_rules.h"
+
+static eitp_tensor *eitp__apply2(eitp__op_code op, eitp_tensor *a, eitp_tensor *b) {
+    eitp_tensor *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    return eitp__apply(op, inputs, 2, NULL);
+}
+
+static unsigned eitp__last_dimension(const eitp_tensor *x) {
+    return x && x->rank ? 1u << (x->rank - 1) : 0;
+}
+
+/* The fused gradients of two operands have the shape of the second. */
+EITP__PRIVATE eitp_status eitp__shape_second(eitp__node *node, eitp_error *error) {
+    return eitp__node_output_like(node, node->inputs[1], error);
+}
+
+/* ---- Softmax ---- */
+
+eitp_tensor *eitp_softmax(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_SOFTMAX, &x, 1, NULL);
+}
+
+eitp_tensor *eitp_log_softmax(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_LOG_SOFTMAX, &x, 1, NULL);
+}
+
+EITP__PRIVATE void eitp__gradient_softmax(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_SOFTMAX_BACKWARD, node->outputs[0], dy[0]));
+}
+
+EITP__PRIVATE void eitp__gradient_log_softmax(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_LOG_SOFTMAX_BACKWARD, node->outputs[0], dy[0]));
+}
+
+/* The largest value only keeps exp() in range: the result does not depend on it, so no gradient goes through it. */
+static eitp_tensor *eitp__shifted(eitp_tensor *x) {
+    return eitp_subtract(x, eitp_stop_gradient(eitp_max(x, eitp__last_dimension(x), 1)));
+}
+
+EITP__PRIVATE void eitp__expand_softmax(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *weights = eitp_exp(eitp__shifted(node->inputs[0]));
+    outputs[0] = eitp_divide(weights, eitp_sum(weights, eitp__last_dimension(weights), 1));
+}
+
+EITP__PRIVATE void eitp__expand_log_softmax(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *shifted = eitp__shifted(node->inputs[0]);
+    outputs[0] = eitp_subtract(shifted, eitp_log(eitp_sum(eitp_exp(shifted), eitp__last_dimension(shifted), 1)));
+}
+
+/* y (dy - sum(y dy)) */
+EITP__PRIVATE void eitp__expand_softmax_backward(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *y = node->inputs[0], *dy = node->inputs[1];
+    eitp_tensor *total = eitp_sum(eitp_multiply(y, dy), eitp__last_dimension(y), 1);
+    outputs[0] = eitp_multiply(y, eitp_subtract(dy, total));
+}
+
+/* dy - exp(y) sum(dy) */
+EITP__PRIVATE void eitp__expand_log_softmax_backward(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *y = node->inputs[0], *dy = node->inputs[1];
+    eitp_tensor *total = eitp_sum(dy, eitp__last_dimension(dy), 1);
+    outputs[0] = eitp_subtract(dy, eitp_multiply(eitp_exp(y), total));
+}
+
+/* ---- GELU ---- */
+
+eitp_tensor *eitp_gelu_tanh(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_GELU_TANH, &x, 1, NULL);
+}
+
+eitp_tensor *eitp_gelu_erf(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_GELU_ERF, &x, 1, NULL);
+}
+
+EITP__PRIVATE void eitp__gradient_gelu_tanh(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_GELU_TANH_BACKWARD, node->inputs[0], dy[0]));
+}
+
+EITP__PRIVATE void eitp__gradient_gelu_erf(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_GELU_ERF_BACKWARD, node->inputs[0], dy[0]));
+}
+
+/* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
+EITP__PRIVATE void eitp__expand_gelu_tanh(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0];
+    eitp_tensor *cubic = eitp_multiply(x, eitp_affine(eitp_multiply(x, x), 0.044715, 1));
+    eitp_tensor *gate = eitp_affine(eitp_tanh(eitp_affine(cubic, 0.7978845608028654, 0)), 0.5, 0.5);
+    outputs[0] = eitp_multiply(x, gate);
+}
+
+/* x / 2 (1 + erf(x / sqrt(2))) */
+EITP__PRIVATE void eitp__expand_gelu_erf(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0];
+    outputs[0] = eitp_multiply(x, eitp_affine(eitp_erf(eitp_affine(x, 0.7071067811865476, 0)), 0.5, 0.5));
+}
+
+/* ---- Layer norm ---- */
+
+eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[3];
+    attributes.reals[0] = epsilon;
+    inputs[0] = x;
+    inputs[1] = gain;
+    inputs[2] = bias;
+    return eitp__apply(EITP__OP_LAYER_NORM, inputs, 3, &attributes);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t channels = x->rank ? x->shape[x->rank - 1] : 0;
+    eitp_status status = eitp__require(x->rank >= 2 && eitp__is_floating(x->dtype), error,
+                                       "the operand must be a floating tensor of rank 2 or more");
+    for (int i = 1; i <= 2 && !status; i++) {
+        const eitp_tensor *p = node->inputs[i];
+        status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == x->dtype, error,
+                               "gain and bias must be %s [%lld]", eitp_dtype_name(x->dtype), (long long)channels);
+    }
+    if (!status)
+        status = eitp__node_output_like(node, x, error);
+    for (int i = 0; i < 2 && !status; i++)
+        status = eitp__node_output(node, x->dtype, x->rank - 1, x->shape, x->rows, error);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_layer_norm_backward_input(eitp__node *node, eitp_error *error) {
+    return eitp__node_output_like(node, node->inputs[0], error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_layer_norm_backward_parameters(eitp__node *node, eitp_error *error) {
+    eitp_status status = eitp__node_output_like(node, node->inputs[1], error);
+    return status ? status : eitp__node_output_like(node, node->inputs[2], error);
+}
+
+EITP__PRIVATE void eitp__gradient_layer_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *inputs[6];
+    eitp__node *parameters;
+    for (int i = 0; i < 3; i++)
+        inputs[i] = node->inputs[i];
+    inputs[3] = node->outputs[1];
+    inputs[4] = node->outputs[2];
+    inputs[5] = dy[0];
+    parameters = eitp__node_create(node->graph, EITP__OP_LAYER_NORM_BACKWARD_PARAMETERS, inputs, 6, &node->attributes);
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_LAYER_NORM_BACKWARD_INPUT, inputs, 6, &node->attributes));
+    eitp__add_gradient(&dx[1], parameters ? parameters->outputs[0] : NULL);
+    eitp__add_gradient(&dx[2], parameters ? parameters->outputs[1] : NULL);
+}
+
+EITP__PRIVATE void eitp__expand_layer_norm(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0], *mean, *centred, *variance, *reciprocal;
+    mean = eitp_mean(x, eitp__last_dimension(x), 1);
+    centred = eitp_subtract(x, mean);
+    variance = eitp_mean(eitp_multiply(centred, centred), eitp__last_dimension(x), 1);
+    reciprocal = eitp_divide(eitp__scalar_like(x, 1), eitp_sqrt(eitp_affine(variance, 1, node->attributes.reals[0])));
+    outputs[0] = eitp_add(eitp_multiply(eitp_multiply(centred, reciprocal), node->inputs[1]), node->inputs[2]);
+    outputs[1] = eitp_reshape(mean, x->rank - 1, x->shape);
+    outputs[2] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
+}
+
+/* ---- Embedding ---- */
+
+eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids) {
+    return eitp__apply2(EITP__OP_EMBEDDING, table, ids);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *table = node->inputs[0], *ids = node->inputs[1];
+    int64_t shape[2];
+    eitp_status status =
+        eitp__require(table->rank == 2 && eitp__is_floating(table->dtype) && ids->rank == 1 && ids->dtype == EITP_I32,
+                      error, "the table must be a matrix, and the ids i32 of rank 1");
+    shape[0] = ids->shape[0];
+    shape[1] = status ? 0 : table->shape[1];
+    return status ? status : eitp__node_output(node, table->dtype, 2, shape, ids->rows, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *error) {
+    return eitp__node_output(node, node->inputs[1]->dtype, 2, node->attributes.shape, 0, error);
+}
+
+EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    if (node->inputs[0]->rows) {
+        eitp__graph_fail(node->graph, EITP_ERROR_UNSUPPORTED,
+                         "embedding: choosing among rows whose number varies has no gradient");
+        return;
+    }
+    memcpy(attributes.shape, node->inputs[0]->shape, sizeof attributes.shape);
+    inputs[0] = node->inputs[1];
+    inputs[1] = dy[0];
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes));
+}
+
+EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[1], eitp_embedding(dy[0], node->inputs[0]));
+}
+
+/* ids [n] as an index for each of c columns: [n, c]. */
+static eitp_tensor *eitp__column_indices(eitp_tensor *ids, int64_t columns) {
+    int64_t shape[2];
+    shape[0] = ids->shape[0];
+    shape[1] = 1;
+    ids = eitp_reshape(ids, 2, shape);
+    shape[1] = columns;
+    return eitp_broadcast(ids, 2, shape);
+}
+
+EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *table = node->inputs[0];
+    outputs[0] = eitp_gather(table, eitp__column_indices(node->inputs[1], table->shape[1]), 0);
+}
+
+EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *dy = node->inputs[1];
+    outputs[0] =
+        eitp_scatter_add(dy, eitp__column_indices(node->inputs[0], dy->shape[1]), 0, node->attributes.shape[0]);
+}
+
+/* ---- Dropout ---- */
+
+EITP__PRIVATE eitp_status eitp__shape_dropout(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *key = node->inputs[1];
+    eitp_status status = eitp__require(key->dtype == EITP_I64 && key->rank == 1 && key->shape[0] == 3, error,
+                                       "the key must be i64 [3]: seed, step, first row");
+    if (!status)
+        status = eitp__require(node->attributes.reals[0] >= 0 && node->attributes.reals[0] < 1, error,
+                               "the probability is %g; it must be at least 0 and below 1", node->attributes.reals[0]);
+    if (!status)
+        status = eitp__require(node->inputs[0]->rank >= 1, error, "the operand must have rank 1 or more");
+    return status ? status : eitp__node_output_like(node, node->inputs[0], error);
+}
+
+eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    if (!x || probability == 0)
+        return x;
+    attributes.integers[0] = EITP__STREAM_FIRST_OP + (int64_t)x->graph->streams++;
+    attributes.reals[0] = probability;
+    inputs[0] = x;
+    inputs[1] = key;
+    return eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes);
+}
+
+/* The mask is a function of the key: dropping the gradient with the same one is the gradient. */
+EITP__PRIVATE void eitp__gradient_dropout(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *inputs[2];
+    inputs[0] = dy[0];
+    inputs[1] = node->inputs[1];
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_DROPOUT, inputs, 2, &node->attributes));
+}

@@ -1,0 +1,124 @@
+/* Matrix products and the linear layer: builders, shapes, gradients. */
+#include "tensor/op_rules.h"
+
+/* Which of an operand's last two dimensions is the outer one. */
+static int64_t eitp__product_extent(const eitp_tensor *x, int transposed, int outer_first) {
+    int last = transposed == outer_first;
+    return x->shape[x->rank - 2 + last];
+}
+
+/* Does the leading dimension of the result, or of the sum, vary? */
+static eitp_status eitp__matmul_rows(const eitp_tensor *a, const eitp_tensor *b, int transpose_a, int transpose_b,
+                                     int *rows, eitp_error *error) {
+    int a_sum = a->rows && a->rank == 2 && transpose_a, b_sum = b->rows && b->rank == 2 && !transpose_b;
+    int b_outer = b->rows && b->rank == 2 && transpose_b;
+    int fits = a_sum == b_sum && !b_outer;
+    if (a->rank > 2 || b->rank > 2)
+        fits = fits && (!a->rows || !b->rows || a->rank == b->rank);
+    *rows = a->rows && !a_sum;
+    return eitp__require(fits, error, "the number of rows varies from run to run in one operand but not in the other");
+}
+
+EITP__PRIVATE eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
+    const eitp_tensor *bias = node->input_count > 2 ? node->inputs[2] : NULL;
+    int transpose_a = (int)node->attributes.integers[0], transpose_b = (int)node->attributes.integers[1];
+    int64_t shape[EITP_MAX_RANK], n;
+    int rank = a->rank > b->rank ? a->rank : b->rank, rows = 0;
+    char left[100], right[100];
+    int fits = a->rank >= 2 && b->rank >= 2 && a->dtype == b->dtype && eitp__is_floating(a->dtype);
+    eitp_status status;
+    if (fits)
+        fits = eitp__product_extent(a, transpose_a, 0) == eitp__product_extent(b, transpose_b, 1);
+    for (int d = 0; d < rank - 2 && fits; d++) {
+        int ad = d - (rank - a->rank), bd = d - (rank - b->rank);
+        int64_t ae = ad >= 0 ? a->shape[ad] : 1, be = bd >= 0 ? b->shape[bd] : 1;
+        fits = ae == be || ae == 1 || be == 1;
+        shape[d] = ae > be ? ae : be;
+    }
+    if (!fits)
+        return eitp__require(0, error, "%s %s%s and %s %s%s cannot be multiplied", eitp_dtype_name(a->dtype),
+                             eitp__shape_text(a, left, sizeof left), transpose_a ? " transposed" : "",
+                             eitp_dtype_name(b->dtype), eitp__shape_text(b, right, sizeof right),
+                             transpose_b ? " transposed" : "");
+    n = eitp__product_extent(b, transpose_b, 0);
+    shape[rank - 2] = eitp__product_extent(a, transpose_a, 1);
+    shape[rank - 1] = n;
+    status = eitp__require(!bias || (bias->rank == 1 && bias->shape[0] == n && bias->dtype == a->dtype), error,
+                           "the bias must be %s [%lld]", eitp_dtype_name(a->dtype), (long long)n);
+    if (!status)
+        status = eitp__matmul_rows(a, b, transpose_a, transpose_b, &rows, error);
+    return status ? status : eitp__node_output(node, a->dtype, rank, shape, rows, error);
+}
+
+EITP__PRIVATE double eitp__flops_matmul(const eitp__node *node) {
+    return 2.0 * (double)eitp__elements(node->outputs[0]) *
+           (double)eitp__product_extent(node->inputs[0], (int)node->attributes.integers[0], 0);
+}
+
+static eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
+                                      int transpose_b) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[3];
+    attributes.integers[0] = transpose_a != 0;
+    attributes.integers[1] = transpose_b != 0;
+    inputs[0] = a;
+    inputs[1] = b;
+    inputs[2] = bias;
+    return eitp__apply(EITP__OP_MATMUL, inputs, bias ? 3 : 2, &attributes);
+}
+
+/* A stack of matrices times one matrix is one product: all rows together, unless their number varies. */
+static eitp_tensor *eitp__product(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a, int transpose_b) {
+    int64_t shape[EITP_MAX_RANK], flat[2];
+    eitp_tensor *y;
+    if (!a || !b || a->rank < 3 || b->rank != 2 || transpose_a || a->rows)
+        return eitp__matmul_node(a, b, bias, transpose_a, transpose_b);
+    flat[0] = -1;
+    flat[1] = a->shape[a->rank - 1];
+    y = eitp__matmul_node(eitp_reshape(a, 2, flat), b, bias, 0, transpose_b);
+    if (!y)
+        return NULL;
+    memcpy(shape, a->shape, sizeof shape);
+    shape[a->rank - 1] = y->shape[1];
+    return eitp_reshape(y, a->rank, shape);
+}
+
+eitp_tensor *eitp_matmul(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__product(a, b, NULL, 0, 0);
+}
+
+eitp_tensor *eitp_matmul_transposed(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b) {
+    return eitp__product(a, b, NULL, transpose_a, transpose_b);
+}
+
+eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
+    eitp_tensor *y = eitp__product(x, weight, bias, 0, 0);
+    switch (activation) {
+    case EITP_RELU:
+        return eitp_relu(y);
+    case EITP_GELU_TANH:
+        return eitp_gelu_tanh(y);
+    case EITP_GELU_ERF:
+        return eitp_gelu_erf(y);
+    case EITP_TANH:
+        return eitp_tanh(y);
+    case EITP_SIGMOID:
+        return eitp_sigmoid(y);
+    case EITP_NO_ACTIVATION:
+    default:
+        return y;
+    }
+}
+
+EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *da, *db;
+    int ta = (int)node->attributes.integers[0], tb = (int)node->attributes.integers[1];
+    /* dA = dY B^T and dB = A^T dY, each read the way its operand is stored. */
+    da = ta ? eitp__matmul_node(b, dy[0], NULL, tb, 1) : eitp__matmul_node(dy[0], b, NULL, 0, !tb);
+    db = tb ? eitp__matmul_node(dy[0], a, NULL, 1, ta) : eitp__matmul_node(a, dy[0], NULL, !ta, 0);
+    eitp__add_gradient(&dx[0], eitp__sum_to(da, a));
+    eitp__add_gradient(&dx[1], eitp__sum_to(db, b));
+    if (node->input_count > 2)
+        eitp__add_gradient(&dx[2], eitp_sum(dy[0], (1u << (dy[0]->rank - 1)) - 1, 0));
+}

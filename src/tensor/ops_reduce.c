@@ -1,0 +1,78 @@
+/* Reductions: builders, shapes, gradients. */
+#include "tensor/op_rules.h"
+
+EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t shape[EITP_MAX_RANK];
+    int reduces_rows = (int)(node->attributes.integers[0] & 1);
+    eitp_status status = eitp__require(eitp__is_floating(x->dtype), error,
+                                       "the operand is %s; cast it to a floating type", eitp_dtype_name(x->dtype));
+    memcpy(shape, x->shape, sizeof shape);
+    for (int d = 0; d < x->rank; d++) {
+        if (node->attributes.integers[0] & (1 << d))
+            shape[d] = 1;
+    }
+    return status ? status : eitp__node_output(node, x->dtype, x->rank, shape, x->rows && !reduces_rows, error);
+}
+
+static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dimensions, int keep) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *y;
+    int64_t shape[EITP_MAX_RANK];
+    int rank = 0;
+    if (!x)
+        return NULL;
+    dimensions &= (1u << x->rank) - 1;
+    attributes.integers[0] = dimensions;
+    y = eitp__apply(op, &x, 1, &attributes);
+    if (!y || keep)
+        return y;
+    for (int d = 0; d < x->rank; d++) {
+        if (!(dimensions & (1u << d)))
+            shape[rank++] = x->shape[d];
+    }
+    /* A sum over everything is [1]: the smallest shape that an input or a loss has. */
+    if (!rank)
+        shape[rank++] = 1;
+    return eitp_reshape(y, rank, shape);
+}
+
+eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep) {
+    return eitp__reduce(EITP__OP_SUM, x, dimensions, keep);
+}
+
+eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep) {
+    return eitp__reduce(EITP__OP_MAX, x, dimensions, keep);
+}
+
+eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {
+    double count = 1;
+    if (!x)
+        return NULL;
+    if (x->rows && (dimensions & 1)) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT,
+                         "mean: the number of rows varies from run to run; multiply a sum by an input of 1 / rows");
+        return NULL;
+    }
+    for (int d = 0; d < x->rank; d++)
+        count *= dimensions & (1u << d) ? (double)x->shape[d] : 1;
+    return eitp_affine(eitp_sum(x, dimensions, keep), 1 / count, 0);
+}
+
+/* Spreads dy, of a reduction's shape, over x's. */
+static eitp_tensor *eitp__spread(eitp_tensor *dy, eitp_tensor *x) {
+    if (dy && x->rows && !dy->rows)
+        return eitp_multiply(dy, eitp__fill_like(x, 1));
+    return eitp_broadcast(dy, x->rank, x->shape);
+}
+
+EITP__PRIVATE void eitp__gradient_sum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__spread(dy[0], node->inputs[0]));
+}
+
+EITP__PRIVATE void eitp__gradient_max(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0), *one = eitp__scalar_like(x, 1);
+    eitp_tensor *is_maximum = eitp_where(eitp_equal(x, node->outputs[0]), one, zero);
+    eitp_tensor *count = eitp_sum(is_maximum, (unsigned)node->attributes.integers[0], 1);
+    eitp__add_gradient(&dx[0], eitp_multiply(is_maximum, eitp_divide(dy[0], count)));
+}

@@ -1,0 +1,236 @@
+/* Plans: creation by passes, the calls they become, and running them. */
+#include "tensor/plan.h"
+
+/* Where a tensor is. */
+static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor) {
+    eitp__place place;
+    eitp_tensor *owner;
+    place.stretch = -1;
+    place.variable = -1;
+    place.rows = 0;
+    place.row_elements = 0;
+    tensor = eitp__lowered(tensor);
+    if (!tensor)
+        return place;
+    for (owner = tensor; owner->storage != owner;)
+        owner = eitp__lowered(owner->storage);
+    if (owner->leaf == EITP__VARIABLE)
+        place.variable = owner->variable;
+    else if ((size_t)owner->id < plan->tensor_count)
+        place.stretch = plan->stretch_of[owner->id];
+    place.rows = tensor->rows;
+    if (tensor->rows)
+        place.row_elements = eitp__elements(tensor) / tensor->shape[0];
+    return place;
+}
+
+static void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor) {
+    if (!tensor)
+        return;
+    operand->dtype = tensor->dtype;
+    operand->rank = tensor->rank;
+    operand->elements = eitp__elements(tensor);
+    memcpy(operand->shape, tensor->shape, sizeof operand->shape);
+}
+
+/* The call and binding of one step, without addresses. */
+static void eitp__make_call(const eitp_plan *plan, const eitp__step *step, eitp__call *call, eitp__binding *binding) {
+    const eitp__node *node = step->node;
+    call->slot = (eitp__slot)node->op;
+    call->input_count = node->input_count;
+    call->output_count = node->output_count;
+    memcpy(call->integers, node->attributes.integers, sizeof call->integers);
+    memcpy(call->reals, node->attributes.reals, sizeof call->reals);
+    call->dtype = eitp__node_dtype(node);
+    for (int i = 0; i < node->input_count; i++) {
+        eitp__set_operand(&call->inputs[i], eitp__step_input(step, i));
+        binding->inputs[i] = eitp__place_of(plan, node->inputs[i]);
+    }
+    for (int i = 0; i < node->output_count; i++) {
+        eitp__set_operand(&call->outputs[i], node->outputs[i]);
+        binding->outputs[i] = eitp__place_of(plan, step->absorbed ? step->absorbed->outputs[0] : node->outputs[i]);
+    }
+    binding->carry = eitp__place_of(plan, step->absorbed ? step->absorbed->inputs[2] : NULL);
+    call->accumulates = step->absorbed != NULL;
+}
+
+static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
+    const eitp__backend *backend = plan->context->backend;
+    const eitp_host *host = &plan->context->host;
+    plan->calls = (eitp__call *)eitp__allocate(host, plan->step_count * sizeof *plan->calls);
+    plan->bindings = (eitp__binding *)eitp__allocate(host, plan->step_count * sizeof *plan->bindings);
+    if (plan->step_count && (!plan->calls || !plan->bindings))
+        return eitp__fail_memory(error, plan->step_count * (sizeof *plan->calls + sizeof *plan->bindings),
+                                 "the calls of a plan");
+    for (size_t s = 0; s < plan->step_count; s++) {
+        const eitp__op_info *info = eitp__op(plan->steps[s].node->op);
+        size_t workspace;
+        eitp__make_call(plan, &plan->steps[s], &plan->calls[s], &plan->bindings[s]);
+        workspace = backend->interface->workspace(backend, &plan->calls[s]);
+        if (workspace > plan->stats.workspace_bytes)
+            plan->stats.workspace_bytes = workspace;
+        plan->stats.flops += info->flops ? info->flops(plan->steps[s].node) : 0;
+    }
+    plan->stats.nodes = (int)plan->step_count;
+    return EITP_OK;
+}
+
+eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
+    eitp_context *context = graph->context;
+    eitp_plan *made;
+    eitp_status status = eitp_graph_status(graph, error);
+    *plan = NULL;
+    if (status)
+        return status;
+    made = (eitp_plan *)eitp__allocate(&context->host, sizeof *made);
+    if (!made)
+        return eitp__fail_memory(error, sizeof *made, "a plan");
+    made->context = context;
+    made->graph = graph;
+    made->count = graph->capacity;
+    status = eitp__plan_lower(made, error);
+    if (!status)
+        status = eitp__plan_order(made, error);
+    if (!status)
+        status = eitp__plan_layout(made, error);
+    if (!status)
+        status = eitp__make_calls(made, error);
+    if (!status)
+        status = eitp__variables_allocate(context, error);
+    if (!status)
+        status = eitp__arena_reserve(context, made->stats.arena_bytes + made->stats.workspace_bytes, error);
+    if (status) {
+        eitp_plan_destroy(made);
+        return status;
+    }
+    *plan = made;
+    return EITP_OK;
+}
+
+void eitp_plan_destroy(eitp_plan *plan) {
+    eitp_host host;
+    if (!plan)
+        return;
+    host = plan->context->host;
+    eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
+    eitp__release(&host, plan->stretch_of, plan->tensor_count * sizeof *plan->stretch_of);
+    eitp__release(&host, plan->stretches, plan->stretch_capacity * sizeof *plan->stretches);
+    eitp__release(&host, plan->calls, plan->step_count * sizeof *plan->calls);
+    eitp__release(&host, plan->bindings, plan->step_count * sizeof *plan->bindings);
+    eitp__release(&host, plan, sizeof *plan);
+}
+
+eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan) {
+    return plan->stats;
+}
+
+eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *error) {
+    if (plan->graph->capacity < 0 || count < 0 || count > plan->graph->capacity)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld rows do not fit the graph's capacity of %lld",
+                          (long long)count, (long long)plan->graph->capacity);
+    plan->count = count;
+    return EITP_OK;
+}
+
+static void *eitp__address(const eitp_plan *plan, const eitp__place *place) {
+    if (place->variable >= 0)
+        return plan->context->variables[place->variable].data;
+    if (place->stretch >= 0)
+        return (char *)plan->context->arena.memory + plan->stretches[place->stretch].offset;
+    return NULL;
+}
+
+static void eitp__bind_operand(const eitp_plan *plan, eitp__operand *operand, const eitp__place *place) {
+    operand->data = eitp__address(plan, place);
+    if (place->rows) {
+        operand->shape[0] = plan->count;
+        operand->elements = plan->count * place->row_elements;
+    }
+}
+
+/* Fills in addresses and rows, where they changed since the last run. */
+static void eitp__bind(eitp_plan *plan) {
+    uint64_t generation = plan->context->arena_generation + 1;
+    if (plan->bound_generation == generation && plan->bound_count == plan->count)
+        return;
+    for (size_t s = 0; s < plan->step_count; s++) {
+        eitp__call *call = &plan->calls[s];
+        const eitp__binding *binding = &plan->bindings[s];
+        for (int i = 0; i < call->input_count; i++)
+            eitp__bind_operand(plan, &call->inputs[i], &binding->inputs[i]);
+        for (int i = 0; i < call->output_count; i++)
+            eitp__bind_operand(plan, &call->outputs[i], &binding->outputs[i]);
+        call->carry = (const float *)eitp__address(plan, &binding->carry);
+    }
+    plan->bound_generation = generation;
+    plan->bound_count = plan->count;
+}
+
+/* Is there still an arena? Only a failed attempt to enlarge it can have taken it away. */
+static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
+    size_t needed = plan->stats.arena_bytes + plan->stats.workspace_bytes;
+    if (plan->context->arena.size >= needed)
+        return EITP_OK;
+    return eitp__fail_memory(error, needed, "the arena again, which was lost when it could not be enlarged");
+}
+
+/* The address of a tensor's bytes, whose number must be `size`; *address is NULL where the plan does not use it. */
+static eitp_status eitp__transfer(const eitp_plan *plan, eitp_tensor *tensor, size_t size, void **address,
+                                  eitp_error *error) {
+    eitp__place place;
+    size_t expected;
+    eitp_status status;
+    if (!tensor || tensor->graph != plan->graph || (size_t)tensor->id >= plan->tensor_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the tensor does not belong to the plan's graph, or was made after the plan");
+    status = eitp__check_arena(plan, error);
+    if (status)
+        return status;
+    place = eitp__place_of(plan, tensor);
+    expected = tensor->rows ? (size_t)(plan->count * place.row_elements) * eitp_dtype_size(tensor->dtype)
+                            : eitp__tensor_bytes(tensor);
+    if (size != expected)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%zu bytes do not match tensor '%s', which has %zu", size,
+                          tensor->name, expected);
+    *address = eitp__address(plan, &place);
+    return EITP_OK;
+}
+
+/* Is what the tensor holds there until the end of a run? */
+static int eitp__is_kept(const eitp_plan *plan, eitp_tensor *tensor) {
+    eitp__place place = eitp__place_of(plan, tensor);
+    return place.stretch < 0 || plan->stretches[place.stretch].last == (int)plan->step_count;
+}
+
+eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
+    void *address = NULL;
+    eitp_status status = eitp__transfer(plan, input, size, &address, error);
+    if (status)
+        return status;
+    if (input->leaf != EITP__INPUT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "only inputs can be written");
+    return plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
+}
+
+eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error) {
+    void *address = NULL;
+    eitp_status status = eitp__transfer(plan, output, size, &address, error);
+    if (status)
+        return status;
+    if (!output->is_output || !address || !eitp__is_kept(plan, output))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "only outputs can be read; mark the tensor with eitp_output before the plan is created");
+    return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
+}
+
+eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
+    eitp__backend *backend = plan->context->backend;
+    void *workspace = NULL;
+    eitp_status status = eitp__check_arena(plan, error);
+    if (status)
+        return status;
+    eitp__bind(plan);
+    if (plan->stats.workspace_bytes)
+        workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
+    return backend->interface->run(backend, plan->calls, plan->step_count, workspace, error);
+}

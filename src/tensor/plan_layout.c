@@ -1,0 +1,191 @@
+/* The arena of a plan: how long each tensor lives, which take over another's memory, and where each lies. */
+#include "tensor/plan.h"
+
+/* The tensor that owns the memory a step's output lies in; NULL where that is a variable. */
+static eitp_tensor *eitp__owner(eitp_tensor *tensor) {
+    tensor = eitp__lowered(tensor);
+    while (tensor->storage != tensor)
+        tensor = eitp__lowered(tensor->storage);
+    return tensor->leaf == EITP__VARIABLE ? NULL : tensor;
+}
+
+static int eitp__new_stretch(eitp_plan *plan, const eitp_tensor *owner, int first) {
+    eitp__stretch *stretch;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->stretches, &plan->stretch_capacity,
+                       plan->stretch_count + 1, sizeof *plan->stretches))
+        return 0;
+    stretch = &plan->stretches[plan->stretch_count];
+    stretch->size = (eitp__tensor_bytes(owner) + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
+    stretch->offset = 0;
+    stretch->first = stretch->last = first;
+    plan->stretch_of[owner->id] = (int)plan->stretch_count++;
+    return 1;
+}
+
+static eitp__stretch *eitp__stretch_for(const eitp_plan *plan, eitp_tensor *tensor) {
+    const eitp_tensor *owner = eitp__owner(tensor);
+    int index = owner ? plan->stretch_of[owner->id] : -1;
+    return index >= 0 ? &plan->stretches[index] : NULL;
+}
+
+/* Marks every operand of a step as in use at it. */
+static void eitp__extend(eitp_plan *plan, const eitp__step *step, int at) {
+    for (int i = 0; i < eitp__step_input_count(step); i++) {
+        eitp_tensor *x = eitp__step_input(step, i);
+        eitp__stretch *stretch = x ? eitp__stretch_for(plan, x) : NULL;
+        if (stretch && stretch->last < at)
+            stretch->last = at;
+    }
+}
+
+/*
+ * The first pass over the steps: makes a stretch for every tensor with memory of its own, and finds how long it is used.
+ */
+static int eitp__find_lifetimes(eitp_plan *plan) {
+    eitp_graph *graph = plan->graph;
+    int end = (int)plan->step_count;
+    for (size_t t = 0; t < graph->tensor_count; t++) {
+        if (graph->tensors[t]->leaf == EITP__INPUT && !eitp__new_stretch(plan, graph->tensors[t], -1))
+            return 0;
+    }
+    for (int s = 0; s < end; s++) {
+        const eitp__step *step = &plan->steps[s];
+        for (int i = 0; i < step->node->output_count && !step->absorbed; i++) {
+            const eitp_tensor *owner = eitp__owner(step->node->outputs[i]);
+            if (owner == step->node->outputs[i] && !eitp__new_stretch(plan, owner, s))
+                return 0;
+        }
+        eitp__extend(plan, step, s);
+    }
+    for (size_t t = 0; t < graph->tensor_count; t++) {
+        eitp__stretch *stretch = graph->tensors[t]->is_output ? eitp__stretch_for(plan, graph->tensors[t]) : NULL;
+        if (stretch)
+            stretch->last = end;
+    }
+    return 1;
+}
+
+/* May the step's output take over the memory of this input, which nothing reads later? */
+static int eitp__can_reuse(const eitp_plan *plan, const eitp__step *step, int at, int input) {
+    eitp_tensor *x = eitp__step_input(step, input), *y = step->node->outputs[0], *owner;
+    const eitp__stretch *stretch;
+    if (!x || x->dtype != y->dtype || !eitp__same_shape(x, y))
+        return 0;
+    owner = eitp__owner(x);
+    stretch = owner && owner->leaf == EITP__COMPUTED ? eitp__stretch_for(plan, x) : NULL;
+    return stretch && stretch->last == at;
+}
+
+/* Lets outputs take over inputs' memory: the output's stretch is merged into the input's. */
+static void eitp__merge_in_place(eitp_plan *plan) {
+    for (int s = 0; s < (int)plan->step_count; s++) {
+        const eitp__step *step = &plan->steps[s];
+        unsigned candidates = step->absorbed ? 0 : eitp__op(step->node->op)->reuse;
+        for (int i = 0; i < step->node->input_count && candidates; i++) {
+            eitp_tensor *y = step->node->outputs[0];
+            eitp__stretch *from, *to;
+            int index;
+            if (!(candidates & (1u << i)) || !eitp__can_reuse(plan, step, s, i))
+                continue;
+            from = eitp__stretch_for(plan, y);
+            to = eitp__stretch_for(plan, eitp__step_input(step, i));
+            index = (int)(to - plan->stretches);
+            to->last = from->last;
+            from->size = 0;
+            plan->stretch_of[y->id] = index;
+            candidates = 0;
+        }
+    }
+}
+
+typedef struct eitp__placement {
+    const eitp__stretch *stretches;
+    int index;
+} eitp__placement;
+
+/* Larger first; among equals the earlier, so that the layout is a function of the graph. */
+static int eitp__compare_placements(const void *left, const void *right) {
+    const eitp__placement *a = (const eitp__placement *)left, *b = (const eitp__placement *)right;
+    size_t a_size = a->stretches[a->index].size, b_size = b->stretches[b->index].size;
+    if (a_size != b_size)
+        return a_size > b_size ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+static int eitp__compare_offsets(const void *left, const void *right) {
+    const eitp__placement *a = (const eitp__placement *)left, *b = (const eitp__placement *)right;
+    size_t a_offset = a->stretches[a->index].offset, b_offset = b->stretches[b->index].offset;
+    if (a_offset != b_offset)
+        return a_offset < b_offset ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/*
+ * Puts the largest stretch first, each at the lowest place that is free all the time it is in use. `placed` is kept sorted by
+ * offset.
+ */
+static void eitp__place_all(eitp_plan *plan, eitp__placement *order, eitp__placement *placed) {
+    size_t count = 0;
+    for (size_t i = 0; i < plan->stretch_count; i++) {
+        eitp__stretch *stretch = &plan->stretches[order[i].index];
+        size_t offset = 0, at;
+        for (size_t j = 0; j < count; j++) {
+            const eitp__stretch *other = &plan->stretches[placed[j].index];
+            if (other->last < stretch->first || stretch->last < other->first || other->offset + other->size <= offset)
+                continue;
+            if (other->offset >= offset + stretch->size)
+                break;
+            offset = other->offset + other->size;
+        }
+        stretch->offset = offset;
+        for (at = count; at && eitp__compare_offsets(&placed[at - 1], &order[i]) > 0; at--)
+            placed[at] = placed[at - 1];
+        placed[at] = order[i];
+        count++;
+        if (offset + stretch->size > plan->stats.arena_bytes)
+            plan->stats.arena_bytes = offset + stretch->size;
+    }
+}
+
+/* The most that is in use at one step. */
+static size_t eitp__largest_use(const eitp_plan *plan) {
+    size_t largest = 0;
+    for (int s = -1; s <= (int)plan->step_count; s++) {
+        size_t used = 0;
+        for (size_t i = 0; i < plan->stretch_count; i++) {
+            if (plan->stretches[i].first <= s && s <= plan->stretches[i].last)
+                used += plan->stretches[i].size;
+        }
+        largest = used > largest ? used : largest;
+    }
+    return largest;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
+    const eitp_host *host = &plan->context->host;
+    eitp__placement *order, *placed;
+    size_t bytes;
+    plan->tensor_count = plan->graph->tensor_count;
+    plan->stretch_of = (int *)eitp__allocate(host, plan->tensor_count * sizeof *plan->stretch_of);
+    if (!plan->stretch_of)
+        return eitp__fail_memory(error, plan->tensor_count * sizeof *plan->stretch_of, "the layout of a plan");
+    memset(plan->stretch_of, -1, plan->tensor_count * sizeof *plan->stretch_of);
+    if (!eitp__find_lifetimes(plan))
+        return eitp__fail_memory(error, plan->stretch_count * sizeof *plan->stretches, "the layout of a plan");
+    eitp__merge_in_place(plan);
+    bytes = plan->stretch_count * sizeof *order;
+    order = (eitp__placement *)eitp__allocate(host, bytes);
+    placed = (eitp__placement *)eitp__allocate(host, bytes);
+    if (bytes && order && placed) {
+        for (size_t i = 0; i < plan->stretch_count; i++) {
+            order[i].stretches = plan->stretches;
+            order[i].index = (int)i;
+        }
+        qsort(order, plan->stretch_count, sizeof *order, eitp__compare_placements);
+        eitp__place_all(plan, order, placed);
+        plan->stats.largest_bytes = eitp__largest_use(plan);
+    }
+    eitp__release(host, order, bytes);
+    eitp__release(host, placed, bytes);
+    return bytes && (!order || !placed) ? eitp__fail_memory(error, bytes, "the layout of a plan") : EITP_OK;
+}

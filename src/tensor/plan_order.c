@@ -1,0 +1,174 @@
+/*
+ * The order of a plan's steps: that of creation (forward as written, backward in reverse), but what changes a variable runs as
+ * soon as its inputs are there and nobody reads the old value any more. So what an update consumes is free at once.
+ */
+#include "tensor/plan.h"
+
+/* Edges between steps, as a list for each: `next` chains those that leave the same step. */
+typedef struct eitp__edge {
+    int to, next;
+} eitp__edge;
+
+typedef struct eitp__order {
+    eitp_plan *plan;
+    const eitp_host *host;
+    int *producer;   /* by tensor id: the step that makes it, -1 for leaves */
+    int *first_edge; /* by step */
+    int *waiting;    /* by step: how many others must run before */
+    eitp__edge *edges;
+    size_t edge_count, edge_capacity;
+    int failed;
+} eitp__order;
+
+static void eitp__add_edge(eitp__order *order, int from, int to) {
+    eitp__edge *edge;
+    if (from < 0 || from == to || order->failed)
+        return;
+    if (!eitp__reserve(order->host, (void **)&order->edges, &order->edge_capacity, order->edge_count + 1,
+                       sizeof *order->edges)) {
+        order->failed = 1;
+        return;
+    }
+    edge = &order->edges[order->edge_count];
+    edge->to = to;
+    edge->next = order->first_edge[from];
+    order->first_edge[from] = (int)order->edge_count++;
+    order->waiting[to]++;
+}
+
+/* The tensor whose value this one is: views looked through. */
+static eitp_tensor *eitp__version(eitp_tensor *tensor) {
+    tensor = eitp__lowered(tensor);
+    while (tensor->node && eitp__is_view(tensor->node))
+        tensor = eitp__lowered(tensor->node->inputs[0]);
+    return tensor;
+}
+
+/* Step `writer` replaces a value: all its other readers come before it. */
+static void eitp__wait_for_readers(eitp__order *order, int writer, const eitp_tensor *value) {
+    const eitp_plan *plan = order->plan;
+    for (size_t s = 0; s < plan->step_count; s++) {
+        for (int i = 0; i < eitp__step_input_count(&plan->steps[s]); i++) {
+            eitp_tensor *x = eitp__step_input(&plan->steps[s], i);
+            if ((int)s != writer && x && eitp__version(x) == value)
+                eitp__add_edge(order, (int)s, writer);
+        }
+    }
+}
+
+static void eitp__make_edges(eitp__order *order) {
+    const eitp_plan *plan = order->plan;
+    for (size_t s = 0; s < plan->step_count; s++) {
+        const eitp__node *made = plan->steps[s].absorbed ? plan->steps[s].absorbed : plan->steps[s].node;
+        for (int i = 0; i < made->output_count; i++)
+            order->producer[made->outputs[i]->id] = (int)s;
+    }
+    for (size_t s = 0; s < plan->step_count; s++) {
+        const eitp__step *step = &plan->steps[s];
+        const eitp__node *writer = step->absorbed ? step->absorbed : step->node;
+        const int *shares = eitp__op(writer->op)->shares;
+        for (int i = 0; i < eitp__step_input_count(step); i++) {
+            eitp_tensor *x = eitp__step_input(step, i);
+            if (x)
+                eitp__add_edge(order, order->producer[eitp__version(x)->id], (int)s);
+        }
+        for (int i = 0; i < EITP__MAX_OUTPUTS && step->mutates; i++) {
+            if (shares[i])
+                eitp__wait_for_readers(order, (int)s, eitp__version(writer->inputs[shares[i] - 1]));
+        }
+    }
+}
+
+/* Does step a run before step b, where both could run now? */
+static int eitp__goes_first(const eitp__step *a, const eitp__step *b) {
+    if (a->mutates != b->mutates)
+        return a->mutates;
+    if (a->node->order != b->node->order)
+        return a->node->order < b->node->order;
+    return a->node->id < b->node->id;
+}
+
+static void eitp__swap_int(int *a, int *b) {
+    int other = *a;
+    *a = *b;
+    *b = other;
+}
+
+/* A binary heap of steps that could run now, the one to run first at its top. */
+static void eitp__heap_push(const eitp_plan *plan, int *heap, size_t count, int step) {
+    size_t i = count;
+    heap[i] = step;
+    while (i && eitp__goes_first(&plan->steps[heap[i]], &plan->steps[heap[(i - 1) / 2]])) {
+        eitp__swap_int(&heap[i], &heap[(i - 1) / 2]);
+        i = (i - 1) / 2;
+    }
+}
+
+static int eitp__heap_pop(const eitp_plan *plan, int *heap, size_t count) {
+    int top = heap[0];
+    size_t i = 0;
+    heap[0] = heap[count - 1];
+    for (count--;;) {
+        size_t best = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < count; child++) {
+            if (eitp__goes_first(&plan->steps[heap[child]], &plan->steps[heap[best]]))
+                best = child;
+        }
+        if (best == i)
+            return top;
+        eitp__swap_int(&heap[i], &heap[best]);
+        i = best;
+    }
+}
+
+static eitp_status eitp__sort_steps(eitp__order *order, int *heap, eitp__step *sorted, eitp_error *error) {
+    eitp_plan *plan = order->plan;
+    size_t ready = 0, done = 0;
+    for (size_t s = 0; s < plan->step_count; s++) {
+        if (!order->waiting[s])
+            eitp__heap_push(plan, heap, ready++, (int)s);
+    }
+    while (ready) {
+        int step = eitp__heap_pop(plan, heap, ready--);
+        sorted[done++] = plan->steps[step];
+        for (int e = order->first_edge[step]; e >= 0; e = order->edges[e].next) {
+            if (--order->waiting[order->edges[e].to] == 0)
+                eitp__heap_push(plan, heap, ready++, order->edges[e].to);
+        }
+    }
+    if (done != plan->step_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a variable is changed and its old value is used afterwards; read it into a plan of its own");
+    if (done)
+        memcpy(plan->steps, sorted, done * sizeof *sorted);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error) {
+    const eitp_host *host = &plan->context->host;
+    size_t steps = plan->step_count, tensors = plan->graph->tensor_count;
+    eitp__order order = EITP__ZERO;
+    int *heap = (int *)eitp__allocate(host, steps * sizeof *heap);
+    eitp__step *sorted = (eitp__step *)eitp__allocate(host, steps * sizeof *sorted);
+    eitp_status status;
+    order.plan = plan;
+    order.host = host;
+    order.producer = (int *)eitp__allocate(host, tensors * sizeof *order.producer);
+    order.first_edge = (int *)eitp__allocate(host, steps * sizeof *order.first_edge);
+    order.waiting = (int *)eitp__allocate(host, steps * sizeof *order.waiting);
+    order.failed = steps && (!heap || !sorted || !order.producer || !order.first_edge || !order.waiting);
+    if (steps && !order.failed) {
+        memset(order.producer, -1, tensors * sizeof *order.producer);
+        memset(order.first_edge, -1, steps * sizeof *order.first_edge);
+        eitp__make_edges(&order);
+    }
+    status = order.failed ? eitp__fail_memory(error, tensors * sizeof(int), "the order of a plan")
+                          : eitp__sort_steps(&order, heap, sorted, error);
+    eitp__release(host, heap, steps * sizeof *heap);
+    eitp__release(host, sorted, steps * sizeof *sorted);
+    eitp__release(host, order.producer, tensors * sizeof *order.producer);
+    eitp__release(host, order.first_edge, steps * sizeof *order.first_edge);
+    eitp__release(host, order.waiting, steps * sizeof *order.waiting);
+    eitp__release(host, order.edges, order.edge_capacity * sizeof *order.edges);
+    return status;
+}

@@ -1,0 +1,287 @@
+/*
+ * Contexts, graphs, tensors, ops, gradients and plans.
+ *
+ * A context owns the parameters and the memory that plans run in. A graph is built lazily: an op checks its inputs, adds a
+ * node and returns a tensor; nothing is computed. A plan makes a graph ready to run: after eitp_plan_create nothing allocates.
+ *
+ * Graph building reports its first error once: an op that fails returns NULL, ops on NULL return NULL, and
+ * eitp_graph_status and eitp_plan_create give that first error.
+ *
+ * A context and everything made from it belong to one thread at a time; two contexts are independent.
+ */
+#ifndef EITP_TENSOR_H
+#define EITP_TENSOR_H
+
+#include "base/base.h"
+
+EITP_BEGIN_DECLARATIONS
+
+typedef struct eitp_context eitp_context;
+typedef struct eitp_graph eitp_graph;
+typedef struct eitp_tensor eitp_tensor;
+typedef struct eitp_plan eitp_plan;
+
+/* ---- Context ---- */
+
+typedef struct eitp_context_config {
+    eitp_host host;     /* memory, files and log of everything made from the context */
+    const char *device; /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
+    int threads;        /* 0: one for each processor */
+    const char *isa;    /* "ref", "avx2", "avx512"; NULL: EITP_ISA, else the best this processor has */
+} eitp_context_config;
+
+EITP_API eitp_context_config eitp_context_config_default(void);
+
+EITP_API eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error);
+
+/* Graphs and plans of the context must be destroyed before it. NULL is fine, here and for every destroy. */
+EITP_API void eitp_context_destroy(eitp_context *context);
+
+/* One line: device, threads, kernels. */
+EITP_API const char *eitp_context_description(const eitp_context *context);
+
+/* A copy of the host it was made with. */
+EITP_API eitp_host eitp_context_host(const eitp_context *context);
+
+/* What decides the bits of a result besides the plan, as one word; a checkpoint records it. */
+EITP_API const char *eitp_context_numerics(const eitp_context *context);
+
+/* ---- Variables: tensors that live as long as the context ---- */
+
+typedef enum eitp_role {
+    EITP_PARAMETER = 0, /* trained, saved with the model */
+    EITP_OPTIMIZER = 1, /* optimizer state, saved with a checkpoint */
+    EITP_GRADIENT = 2,  /* an accumulated gradient, not saved */
+    EITP_CACHE = 3      /* anything else that outlives a run, not saved */
+} eitp_role;
+
+typedef struct eitp_variable {
+    const char *name; /* belongs to the context */
+    eitp_role role;
+    eitp_dtype dtype;
+    int rank;
+    int64_t shape[EITP_MAX_RANK];
+    size_t size; /* bytes */
+    int decay;   /* does weight decay apply? By default to parameters of rank 2 and more */
+} eitp_variable;
+
+EITP_API size_t eitp_variable_count(const eitp_context *context);
+EITP_API eitp_variable eitp_variable_at(const eitp_context *context, size_t index);
+
+/* The index of the variable called `name`, or -1. */
+EITP_API int64_t eitp_variable_find(const eitp_context *context, const char *name);
+
+EITP_API eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int decay, eitp_error *error);
+
+/*
+ * Copies `size` bytes to or from a variable, from byte `offset` of it. Memory is given to variables, zeroed, when
+ * a plan that uses them is created, or here on first use.
+ */
+EITP_API eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t offset, const void *data,
+                                         size_t size, eitp_error *error);
+EITP_API eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,
+                                        eitp_error *error);
+
+/* Fills an F32 variable: with one value, or from a normal distribution that depends only on seed, name and shape. */
+EITP_API eitp_status eitp_variable_fill(eitp_context *context, const char *name, double value, eitp_error *error);
+EITP_API eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, double mean, double deviation,
+                                               uint64_t seed, eitp_error *error);
+
+/* Bytes of the variables that have memory, by role; bytes of the arena and workspace all plans share. */
+EITP_API size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role);
+EITP_API size_t eitp_context_arena_bytes(const eitp_context *context);
+
+/* ---- Graph and leaves ---- */
+
+EITP_API eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error);
+EITP_API void eitp_graph_destroy(eitp_graph *graph); /* after the plans made from it */
+
+/* The first error of building, EITP_OK while there was none. */
+EITP_API eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error);
+
+/* A value that is written before every run. */
+EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape);
+
+/*
+ * An input whose leading dimension is a capacity: eitp_plan_set_count says how many rows there are at run time. A graph has
+ * one capacity; ops that keep rows apart pass it on, ops that add over rows add over those that are there.
+ */
+EITP_API eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank,
+                                      const int64_t *shape);
+
+/* The context's variable of that name, made if there is none; one with another role, dtype or shape is an error. */
+EITP_API eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role role, eitp_dtype dtype,
+                                           int rank, const int64_t *shape);
+
+/* An F32 parameter. */
+EITP_API eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const int64_t *shape);
+
+/* Makes a tensor readable after the run. Returns it. */
+EITP_API eitp_tensor *eitp_output(eitp_tensor *tensor);
+
+EITP_API int eitp_tensor_rank(const eitp_tensor *tensor);
+EITP_API int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension); /* negative counts from the end */
+EITP_API int64_t eitp_tensor_elements(const eitp_tensor *tensor);
+EITP_API eitp_dtype eitp_tensor_dtype(const eitp_tensor *tensor);
+EITP_API eitp_graph *eitp_tensor_graph(const eitp_tensor *tensor);
+
+/* ---- Ops: values ---- */
+
+/* A tensor of one value; 0, 1, ..., count - 1. */
+EITP_API eitp_tensor *eitp_fill(eitp_graph *graph, eitp_dtype dtype, int rank, const int64_t *shape, double value);
+EITP_API eitp_tensor *eitp_arange(eitp_graph *graph, eitp_dtype dtype, int64_t count);
+
+/* ---- Ops: element by element; two operands broadcast as in NumPy ---- */
+
+EITP_API eitp_tensor *eitp_negate(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_exp(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_log(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_sqrt(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_tanh(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_sigmoid(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_relu(eitp_tensor *x); /* gradient 0 at 0 */
+EITP_API eitp_tensor *eitp_erf(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_affine(eitp_tensor *x, double scale, double shift); /* scale * x + shift */
+EITP_API eitp_tensor *eitp_clamp(eitp_tensor *x, double low, double high);     /* gradient 1 inside and at the ends */
+EITP_API eitp_tensor *eitp_cast(eitp_tensor *x, eitp_dtype dtype);
+EITP_API eitp_tensor *eitp_add(eitp_tensor *a, eitp_tensor *b);
+EITP_API eitp_tensor *eitp_subtract(eitp_tensor *a, eitp_tensor *b);
+EITP_API eitp_tensor *eitp_multiply(eitp_tensor *a, eitp_tensor *b);
+EITP_API eitp_tensor *eitp_divide(eitp_tensor *a, eitp_tensor *b);
+EITP_API eitp_tensor *eitp_less(eitp_tensor *a, eitp_tensor *b);                          /* U8, 0 or 1 */
+EITP_API eitp_tensor *eitp_equal(eitp_tensor *a, eitp_tensor *b);                         /* U8, 0 or 1 */
+EITP_API eitp_tensor *eitp_where(eitp_tensor *condition, eitp_tensor *a, eitp_tensor *b); /* condition U8 */
+
+/* The same value, through which no gradient flows. */
+EITP_API eitp_tensor *eitp_stop_gradient(eitp_tensor *x);
+
+/* ---- Ops: shape ---- */
+
+EITP_API eitp_tensor *eitp_reshape(eitp_tensor *x, int rank, const int64_t *shape); /* one dimension may be -1 */
+EITP_API eitp_tensor *eitp_broadcast(eitp_tensor *x, int rank, const int64_t *shape);
+EITP_API eitp_tensor *eitp_permute(eitp_tensor *x, const int *order); /* dimension i of the result is order[i] of x */
+EITP_API eitp_tensor *eitp_transpose(eitp_tensor *x);                 /* the last two dimensions */
+EITP_API eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, int64_t end);
+EITP_API eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t after); /* with zeros */
+EITP_API eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension);
+
+/* y[.., i, ..] = x[.., indices[.., i, ..], ..] along `dimension`; indices is I32 of x's rank, equal elsewhere. */
+EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dimension);
+
+/* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
+EITP_API eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent);
+
+/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i), or over all of them ---- */
+
+#define EITP_ALL_DIMENSIONS 0xffffffffu
+EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
+EITP_API eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep);
+EITP_API eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep); /* equal maxima share the gradient */
+
+/* ---- Ops: products and networks ---- */
+
+/* a [.., m, k] times b [.., k, n]; batch dimensions broadcast. With transpose_a, a is [.., k, m]; with transpose_b, b is [.., n, k]. */
+EITP_API eitp_tensor *eitp_matmul(eitp_tensor *a, eitp_tensor *b);
+EITP_API eitp_tensor *eitp_matmul_transposed(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b);
+
+typedef enum eitp_activation {
+    EITP_NO_ACTIVATION = 0,
+    EITP_RELU = 1,
+    EITP_GELU_TANH = 2, /* Hendrycks and Gimpel, arXiv 1606.08415, the tanh approximation */
+    EITP_GELU_ERF = 3,  /* the same, exact */
+    EITP_TANH = 4,
+    EITP_SIGMOID = 5
+} eitp_activation;
+
+/* x [n, in] times weight [in, out] plus bias [out] (may be NULL), then the activation. */
+EITP_API eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation);
+
+EITP_API eitp_tensor *eitp_gelu_tanh(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_gelu_erf(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_softmax(eitp_tensor *x);     /* along the last dimension */
+EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimension */
+
+/* Over the last dimension: (x - mean) / sqrt(variance + epsilon) * gain + bias (Ba, Kiros, Hinton, arXiv 1607.06450). */
+EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
+
+/* Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. */
+EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
+
+/*
+ * Zeroes elements with `probability` and scales the others by 1 / (1 - probability). `key` is I64 [3], written before a run: seed,
+ * step, and the number within the step of row 0, so that a step draws the same however it is cut into micro-batches.
+ */
+EITP_API eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability);
+
+/*
+ * Causal self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv 1706.03762).
+ * qkv [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i+1]), offsets I32 [sequences + 1]
+ * ascending, no sequence longer than `longest`. Rows in no sequence give zeros. `key` as for dropout (of the probabilities), or NULL.
+ */
+EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads, int64_t longest, double scale,
+                                     eitp_tensor *key, double probability);
+
+/*
+ * Attention of new rows to a cache: row i of qkv [n, 3c] is at position[0] + i (I32 [1]); its key and value are stored in the
+ * variables `keys` and `values` [longest, c]. For generation; it has no gradient.
+ */
+EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
+                                            eitp_tensor *position, int heads, double scale);
+
+/* Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. The mean is the caller's. */
+EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored);
+
+/* ---- Gradients ---- */
+
+/*
+ * The gradients of y with respect to each of xs, weighted by `seed` (of y's shape; NULL: ones). They are tensors like any other and can
+ * be differentiated again. A gradient that is zero everywhere is a tensor of zeros.
+ */
+EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_tensor *const *xs,
+                                    eitp_tensor **gradients, eitp_error *error);
+
+/*
+ * Adds the gradient of `loss` with respect to every F32 parameter the graph uses to a variable of role EITP_GRADIENT, called "gradient." and
+ * the parameter's name: gradient = carry[0] * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it.
+ */
+EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
+
+/* target = carry * target + x, where target is a variable's tensor; returns the variable's value after it. NULL carry: 1. */
+EITP_API eitp_tensor *eitp_accumulate(eitp_tensor *target, eitp_tensor *x, eitp_tensor *carry);
+
+/* The sum of squares of all elements, F64 [1]. */
+EITP_API eitp_tensor *eitp_sum_squares(eitp_tensor *x);
+
+/* ---- Plan ---- */
+
+typedef struct eitp_plan_stats {
+    size_t arena_bytes;     /* the tensors of this plan */
+    size_t workspace_bytes; /* scratch memory of its kernels */
+    size_t largest_bytes;   /* the most that is live at once: no layout can need less */
+    int nodes;
+    double flops;
+} eitp_plan_stats;
+
+/*
+ * Lays the graph's outputs and updates out to run. Ops that the backend has no kernel for are expanded into others. The graph must
+ * outlive the plan. All plans of a context share one arena: what a plan's inputs and outputs hold lasts until another
+ * plan runs or is created.
+ */
+EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
+EITP_API void eitp_plan_destroy(eitp_plan *plan);
+EITP_API eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan);
+
+/* How many rows of the graph's capacity there are; the capacity to begin with. */
+EITP_API eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *error);
+
+/* Copies all bytes of an input in, or of an output out; with a capacity, those of the rows there are. */
+EITP_API eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size,
+                                     eitp_error *error);
+EITP_API eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error);
+
+/* Runs it once. Allocates nothing. */
+EITP_API eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif

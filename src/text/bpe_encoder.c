@@ -1,0 +1,206 @@
+/* Text to ids: the splitter's pieces, each merged once and then remembered while its place in the cache lasts. */
+#include "text/tokenizer.h"
+
+enum { EITP__CACHE_IDS = 9, EITP__CACHE_BYTES = 23, EITP__ENCODER_BATCH = 1024 };
+
+#define EITP__CACHE_SLOTS ((size_t)32768)
+
+/* A piece and its ids, in one cache line. */
+typedef struct eitp__cache_slot {
+    uint64_t key[3]; /* the piece's bytes, zeros, and in the last byte their number; all zero where the slot is free */
+    int32_t ids[EITP__CACHE_IDS];
+    int32_t count;
+} eitp__cache_slot;
+
+struct eitp_encoder {
+    const eitp_tokenizer *tokenizer;
+    eitp_token_sink sink;
+    void *user;
+    eitp__splitter splitter;
+    eitp__cache_slot *cache;
+    size_t cache_count; /* a power of two */
+    eitp__bpe_space space;
+    int32_t *long_ids; /* of a piece that is too long for a batch */
+    size_t long_capacity;
+    size_t batch_count;
+    int32_t batch[EITP__ENCODER_BATCH];
+};
+
+static eitp_status eitp__encoder_flush(eitp_encoder *encoder, eitp_error *error) {
+    size_t count = encoder->batch_count;
+    encoder->batch_count = 0;
+    return count ? encoder->sink(encoder->user, encoder->batch, count, error) : EITP_OK;
+}
+
+/* Makes room for `count` ids, at most EITP__ENCODER_BATCH, in the batch. */
+static eitp_status eitp__encoder_make_room(eitp_encoder *encoder, size_t count, eitp_error *error) {
+    return encoder->batch_count + count > EITP__ENCODER_BATCH ? eitp__encoder_flush(encoder, error) : EITP_OK;
+}
+
+static eitp_status eitp__encode_long_piece(eitp_encoder *encoder, const unsigned char *bytes, size_t size,
+                                           eitp_error *error) {
+    const eitp_host *host = &encoder->tokenizer->host;
+    size_t count;
+    eitp_status status = eitp__encoder_flush(encoder, error);
+    if (status != EITP_OK)
+        return status;
+    if (!eitp__reserve(host, (void **)&encoder->long_ids, &encoder->long_capacity, size, sizeof *encoder->long_ids))
+        return eitp__fail_memory(error, size * sizeof *encoder->long_ids, "a long piece of text");
+    status = eitp__bpe_encode(&encoder->tokenizer->bpe, host, &encoder->space, bytes, size, encoder->long_ids, &count,
+                              error);
+    if (status == EITP_OK)
+        status = encoder->sink(encoder->user, encoder->long_ids, count, error);
+    if (size > EITP__PIECE_LIMIT / 16) { /* rare: the memory is worth more than the time */
+        eitp__bpe_space_release(&encoder->space, host);
+        eitp__release(host, encoder->long_ids, encoder->long_capacity * sizeof *encoder->long_ids);
+        encoder->long_ids = NULL;
+        encoder->long_capacity = 0;
+    }
+    return status;
+}
+
+static eitp_status eitp__encode_short_piece(eitp_encoder *encoder, const unsigned char *bytes, size_t size,
+                                            eitp_error *error) {
+    unsigned char key_bytes[24] = EITP__ZERO;
+    uint64_t key[3];
+    memcpy(key_bytes, bytes, size);
+    key_bytes[EITP__CACHE_BYTES] = (unsigned char)size;
+    memcpy(key, key_bytes, sizeof key);
+    uint64_t hash = (key[0] ^ key[1] * 0xC2B2AE3D27D4EB4Fu ^ key[2] * 0x165667B19E3779F9u) * 0x9E3779B97F4A7C15u;
+    hash ^= hash >> 29;
+    eitp__cache_slot *slot = &encoder->cache[(hash ^ hash >> 32) & (encoder->cache_count - 1)];
+    int32_t *ids = encoder->batch + encoder->batch_count;
+    if (slot->key[0] == key[0] && slot->key[1] == key[1] && slot->key[2] == key[2]) {
+        memcpy(ids, slot->ids, sizeof slot->ids);
+        encoder->batch_count += (size_t)slot->count;
+        return EITP_OK;
+    }
+    size_t count;
+    eitp_status status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->space, bytes,
+                                          size, ids, &count, error);
+    if (status != EITP_OK)
+        return status;
+    encoder->batch_count += count;
+    if (count <= EITP__CACHE_IDS) {
+        memcpy(slot->key, key, sizeof key);
+        memcpy(slot->ids, ids, count * sizeof *ids);
+        slot->count = (int32_t)count;
+    }
+    return EITP_OK;
+}
+
+static eitp_status eitp__encode_piece(void *user, const unsigned char *bytes, size_t size, int32_t id,
+                                      eitp_error *error) {
+    eitp_encoder *encoder = (eitp_encoder *)user;
+    if (id < 0 && size > EITP__ENCODER_BATCH)
+        return eitp__encode_long_piece(encoder, bytes, size, error);
+    eitp_status status = eitp__encoder_make_room(encoder, size < 24 ? 24 : size, error);
+    if (status != EITP_OK)
+        return status;
+    if (id >= 0) {
+        encoder->batch[encoder->batch_count++] = id;
+        return EITP_OK;
+    }
+    if (size <= EITP__CACHE_BYTES)
+        return eitp__encode_short_piece(encoder, bytes, size, error);
+    size_t count;
+    status = eitp__bpe_encode(&encoder->tokenizer->bpe, &encoder->tokenizer->host, &encoder->space, bytes, size,
+                              encoder->batch + encoder->batch_count, &count, error);
+    if (status == EITP_OK)
+        encoder->batch_count += count;
+    return status;
+}
+
+static eitp_status eitp__encoder_make(const eitp_tokenizer *tokenizer, size_t cache_count, eitp_token_sink sink,
+                                      void *user, eitp_encoder **out, eitp_error *error) {
+    const eitp_host *host = &tokenizer->host;
+    *out = NULL;
+    eitp_encoder *encoder = (eitp_encoder *)eitp__allocate(host, sizeof *encoder);
+    if (!encoder)
+        return eitp__fail_memory(error, sizeof *encoder, "an encoder");
+    encoder->tokenizer = tokenizer;
+    encoder->sink = sink;
+    encoder->user = user;
+    encoder->cache = (eitp__cache_slot *)eitp__allocate(host, cache_count * sizeof *encoder->cache);
+    encoder->cache_count = encoder->cache ? cache_count : 0;
+    eitp__splitter_init(&encoder->splitter, host, tokenizer->added, tokenizer->added_count, tokenizer->add_prefix_space,
+                        eitp__encode_piece, encoder);
+    if (!encoder->cache) {
+        eitp_encoder_destroy(encoder);
+        return eitp__fail_memory(error, cache_count * sizeof(eitp__cache_slot), "an encoder");
+    }
+    *out = encoder;
+    return EITP_OK;
+}
+
+eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink sink, void *user, eitp_encoder **out,
+                                eitp_error *error) {
+    return eitp__encoder_make(tokenizer, EITP__CACHE_SLOTS, sink, user, out, error);
+}
+
+eitp_status eitp_encoder_add(eitp_encoder *encoder, const char *text, size_t size, eitp_error *error) {
+    return eitp__splitter_add(&encoder->splitter, (const unsigned char *)text, size, error);
+}
+
+eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
+    eitp_status status = eitp__splitter_finish(&encoder->splitter, error);
+    if (status == EITP_OK)
+        status = eitp__encoder_flush(encoder, error);
+    return status;
+}
+
+void eitp_encoder_reset(eitp_encoder *encoder) {
+    eitp__splitter_reset(&encoder->splitter);
+    encoder->batch_count = 0;
+}
+
+void eitp_encoder_destroy(eitp_encoder *encoder) {
+    if (!encoder)
+        return;
+    const eitp_host host = encoder->tokenizer->host;
+    eitp__splitter_release(&encoder->splitter);
+    eitp__bpe_space_release(&encoder->space, &host);
+    eitp__release(&host, encoder->cache, encoder->cache_count * sizeof *encoder->cache);
+    eitp__release(&host, encoder->long_ids, encoder->long_capacity * sizeof *encoder->long_ids);
+    eitp__release(&host, encoder, sizeof *encoder);
+}
+
+/* Where eitp_tokenizer_encode collects. */
+typedef struct eitp__id_array {
+    int32_t *ids;
+    size_t capacity, count;
+} eitp__id_array;
+
+static eitp_status eitp__id_array_add(void *user, const int32_t *ids, size_t count, eitp_error *error) {
+    eitp__id_array *array = (eitp__id_array *)user;
+    (void)error;
+    if (array->count < array->capacity) {
+        size_t room = array->capacity - array->count;
+        memcpy(array->ids + array->count, ids, (count < room ? count : room) * sizeof *ids);
+    }
+    array->count += count;
+    return EITP_OK;
+}
+
+eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *text, size_t size, int32_t *ids,
+                                  size_t capacity, size_t *count, eitp_error *error) {
+    eitp__id_array array;
+    eitp_encoder *encoder;
+    array.ids = ids;
+    array.capacity = capacity;
+    array.count = 0;
+    *count = 0;
+    size_t cache_count = 64; /* no larger than a text of this size makes use of */
+    while (cache_count < size / 8 && cache_count < EITP__CACHE_SLOTS)
+        cache_count *= 2;
+    eitp_status status = eitp__encoder_make(tokenizer, cache_count, eitp__id_array_add, &array, &encoder, error);
+    if (status != EITP_OK)
+        return status;
+    status = eitp_encoder_add(encoder, text, size, error);
+    if (status == EITP_OK)
+        status = eitp_encoder_finish(encoder, error);
+    if (status == EITP_OK)
+        *count = array.count;
+    eitp_encoder_destroy(encoder);
+    return status;
+}

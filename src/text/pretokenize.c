@@ -1,0 +1,311 @@
+#include "text/pretokenize.h"
+
+#include "base/memory.h"
+#include "base/sort.h"
+#include "base/status.h"
+#include "base/unicode.h"
+
+enum { EITP__SPLITTER_CHUNK = 65536 };
+
+/* The class of the character at text[0], which is well formed, and its bytes. */
+static int eitp__class_at(const unsigned char *text, size_t size, size_t *taken) {
+    if (text[0] < 0x80) {
+        *taken = 1;
+        return eitp__unicode_class(text[0]);
+    }
+    uint32_t code_point;
+    int valid;
+    *taken = eitp__utf8_next(text, size, &code_point, &valid);
+    return eitp__unicode_class(code_point);
+}
+
+/* 's 't 'm 'd 're 've 'll at text[0] == '\'': their bytes, 0 where there is none, or SIZE_MAX where the text ends too
+ * early to tell. */
+static size_t eitp__contraction_size(const unsigned char *text, size_t size, int closed) {
+    if (size < 2)
+        return closed ? 0 : SIZE_MAX;
+    switch (text[1]) {
+    case 's':
+    case 't':
+    case 'm':
+    case 'd':
+        return 2;
+    case 'r':
+    case 'v':
+    case 'l':
+        if (size < 3)
+            return closed ? 0 : SIZE_MAX;
+        return text[2] == (text[1] == 'l' ? 'l' : 'e') ? 3 : 0;
+    default:
+        return 0;
+    }
+}
+
+/* White space from text[0] on: all of it at the end of the text, else all but the last character before what is none.
+ */
+static size_t eitp__space_size(const unsigned char *text, size_t size, int closed) {
+    size_t end = 0, last = 0;
+    while (end < size) {
+        size_t taken;
+        if (eitp__class_at(text + end, size - end, &taken) != EITP__UNICODE_SPACE)
+            return last ? last : end;
+        if (end + taken > EITP__PIECE_LIMIT)
+            return end;
+        last = end;
+        end += taken;
+    }
+    return closed ? end : 0;
+}
+
+EITP__PRIVATE size_t eitp__piece_size(const unsigned char *text, size_t size, int closed) {
+    if (text[0] == '\'') {
+        size_t contraction = eitp__contraction_size(text, size, closed);
+        if (contraction)
+            return contraction == SIZE_MAX ? 0 : contraction;
+    }
+    size_t end = text[0] == ' ', taken;
+    if (end == size)
+        return closed ? end : 0;
+    const int kind = eitp__class_at(text + end, size - end, &taken);
+    if (kind == EITP__UNICODE_SPACE)
+        return eitp__space_size(text, size, closed);
+    for (;;) {
+        end += taken;
+        if (end == size)
+            return closed ? end : 0;
+        if (eitp__class_at(text + end, size - end, &taken) != kind)
+            return end;
+        if (end + taken > EITP__PIECE_LIMIT)
+            return end;
+    }
+}
+
+static int eitp__added_token_compare(const void *a, const void *b) {
+    const eitp__added_token *left = (const eitp__added_token *)a;
+    const eitp__added_token *right = (const eitp__added_token *)b;
+    int order = memcmp(left->bytes, right->bytes, left->size < right->size ? left->size : right->size);
+    return order ? order : (left->size > right->size) - (left->size < right->size);
+}
+
+EITP__PRIVATE void eitp__added_tokens_sort(eitp__added_token *tokens, size_t count) {
+    eitp__sort(tokens, count, sizeof *tokens, eitp__added_token_compare);
+}
+
+EITP__PRIVATE void eitp__splitter_init(eitp__splitter *splitter, const eitp_host *host, const eitp__added_token *added,
+                                       size_t added_count, int add_prefix_space, eitp__piece_sink sink, void *user) {
+    memset(splitter, 0, sizeof *splitter);
+    splitter->host = host;
+    splitter->added = added;
+    splitter->added_count = added_count;
+    splitter->add_prefix_space = add_prefix_space;
+    splitter->sink = sink;
+    splitter->user = user;
+    splitter->smallest = EITP__SPLITTER_CHUNK;
+    for (size_t i = 0; i < added_count; i++)
+        splitter->begins_added[added[i].bytes[0]] = 1;
+    eitp__splitter_reset(splitter);
+}
+
+EITP__PRIVATE void eitp__splitter_release(eitp__splitter *splitter) {
+    eitp__release(splitter->host, splitter->window, splitter->capacity);
+    splitter->window = NULL;
+    splitter->capacity = 0;
+}
+
+EITP__PRIVATE void eitp__splitter_reset(eitp__splitter *splitter) {
+    splitter->cursor = splitter->end = splitter->scanned = 1;
+    splitter->full = splitter->smallest;
+    splitter->segment_begins = 1;
+    splitter->partial_size = 0;
+}
+
+/* The longest added token that text[0 .. size) begins with, or NULL; *undecided where more text could make it a longer
+ * one. */
+static const eitp__added_token *eitp__added_token_at(const eitp__splitter *splitter, const unsigned char *text,
+                                                     size_t size, int *undecided) {
+    const eitp__added_token *added = splitter->added, *best = NULL;
+    size_t low = 0, high = splitter->added_count; /* those that share the first `depth` bytes with the text */
+    *undecided = 0;
+    for (size_t depth = 0;; depth++) {
+        if (added[low].size == depth) /* the shortest of them comes first */
+            best = &added[low++];
+        if (low == high)
+            return best;
+        if (depth == size) {
+            *undecided = 1;
+            return best;
+        }
+        size_t first = low, after = high;
+        for (size_t limit = high; first < limit;) { /* the first whose next byte is not below the text's */
+            size_t middle = first + (limit - first) / 2;
+            if (added[middle].bytes[depth] < text[depth])
+                first = middle + 1;
+            else
+                limit = middle;
+        }
+        for (size_t begin = first; begin < after;) { /* and the first whose next byte is above it */
+            size_t middle = begin + (after - begin) / 2;
+            if (added[middle].bytes[depth] <= text[depth])
+                begin = middle + 1;
+            else
+                after = middle;
+        }
+        if (first == after)
+            return best;
+        low = first;
+        high = after;
+    }
+}
+
+/* Looks for the next added token from `scanned` on, which moves to where it begins, or may begin, or to the end of the
+   window. *bounded says that plain text ends there for certain. */
+static const eitp__added_token *eitp__splitter_scan(eitp__splitter *splitter, int final, int *bounded) {
+    *bounded = final;
+    while (splitter->scanned < splitter->end) {
+        const unsigned char *text = splitter->window + splitter->scanned;
+        if (splitter->begins_added[text[0]]) {
+            int undecided;
+            const eitp__added_token *token =
+                eitp__added_token_at(splitter, text, splitter->end - splitter->scanned, &undecided);
+            if (undecided && !final) {
+                *bounded = token != NULL;
+                return NULL;
+            }
+            if (token) {
+                *bounded = 1;
+                return token;
+            }
+        }
+        splitter->scanned++;
+    }
+    return NULL;
+}
+
+/* Cuts the plain text in [cursor, scanned) as far as it is certain. */
+static eitp_status eitp__splitter_cut_plain(eitp__splitter *splitter, int bounded, eitp_error *error) {
+    if (splitter->segment_begins && splitter->cursor < splitter->scanned) {
+        splitter->segment_begins = 0;
+        if (splitter->add_prefix_space && splitter->window[splitter->cursor] != ' ')
+            splitter->window[--splitter->cursor] = ' ';
+    }
+    while (splitter->cursor < splitter->scanned) {
+        const unsigned char *text = splitter->window + splitter->cursor;
+        size_t size = eitp__piece_size(text, splitter->scanned - splitter->cursor, bounded);
+        if (!size)
+            break;
+        splitter->cursor += size;
+        eitp_status status = splitter->sink(splitter->user, text, size, -1, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+/* Cuts what is certain in the window and moves the rest to its front. */
+static eitp_status eitp__splitter_cut(eitp__splitter *splitter, int final, eitp_error *error) {
+    for (;;) {
+        int bounded;
+        const eitp__added_token *token = eitp__splitter_scan(splitter, final, &bounded);
+        eitp_status status = eitp__splitter_cut_plain(splitter, bounded, error);
+        if (status != EITP_OK)
+            return status;
+        if (!token)
+            break;
+        splitter->cursor += token->size;
+        splitter->scanned = splitter->cursor;
+        splitter->segment_begins = 1;
+        status = splitter->sink(splitter->user, token->bytes, token->size, token->id, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    size_t rest = splitter->end - splitter->cursor;
+    memmove(splitter->window + 1, splitter->window + splitter->cursor, rest);
+    splitter->scanned = splitter->scanned - splitter->cursor + 1;
+    splitter->cursor = 1;
+    splitter->end = rest + 1;
+    /* What could not be cut is looked at again only when there is twice as much: so the work stays linear. */
+    splitter->full = 2 * rest > splitter->smallest ? 2 * rest : splitter->smallest;
+    return EITP_OK;
+}
+
+/* Adds well-formed text to the window, cutting whenever that is full. */
+static eitp_status eitp__splitter_append(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                         eitp_error *error) {
+    while (size) {
+        size_t room = splitter->full - (splitter->end - splitter->cursor);
+        size_t part = size;
+        if (part > room) { /* only whole characters */
+            part = room;
+            while (part && (text[part] & 0xC0) == 0x80)
+                part--;
+        }
+        if (part) {
+            size_t needed = splitter->end + part;
+            if (!eitp__reserve(splitter->host, (void **)&splitter->window, &splitter->capacity, needed, 1))
+                return eitp__fail_memory(error, needed, "the text being encoded");
+            memcpy(splitter->window + splitter->end, text, part);
+            splitter->end += part;
+            text += part;
+            size -= part;
+        }
+        if (size) {
+            eitp_status status = eitp__splitter_cut(splitter, 0, error);
+            if (status != EITP_OK)
+                return status;
+        }
+    }
+    return EITP_OK;
+}
+
+/* Adds text that may be ill formed but does not end inside of a sequence, unless that is its end. */
+static eitp_status eitp__splitter_repair(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                         eitp_error *error) {
+    for (;;) {
+        size_t valid = eitp__utf8_valid_prefix(text, size);
+        eitp_status status = eitp__splitter_append(splitter, text, valid, error);
+        if (status != EITP_OK || valid == size)
+            return status;
+        uint32_t code_point;
+        int is_valid;
+        size_t bad = eitp__utf8_next(text + valid, size - valid, &code_point, &is_valid);
+        status = eitp__splitter_append(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
+        if (status != EITP_OK)
+            return status;
+        text += valid + bad;
+        size -= valid + bad;
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const unsigned char *text, size_t size,
+                                             eitp_error *error) {
+    while (splitter->partial_size && size) { /* a sequence that goes on from the last chunk, byte by byte */
+        splitter->partial[splitter->partial_size++] = *text++;
+        size--;
+        if (eitp__utf8_incomplete(splitter->partial, splitter->partial_size) == splitter->partial_size)
+            continue;
+        size_t count = splitter->partial_size, rest = eitp__utf8_incomplete(splitter->partial, count);
+        unsigned char bytes[4];
+        memcpy(bytes, splitter->partial, count);
+        memcpy(splitter->partial, bytes + count - rest, rest);
+        splitter->partial_size = rest;
+        eitp_status status = eitp__splitter_repair(splitter, bytes, count - rest, error);
+        if (status != EITP_OK)
+            return status;
+    }
+    if (!size)
+        return EITP_OK;
+    size_t rest = eitp__utf8_incomplete(text, size);
+    memcpy(splitter->partial, text + size - rest, rest);
+    splitter->partial_size = rest;
+    return eitp__splitter_repair(splitter, text, size - rest, error);
+}
+
+EITP__PRIVATE eitp_status eitp__splitter_finish(eitp__splitter *splitter, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (splitter->partial_size)
+        status = eitp__splitter_append(splitter, (const unsigned char *)"\xEF\xBF\xBD", 3, error);
+    if (status == EITP_OK && splitter->end > splitter->cursor)
+        status = eitp__splitter_cut(splitter, 1, error);
+    eitp__splitter_reset(splitter);
+    return status;
+}

@@ -1,0 +1,178 @@
+#include "train/evaluate.h"
+
+EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, int64_t sequences, int64_t longest,
+                                             eitp__batch *batch, eitp_error *error) {
+    size_t rows = (size_t)(sequences * longest), bytes = rows * sizeof(int32_t);
+    memset(batch, 0, sizeof *batch);
+    batch->host = *host;
+    batch->sequences = sequences;
+    batch->longest = longest;
+    batch->tokens = (int32_t *)eitp__allocate(host, bytes);
+    batch->targets = (int32_t *)eitp__allocate(host, bytes);
+    batch->positions = (int32_t *)eitp__allocate(host, bytes);
+    batch->losses = (float *)eitp__allocate(host, bytes);
+    batch->offsets = (int32_t *)eitp__allocate(host, (size_t)(sequences + 1) * sizeof *batch->offsets);
+    if (!batch->tokens || !batch->targets || !batch->positions || !batch->losses || !batch->offsets) {
+        eitp__batch_release(batch);
+        return eitp__fail_memory(error, 5 * bytes, "a batch");
+    }
+    for (size_t i = 0; i < rows; i++)
+        batch->positions[i] = (int32_t)(i % (size_t)longest);
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__batch_release(eitp__batch *batch) {
+    size_t bytes = (size_t)(batch->sequences * batch->longest) * sizeof(int32_t);
+    eitp__release(&batch->host, batch->tokens, bytes);
+    eitp__release(&batch->host, batch->targets, bytes);
+    eitp__release(&batch->host, batch->positions, bytes);
+    eitp__release(&batch->host, batch->losses, bytes);
+    eitp__release(&batch->host, batch->offsets, (size_t)(batch->sequences + 1) * sizeof *batch->offsets);
+    memset(batch, 0, sizeof *batch);
+}
+
+EITP__PRIVATE eitp_status eitp__batch_read(eitp__batch *batch, const eitp_windows *windows, uint64_t first,
+                                           int64_t count, int64_t vocabulary, eitp_error *error) {
+    int64_t rows = count * batch->longest;
+    eitp_status status = eitp_windows_read(windows, first, count, batch->tokens, batch->targets, error);
+    for (int64_t i = 0; i < rows && !status; i++) {
+        int32_t largest = batch->tokens[i] > batch->targets[i] ? batch->tokens[i] : batch->targets[i];
+        if (largest >= vocabulary)
+            status = eitp__fail(error, EITP_ERROR_FORMAT,
+                                "the data has token id %d, but the model's vocabulary ends at %lld; use the model's "
+                                "tokenizer, or a larger --vocab-size",
+                                (int)largest, (long long)vocabulary - 1);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__batch_write(const eitp__batch *batch, int64_t count, eitp_plan *plan,
+                                            const eitp_model_inputs *inputs, eitp_tensor *targets, eitp_error *error) {
+    size_t bytes = (size_t)(count * batch->longest) * sizeof(int32_t);
+    eitp_status status = eitp_plan_set_count(plan, count * batch->longest, error);
+    for (int64_t i = 0; i <= batch->sequences; i++)
+        batch->offsets[i] = (int32_t)((i < count ? i : count) * batch->longest);
+    if (!status)
+        status = eitp_plan_write(plan, inputs->tokens, batch->tokens, bytes, error);
+    if (!status)
+        status = eitp_plan_write(plan, inputs->positions, batch->positions, bytes, error);
+    if (!status)
+        status = eitp_plan_write(plan, inputs->offsets, batch->offsets,
+                                 (size_t)(batch->sequences + 1) * sizeof *batch->offsets, error);
+    if (!status)
+        status = eitp_plan_write(plan, targets, batch->targets, bytes, error);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__batch_losses(eitp__batch *batch, int64_t count, eitp_plan *plan, eitp_tensor *losses,
+                                             double *sum, int64_t *valid, eitp_error *error) {
+    int64_t rows = count * batch->longest;
+    eitp_status status = eitp_plan_read(plan, losses, batch->losses, (size_t)rows * sizeof *batch->losses, error);
+    for (int64_t i = 0; i < rows && !status; i++) {
+        *sum += (double)batch->losses[i];
+        *valid += batch->targets[i] != EITP__IGNORED_TARGET;
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_t sequences, int64_t longest,
+                                                 eitp__evaluator *evaluator, eitp_error *error) {
+    eitp_graph *graph;
+    int64_t rows = sequences * longest;
+    eitp_status status;
+    memset(evaluator, 0, sizeof *evaluator);
+    evaluator->model = model;
+    evaluator->sequences = sequences;
+    evaluator->longest = longest;
+    status = eitp_graph_create(eitp_model_context(model), &evaluator->graph, error);
+    if (status)
+        return status;
+    graph = evaluator->graph;
+    evaluator->inputs = eitp_model_inputs_create(graph, sequences, longest, 0);
+    evaluator->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
+    evaluator->losses = eitp_output(eitp_cross_entropy(eitp_model_forward(model, graph, &evaluator->inputs, longest),
+                                                       evaluator->targets, EITP__IGNORED_TARGET));
+    status = eitp_plan_create(graph, &evaluator->plan, error);
+    if (status)
+        eitp__evaluator_release(evaluator);
+    return status;
+}
+
+EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
+    eitp_plan_destroy(evaluator->plan);
+    eitp_graph_destroy(evaluator->graph);
+    memset(evaluator, 0, sizeof *evaluator);
+}
+
+/* The sum of the losses of one sequence. */
+static double eitp__sequence_loss(const eitp__batch *batch, int64_t sequence) {
+    double sum = 0;
+    for (int64_t i = 0; i < batch->longest; i++)
+        sum += (double)batch->losses[sequence * batch->longest + i];
+    return sum / (double)batch->longest;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__batch *batch,
+                                              const eitp_windows *windows, uint64_t count, eitp_evaluation *evaluation,
+                                              eitp_error *error) {
+    int64_t vocabulary = eitp_model_config(evaluator->model).vocabulary;
+    double sum = 0, mean = 0, squares = 0;
+    int64_t valid = 0;
+    uint64_t done = 0;
+    eitp_status status = EITP_OK;
+    while (done < count && !status) {
+        int64_t part = count - done < (uint64_t)evaluator->sequences ? (int64_t)(count - done) : evaluator->sequences;
+        status = eitp__batch_read(batch, windows, done, part, vocabulary, error);
+        if (!status)
+            status = eitp__batch_write(batch, part, evaluator->plan, &evaluator->inputs, evaluator->targets, error);
+        if (!status)
+            status = eitp_plan_run(evaluator->plan, error);
+        if (!status)
+            status = eitp__batch_losses(batch, part, evaluator->plan, evaluator->losses, &sum, &valid, error);
+        /* The spread over sequences (Welford): tokens of one sequence are not independent. */
+        for (int64_t i = 0; i < part && !status; i++) {
+            double loss = eitp__sequence_loss(batch, i), difference = loss - mean;
+            done++;
+            mean += difference / (double)done;
+            squares += difference * (loss - mean);
+        }
+    }
+    if (status)
+        return status;
+    evaluation->loss = valid ? sum / (double)valid : 0;
+    evaluation->tokens = valid;
+    evaluation->error = done > 1 ? sqrt(squares / (double)(done - 1) / (double)done) : 0;
+    return EITP_OK;
+}
+
+eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, eitp_token_range tokens,
+                          int64_t batch_size, int64_t block_size, int64_t windows, eitp_evaluation *evaluation,
+                          eitp_error *error) {
+    const eitp_host host = eitp_context_host(eitp_model_context(model));
+    eitp__evaluator evaluator;
+    eitp__batch batch;
+    eitp_windows list;
+    uint64_t count;
+    eitp_status status;
+    memset(&batch, 0, sizeof batch);
+    memset(&evaluator, 0, sizeof evaluator);
+    if (batch_size < 1 || block_size < 1 || block_size > eitp_model_config(model).positions)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "batch size %lld and block size %lld must be at least 1, and the block at most the model's %lld "
+            "positions",
+            (long long)batch_size, (long long)block_size, (long long)eitp_model_config(model).positions);
+    status = eitp_windows_init(&list, file, tokens, block_size, EITP_SHUFFLE_NONE, 0, error);
+    if (status)
+        return status;
+    count = windows > 0 && (uint64_t)windows < list.count ? (uint64_t)windows : list.count;
+    status = eitp__evaluator_create(model, batch_size, block_size, &evaluator, error);
+    if (!status)
+        status = eitp__batch_create(&host, batch_size, block_size, &batch, error);
+    if (!status)
+        status = eitp__evaluator_run(&evaluator, &batch, &list, count, evaluation, error);
+    if (batch.tokens)
+        eitp__batch_release(&batch);
+    eitp__evaluator_release(&evaluator);
+    return status;
+}

@@ -1,0 +1,100 @@
+/*
+ * Training a language model: steps, evaluation, checkpoints. The program keeps the loop; the trainer keeps everything that a step
+ * needs and a checkpoint must hold.
+ */
+#ifndef EITP_TRAIN_H
+#define EITP_TRAIN_H
+
+#include "data/data.h"
+#include "io/io.h"
+#include "model/model.h"
+#include "optim/optim.h"
+
+EITP_BEGIN_DECLARATIONS
+
+typedef struct eitp_trainer_config {
+    int64_t batch_size;   /* sequences in a micro-batch */
+    int64_t block_size;   /* tokens in a sequence */
+    int64_t grad_accum;   /* micro-batches in a step */
+    double max_grad_norm; /* 0: no clipping */
+    eitp_adamw_config adamw;
+    eitp_schedule schedule;
+    uint64_t seed; /* of dropout and shuffling */
+    eitp_shuffle shuffle;
+    uint64_t
+        last_sample; /* training stops having used this many samples, in the middle of a step if need be; 0: never */
+} eitp_trainer_config;
+
+/* Batch 1, block 64, accumulation 4, clip 0.5, AdamW's defaults, constant 5e-5, shuffled. */
+EITP_API eitp_trainer_config eitp_trainer_config_default(void);
+
+typedef struct eitp_trainer eitp_trainer;
+
+/*
+ * Prepares training on tokens of a file, and evaluation on others (validation->count 0: none). All memory that training needs is
+ * taken here. Model, files and tokenizer must live as long as the trainer; `tokenizer` is saved with checkpoints and
+ * may be NULL.
+ */
+EITP_API eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *training_file,
+                                         eitp_token_range training, const eitp_token_file *validation_file,
+                                         eitp_token_range validation, const eitp_tokenizer *tokenizer,
+                                         const eitp_trainer_config *config, eitp_trainer **trainer, eitp_error *error);
+EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
+
+/* What a step did. */
+typedef struct eitp_step_report {
+    int64_t step; /* its number, from 1 */
+    double loss;  /* mean over the step's targets, nats per token, before the update */
+    double learning_rate;
+    double grad_norm; /* before clipping */
+    int64_t tokens;   /* targets */
+    int applied;      /* 0: loss or gradient was not finite, and nothing was changed */
+} eitp_step_report;
+
+/* Makes one step: all its micro-batches and the update. */
+EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
+
+typedef struct eitp_evaluation {
+    double loss;    /* mean over the targets, nats per token */
+    double error;   /* standard error of that mean, over sequences */
+    int64_t tokens; /* targets */
+} eitp_evaluation;
+
+/* The loss on the validation windows: all of them, or the first `windows` (0: all). */
+EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
+                                           eitp_error *error);
+
+/* Steps made so far; training windows in an epoch. */
+EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);
+EITP_API uint64_t eitp_trainer_windows(const eitp_trainer *trainer);
+
+/* What a plan that trains costs: arithmetic and memory of a micro-batch. */
+EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
+
+/* Writes checkpoint-<step> into a directory, which is made where it is missing. */
+EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
+
+/*
+ * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the configuration,
+ * data and kernels of the run that wrote it: what differs and would change bits is refused, by name.
+ */
+EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
+
+/* The loss of a model on windows of a token file, without a trainer. */
+EITP_API eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, eitp_token_range tokens,
+                                   int64_t batch_size, int64_t block_size, int64_t windows, eitp_evaluation *evaluation,
+                                   eitp_error *error);
+
+/* What the trainer's checkpoint says, for a program that makes the trainer anew. */
+typedef struct eitp_checkpoint_info {
+    int64_t step;
+    eitp_trainer_config config;
+    char numerics[100];
+} eitp_checkpoint_info;
+
+EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,
+                                               eitp_checkpoint_info *info, eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif

@@ -1,0 +1,307 @@
+/*
+ * The trainer's checkpoints: the model directory, optimizer.safetensors, the tokenizer, and trainer_state.json with step, data
+ * position (it follows from the step), and every choice that the bits of the run depend on.
+ */
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "train/trainer.h"
+
+#define EITP__STATE_FILE "trainer_state.json"
+#define EITP__OPTIMIZER_FILE "optimizer.safetensors"
+#define EITP__STATE_VERSION 1
+
+/* What trainer_state.json says; numbers that are compared or handed over as they are. */
+typedef struct eitp__state {
+    eitp_checkpoint_info info;
+    int64_t data_hash[2]; /* content hash of the training file, as two halves: JSON integers have 63 bits */
+    int64_t data_first, data_count;
+    int64_t model_checksum, optimizer_checksum;
+} eitp__state;
+
+/* An integer of the state: its name, where it is, its range, and what a difference on resume means. */
+typedef enum eitp__difference { EITP__REFUSED, EITP__LOGGED, EITP__EXPECTED } eitp__difference;
+
+typedef struct eitp__state_integer {
+    const char *name;
+    int64_t *value;
+    int64_t low, high;
+    eitp__difference difference;
+} eitp__state_integer;
+
+typedef struct eitp__state_number {
+    const char *name;
+    double *value;
+} eitp__state_number;
+
+/* Fields of eitp_trainer_config that are not int64_t pass through here. */
+typedef struct eitp__state_mirror {
+    int64_t seed, shuffle, schedule, last_sample;
+} eitp__state_mirror;
+
+enum { EITP__STATE_INTEGERS = 16, EITP__STATE_NUMBERS = 7 };
+
+static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
+                               eitp__state_integer integers[EITP__STATE_INTEGERS],
+                               eitp__state_number numbers[EITP__STATE_NUMBERS]) {
+    eitp_trainer_config *config = &state->info.config;
+    const eitp__state_integer integer_list[EITP__STATE_INTEGERS] = {
+        {"step", &state->info.step, 0, INT64_MAX, EITP__EXPECTED},
+        {"batch_size", &config->batch_size, 1, 1 << 20, EITP__REFUSED},
+        {"block_size", &config->block_size, 1, 1 << 24, EITP__REFUSED},
+        {"grad_accum", &config->grad_accum, 1, 1 << 20, EITP__REFUSED},
+        {"seed", &mirror->seed, INT64_MIN, INT64_MAX, EITP__REFUSED},
+        {"shuffle", &mirror->shuffle, 0, 1, EITP__REFUSED},
+        {"data_hash_low", &state->data_hash[0], 0, UINT32_MAX, EITP__REFUSED},
+        {"data_hash_high", &state->data_hash[1], 0, UINT32_MAX, EITP__REFUSED},
+        {"data_first", &state->data_first, 0, INT64_MAX, EITP__REFUSED},
+        {"data_count", &state->data_count, 0, INT64_MAX, EITP__REFUSED},
+        {"lr_schedule", &mirror->schedule, 0, 2, EITP__LOGGED},
+        {"warmup_steps", &config->schedule.warmup, 0, INT64_MAX, EITP__LOGGED},
+        {"schedule_steps", &config->schedule.steps, 0, INT64_MAX, EITP__LOGGED},
+        {"last_sample", &mirror->last_sample, 0, INT64_MAX, EITP__LOGGED},
+        {"model_checksum", &state->model_checksum, 0, UINT32_MAX, EITP__EXPECTED},
+        {"optimizer_checksum", &state->optimizer_checksum, 0, UINT32_MAX, EITP__EXPECTED},
+    };
+    const eitp__state_number number_list[EITP__STATE_NUMBERS] = {
+        {"max_grad_norm", &config->max_grad_norm},
+        {"beta1", &config->adamw.beta1},
+        {"beta2", &config->adamw.beta2},
+        {"epsilon", &config->adamw.epsilon},
+        {"weight_decay", &config->adamw.weight_decay},
+        {"lr", &config->schedule.peak},
+        {"final_lr", &config->schedule.final},
+    };
+    memcpy(integers, integer_list, sizeof integer_list);
+    memcpy(numbers, number_list, sizeof number_list);
+}
+
+static void eitp__state_to_mirror(const eitp__state *state, eitp__state_mirror *mirror) {
+    mirror->seed = (int64_t)state->info.config.seed;
+    mirror->shuffle = state->info.config.shuffle;
+    mirror->schedule = state->info.config.schedule.kind;
+    mirror->last_sample = (int64_t)state->info.config.last_sample;
+}
+
+static void eitp__mirror_to_state(const eitp__state_mirror *mirror, eitp__state *state) {
+    state->info.config.seed = (uint64_t)mirror->seed;
+    state->info.config.shuffle = (eitp_shuffle)mirror->shuffle;
+    state->info.config.schedule.kind = (eitp_schedule_kind)mirror->schedule;
+    state->info.config.last_sample = (uint64_t)mirror->last_sample;
+}
+
+/* The state of a trainer as it is now; checksums are the caller's. */
+static eitp__state eitp__current_state(const eitp_trainer *trainer) {
+    eitp__state state;
+    uint64_t hash = eitp_token_file_get_info(trainer->training_file).content_hash;
+    memset(&state, 0, sizeof state);
+    state.info.step = trainer->step;
+    state.info.config = trainer->config;
+    snprintf(state.info.numerics, sizeof state.info.numerics, "%s",
+             eitp_context_numerics(eitp_model_context(trainer->model)));
+    state.data_hash[0] = (int64_t)(hash & UINT32_MAX);
+    state.data_hash[1] = (int64_t)(hash >> 32);
+    state.data_first = (int64_t)trainer->windows.tokens.first;
+    state.data_count = (int64_t)trainer->windows.tokens.count;
+    return state;
+}
+
+/* ---- Saving ---- */
+
+static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, eitp__state *state,
+                                     eitp_error *error) {
+    eitp__state_integer integers[EITP__STATE_INTEGERS];
+    eitp__state_number numbers[EITP__STATE_NUMBERS];
+    eitp__state_mirror mirror;
+    eitp__buffer text;
+    eitp_status status;
+    eitp__state_to_mirror(state, &mirror);
+    eitp__state_fields(state, &mirror, integers, numbers);
+    eitp__buffer_init(&text, &trainer->host);
+    eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %d,\n", EITP__STATE_VERSION);
+    eitp__buffer_format(&text, "  \"precision\": \"fp32\",\n  \"optimizer\": \"adamw\",\n  \"numerics\": \"%s\",\n",
+                        state->info.numerics);
+    for (size_t i = 0; i < EITP__COUNT(integers); i++)
+        eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
+    for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
+        eitp__buffer_format(&text, "  \"%s\": ", numbers[i].name);
+        eitp__json_write_number(&text, *numbers[i].value);
+        eitp__buffer_add_text(&text, i + 1 < EITP__COUNT(numbers) ? ",\n" : "\n}\n");
+    }
+    status = text.failed ? eitp__fail_memory(error, text.size, "the trainer's state")
+                         : eitp__write_file(&trainer->host, path, text.data, text.size, error);
+    eitp__buffer_release(&text);
+    return status;
+}
+
+/* Writes everything a checkpoint has into a directory. */
+static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
+    eitp_trainer *trainer = (eitp_trainer *)user;
+    eitp__state state = eitp__current_state(trainer);
+    int32_t end_of_text = trainer->tokenizer ? eitp_tokenizer_end_of_text(trainer->tokenizer) : -1;
+    uint32_t model_checksum = 0, optimizer_checksum = 0;
+    char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
+    char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
+    eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp_model_save(trainer->model, directory, EITP_F32, end_of_text, &model_checksum, error);
+    if (!status && trainer->tokenizer)
+        status = eitp_tokenizer_save(trainer->tokenizer, directory, error);
+    if (!status)
+        status = eitp_variables_save(eitp_model_context(trainer->model), optimizer, EITP_OPTIMIZER, EITP_F32,
+                                     &optimizer_checksum, error);
+    state.model_checksum = model_checksum;
+    state.optimizer_checksum = optimizer_checksum;
+    if (!status)
+        status = eitp__write_state(trainer, path, &state, error);
+    eitp__release_text(&trainer->host, optimizer);
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
+eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
+    return eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint, trainer,
+                                  error);
+}
+
+/* ---- Reading ---- */
+
+static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
+    eitp__state_integer integers[EITP__STATE_INTEGERS];
+    eitp__state_number numbers[EITP__STATE_NUMBERS];
+    eitp__state_mirror mirror;
+    const char *format = "", *numerics = "", *precision = "", *optimizer = "";
+    int64_t version = 0;
+    eitp_status status;
+    memset(&mirror, 0, sizeof mirror);
+    eitp__state_fields(state, &mirror, integers, numbers);
+    status = eitp__json_get_text(root, "format", &format, error);
+    if (!status)
+        status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &version, error);
+    if (!status)
+        status = eitp__json_get_text(root, "numerics", &numerics, error);
+    if (!status)
+        status = eitp__json_get_text(root, "precision", &precision, error);
+    if (!status)
+        status = eitp__json_get_text(root, "optimizer", &optimizer, error);
+    if (!status && strcmp(format, "eitp checkpoint"))
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "this is not the state of an eitp checkpoint");
+    if (!status && (version != EITP__STATE_VERSION || strcmp(precision, "fp32") || strcmp(optimizer, "adamw")))
+        status =
+            eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                       "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads version %d with "
+                       "fp32 and adamw",
+                       (long long)version, precision, optimizer, EITP__STATE_VERSION);
+    for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++) {
+        if (!eitp__json_member(root, integers[i].name))
+            status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", integers[i].name);
+        else
+            status = eitp__json_get_integer(root, integers[i].name, integers[i].low, integers[i].high,
+                                            integers[i].value, error);
+    }
+    for (size_t i = 0; i < EITP__COUNT(numbers) && !status; i++)
+        status = eitp__json_get_number(root, numbers[i].name, -HUGE_VAL, HUGE_VAL, numbers[i].value, error);
+    if (status)
+        return status;
+    eitp__mirror_to_state(&mirror, state);
+    snprintf(state->info.numerics, sizeof state->info.numerics, "%s", numerics);
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_state(const eitp_host *host, const char *checkpoint, eitp__state *state,
+                                    eitp_error *error) {
+    const size_t limit = 1 << 20;
+    eitp__json_document *document;
+    char *path = eitp__join_path(host, checkpoint, EITP__STATE_FILE);
+    eitp_status status;
+    memset(state, 0, sizeof *state);
+    if (!path)
+        return eitp__fail_memory(error, strlen(checkpoint), "a path");
+    status = eitp__json_read_file(host, path, limit, &document, error);
+    if (!status) {
+        status = eitp__parse_state(eitp__json_root(document), state, error);
+        eitp__json_release(document);
+        if (status)
+            eitp__fail_prefix(error, status, "%s", path);
+    }
+    eitp__release_text(host, path);
+    return status;
+}
+
+eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint, eitp_checkpoint_info *info,
+                                      eitp_error *error) {
+    eitp__state state;
+    eitp_status status = eitp__read_state(host, checkpoint, &state, error);
+    if (!status)
+        *info = state.info;
+    return status;
+}
+
+/* Compares the run that wrote the checkpoint with this one: refuses, logs, or accepts each difference. */
+static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state *written, const char *checkpoint,
+                                        eitp_error *error) {
+    eitp__state current = eitp__current_state(trainer);
+    eitp__state_integer mine[EITP__STATE_INTEGERS], theirs[EITP__STATE_INTEGERS];
+    eitp__state_number my_numbers[EITP__STATE_NUMBERS], their_numbers[EITP__STATE_NUMBERS];
+    eitp__state_mirror my_mirror, their_mirror;
+    eitp__state_to_mirror(&current, &my_mirror);
+    eitp__state_to_mirror(written, &their_mirror);
+    eitp__state_fields(&current, &my_mirror, mine, my_numbers);
+    eitp__state_fields(written, &their_mirror, theirs, their_numbers);
+    if (strcmp(current.info.numerics, written->info.numerics))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
+                          "EITP_ISA and build, or start from the weights with --model",
+                          checkpoint, written->info.numerics, current.info.numerics);
+    for (size_t i = 0; i < EITP__COUNT(mine); i++) {
+        if (*mine[i].value == *theirs[i].value || mine[i].difference == EITP__EXPECTED)
+            continue;
+        if (mine[i].difference == EITP__REFUSED)
+            return eitp__fail(
+                error, EITP_ERROR_ARGUMENT,
+                "'%s' was made with %s %lld, and this run has %lld; use the same settings and data, or start "
+                "from the weights with --model",
+                checkpoint, mine[i].name, (long long)*theirs[i].value, (long long)*mine[i].value);
+        eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %lld in '%s' and is %lld from here on", mine[i].name,
+                  (long long)*theirs[i].value, checkpoint, (long long)*mine[i].value);
+    }
+    for (size_t i = 0; i < EITP__COUNT(my_numbers); i++) {
+        if (*my_numbers[i].value != *their_numbers[i].value)
+            eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %g in '%s' and is %g from here on", my_numbers[i].name,
+                      *their_numbers[i].value, checkpoint, *my_numbers[i].value);
+    }
+    return EITP_OK;
+}
+
+/* Reads the variables of a role and checks that they are what was written. */
+static eitp_status eitp__load_checked(const eitp_trainer *trainer, const char *checkpoint, const char *name,
+                                      eitp_role role, int64_t expected, eitp_error *error) {
+    uint32_t checksum = 0;
+    char *path = eitp__join_path(&trainer->host, checkpoint, name);
+    eitp_status status;
+    if (!path)
+        return eitp__fail_memory(error, strlen(checkpoint), "a path");
+    status = eitp_variables_load(eitp_model_context(trainer->model), path, role, &checksum, error);
+    if (!status && (int64_t)checksum != expected)
+        status = eitp__fail(error, EITP_ERROR_FORMAT,
+                            "%s is damaged: its checksum is %08x, not %08x; resume from another checkpoint", path,
+                            (unsigned)checksum, (unsigned)expected);
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
+eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
+    eitp__state state;
+    eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
+    if (!status)
+        status = eitp__compare_states(trainer, &state, checkpoint, error);
+    if (!status)
+        status =
+            eitp__load_checked(trainer, checkpoint, "model.safetensors", EITP_PARAMETER, state.model_checksum, error);
+    if (!status)
+        status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
+                                    error);
+    if (!status)
+        trainer->step = state.info.step;
+    return status;
+}

@@ -1,0 +1,100 @@
+/* A token file of any bytes is opened, read and cut into windows, or refused. */
+#include "tests/everything.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* One file in memory, for reading. */
+typedef struct memory_file {
+    const uint8_t *data;
+    size_t size;
+} memory_file;
+
+static int memory_open(void *user, const char *path, eitp_file_mode mode, void **file) {
+    (void)path;
+    (void)mode;
+    *file = user;
+    return 0;
+}
+
+static int memory_close(void *user, void *file) {
+    (void)user;
+    (void)file;
+    return 0;
+}
+
+static int memory_size(void *user, void *file, uint64_t *size) {
+    (void)file;
+    *size = ((memory_file *)user)->size;
+    return 0;
+}
+
+static int memory_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
+    const memory_file *memory = (const memory_file *)user;
+    (void)file;
+    *done = 0;
+    if (offset < memory->size) {
+        *done = memory->size - offset < size ? memory->size - (size_t)offset : size;
+        memcpy(data, memory->data + offset, *done);
+    }
+    return 0;
+}
+
+static void require(int condition) {
+    if (!condition)
+        abort();
+}
+
+/* What a file that opens promises. */
+static void use_file(const eitp_token_file *file, int32_t vocabulary_size) {
+    const eitp_token_file_info info = eitp_token_file_get_info(file);
+    eitp_token_range training, validation;
+    eitp_windows windows;
+    int32_t tokens[2][16], targets[2][16];
+    require(info.token_count > 0 && (info.element_size == 2 || info.element_size == 4));
+    require(eitp_token_file_read(file, info.token_count, 1, tokens[0], NULL) == EITP_ERROR_ARGUMENT);
+    eitp_token_file_verify(file, NULL);
+    if (eitp_split_tokens(info.token_count, 0.25, 16, &training, &validation, NULL) != EITP_OK)
+        return;
+    require(eitp_windows_init(&windows, file, validation, 16, EITP_SHUFFLE_WINDOWS, 1, NULL) == EITP_OK);
+    for (uint64_t sample = 0; sample < 8; sample += 2) {
+        if (eitp_windows_read(&windows, sample, 2, tokens[0], targets[0], NULL) != EITP_OK)
+            continue;
+        for (int i = 0; i < 16; i++)
+            require(tokens[1][i] >= 0 && (vocabulary_size == 0 || tokens[1][i] < vocabulary_size));
+    }
+}
+
+static void open_bytes(const uint8_t *data, size_t size, int32_t vocabulary_size) {
+    memory_file memory;
+    eitp_host host = eitp_host_default();
+    eitp_token_file *file = NULL;
+    eitp_error error;
+    memory.data = data;
+    memory.size = size;
+    host.files.user = &memory;
+    host.files.open = memory_open;
+    host.files.close = memory_close;
+    host.files.size = memory_size;
+    host.files.read = memory_read;
+    if (eitp_token_file_open(&host, "fuzz", vocabulary_size, &file, &error) == EITP_OK)
+        use_file(file, vocabulary_size);
+    else
+        require(!file && strlen(error.message) > 10);
+    eitp_token_file_close(file);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    open_bytes(data, size, 0);
+    open_bytes(data, size, 100);
+    if (size >= EITP__TOKEN_HEADER_SIZE) { /* with a checksum that is right, so that what comes after it is reached */
+        uint8_t *sealed = (uint8_t *)malloc(size);
+        require(sealed != NULL);
+        memcpy(sealed, data, size);
+        const uint32_t crc = eitp__crc32c(0, sealed, EITP__TOKEN_HEADER_SIZE - 4);
+        for (size_t i = 0; i < 4; i++)
+            sealed[EITP__TOKEN_HEADER_SIZE - 4 + i] = (uint8_t)(crc >> 8 * i);
+        open_bytes(sealed, size, 0);
+        free(sealed);
+    }
+    return 0;
+}

@@ -1,0 +1,82 @@
+/*
+ * What every test program is written with. A test is a function; the program runs those whose name contains argv[1] (all
+ * without it), prints a line for each that fails and, at the end, "N passed, N failed".
+ */
+#ifndef EITP_TEST_H
+#define EITP_TEST_H
+
+#include <stdio.h>
+#include <string.h>
+
+static int test_failures_; /* of the running test */
+
+#define CHECK(condition)                                                     \
+    do {                                                                     \
+        if (!(condition)) {                                                  \
+            printf("    %s:%d: CHECK(%s)\n", __FILE__, __LINE__, #condition); \
+            test_failures_++;                                                \
+        }                                                                    \
+    } while (0)
+
+/* As CHECK, with a formatted explanation. */
+#define CHECK_THAT(condition, ...)                                                     \
+    do {                                                                               \
+        if (!(condition)) {                                                            \
+            printf("    %s:%d: CHECK(%s): ", __FILE__, __LINE__, #condition);           \
+            printf(__VA_ARGS__);                                                       \
+            printf("\n");                                                              \
+            test_failures_++;                                                          \
+        }                                                                              \
+    } while (0)
+
+/* As CHECK, but leaves the test: for what the rest of it cannot do without. */
+#define REQUIRE(condition)                                                     \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            printf("    %s:%d: REQUIRE(%s)\n", __FILE__, __LINE__, #condition); \
+            test_failures_++;                                                  \
+            return;                                                            \
+        }                                                                      \
+    } while (0)
+
+#define REQUIRE_OK(call, error)                                                                        \
+    do {                                                                                               \
+        if ((call) != EITP_OK) {                                                                       \
+            printf("    %s:%d: %s: %s\n", __FILE__, __LINE__, #call, (error).message);                  \
+            test_failures_++;                                                                          \
+            return;                                                                                    \
+        }                                                                                              \
+    } while (0)
+
+typedef struct test_case {
+    const char *name;
+    void (*run)(void);
+} test_case;
+
+#define TEST(function)        \
+    {                         \
+        #function, function   \
+    }
+
+static int run_tests(const test_case *tests, size_t count, int argc, char **argv) {
+    int passed = 0, failed = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (argc > 1 && !strstr(tests[i].name, argv[1]))
+            continue;
+        test_failures_ = 0;
+        tests[i].run();
+        if (test_failures_) {
+            printf("FAILED %s\n", tests[i].name);
+            failed++;
+        } else {
+            passed++;
+        }
+        fflush(stdout);
+    }
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}
+
+#define RUN_TESTS(tests, argc, argv) run_tests(tests, sizeof(tests) / sizeof((tests)[0]), argc, argv)
+
+#endif

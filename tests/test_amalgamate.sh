@@ -1,0 +1,293 @@
+#!/bin/sh
+# The amalgamator on a small tree of its own: what it makes, and that each breach of a rule is refused with the line
+# that says so, leaving the old eitp.h as it was.
+LC_ALL=C
+export LC_ALL
+BUILD=${BUILD:-build} CC=${CC:-cc}
+work=$BUILD/test_amalgamate
+passed=0
+failed=0
+rm -rf "$work"
+mkdir -p "$work"
+amalgamate=$work/amalgamate
+"$CC" -std=c11 -o "$amalgamate" tools/amalgamate.c || {
+    echo "0 passed, 1 failed"
+    exit 1
+}
+tree=$work/tree
+
+pass() {
+    passed=$((passed + 1))
+}
+
+fail() {
+    failed=$((failed + 1))
+    echo "FAILED $*"
+}
+
+# A tree that is in order.
+fresh_tree() {
+    rm -rf "$tree"
+    for folder in src/base src/tensor src/optim kernels/ref kernels/cuda backends/cpu tools examples; do
+        mkdir -p "$tree/$folder"
+    done
+    cat >"$tree/src/manifest" <<'END'
+documentation:
+src/documentation.h
+public:
+src/base/base.h # the first
+private:
+src/base/memory.h
+kernels/kernels.h
+implementation:
+src/base/memory.c
+kernels/ref/ref.c
+END
+    printf '/* A small tree. */\n' >"$tree/src/documentation.h"
+    cat >"$tree/src/base/base.h" <<'END'
+#ifndef EITP_BASE_H
+#define EITP_BASE_H
+#include <stddef.h>
+#define EITP_API extern
+#define EITP_LIMIT 3
+typedef enum eitp_kind { EITP_KIND_A, EITP_KIND_B = (1 + 2) } eitp_kind;
+typedef struct eitp_thing {
+    int count;
+    void (*visit)(void *user);
+} eitp_thing;
+EITP_API int eitp_count(const eitp_thing *thing);
+#endif
+END
+    cat >"$tree/src/base/memory.h" <<'END'
+#ifndef EITP_MEMORY_H
+#define EITP_MEMORY_H
+#include "base/base.h"
+#define EITP__PRIVATE static __attribute__((unused))
+typedef void (*eitp__visitor)(void *user);
+EITP__PRIVATE void *eitp__allocate(size_t size);
+EITP__PRIVATE void eitp__release(void *memory);
+#endif
+END
+    cat >"$tree/src/base/memory.c" <<'END'
+#include "base/memory.h"
+#include <stdlib.h>
+static const char *const eitp__names[] = {"one", "two"};
+EITP__PRIVATE void *eitp__allocate(size_t size) {
+    return malloc(size);
+}
+EITP__PRIVATE void eitp__release(void *memory) {
+    free(memory);
+}
+int eitp_count(const eitp_thing *thing) {
+    return thing->count + (int)eitp__names[0][0];
+}
+END
+    printf '#ifndef EITP_KERNELS_H\n#define EITP_KERNELS_H\n#include "base/base.h"\n#endif\n' >"$tree/kernels/kernels.h"
+    cat >"$tree/kernels/ref/ref.c" <<'END'
+#include "kernels/kernels.h"
+#define EITP__T float
+#include "ref.inc"
+#define EITP__T double
+#include "ref.inc"
+END
+    cat >"$tree/kernels/ref/ref.inc" <<'END'
+#define EITP__NAME_OF(t) eitp__twice_##t
+#define EITP__NAME(t) EITP__NAME_OF(t)
+__attribute__((unused)) static EITP__T EITP__NAME(EITP__T)(EITP__T x) {
+    return x + x;
+}
+#undef EITP__T
+#undef EITP__NAME
+#undef EITP__NAME_OF
+END
+}
+
+run() {
+    "$amalgamate" --root "$tree" "$@" >"$work/out" 2>"$work/err"
+}
+
+# The tree in its present state is refused with this line, and eitp.h is untouched.
+refused() {
+    what=$1
+    line=$2
+    echo 'the old one' >"$tree/eitp.h"
+    if run; then
+        fail "$what: accepted"
+    elif ! grep -qF "$line" "$work/err"; then
+        fail "$what: no line with \"$line\" but"
+        sed 's/^/    /' "$work/err"
+    elif [ "$(cat "$tree/eitp.h")" != 'the old one' ] || [ -e "$tree/eitp.h.new" ]; then
+        fail "$what: eitp.h was touched"
+    else
+        pass
+    fi
+    fresh_tree
+}
+
+accepted() {
+    if run; then pass; else
+        fail "$1: refused"
+        sed 's/^/    /' "$work/err"
+    fi
+    fresh_tree
+}
+
+add() { # a module of the implementation, with its content
+    printf '%b' "$2" >"$tree/$1"
+    echo "$1" >>"$tree/src/manifest"
+}
+
+fresh_tree
+
+# ---- what it makes ----
+
+if run && run --check; then pass; else fail "a tree in order: $(cat "$work/err")"; fi
+cp "$tree/eitp.h" "$work/first.h"
+run
+if cmp -s "$tree/eitp.h" "$work/first.h"; then pass; else fail "two runs differ"; fi
+if [ "$(grep -c '>>kernels/ref/ref.inc' "$work/first.h")" = 2 ]; then pass; else fail "a template is pasted each time"; fi
+if grep -q '#include "' "$work/first.h"; then fail "a local include is left"; else pass; fi
+if grep -q 'EITP_MEMORY_H' "$work/first.h"; then fail "an include guard is left"; else pass; fi
+cat >"$work/program.c" <<'END'
+#include <stdio.h>
+#include "eitp.h"
+#define EITP_IMPLEMENTATION
+#include "eitp.h"
+#include "eitp.h"
+int main(void) {
+    eitp_thing thing = {1, NULL};
+    return eitp_count(&thing) != 1 + 'o' || eitp__twice_float(2) != 4 || eitp__twice_double(3) != 6;
+}
+END
+if "$CC" -std=c11 -Wall -I"$tree" "$work/program.c" -o "$work/program" && "$work/program"; then
+    pass
+else
+    fail "a program"
+fi
+run --list private
+if [ "$(cat "$work/out")" = "src/base/memory.h
+kernels/kernels.h" ]; then pass; else fail "--list private"; fi
+
+# ---- the freshness check ----
+
+run
+echo '/* changed by hand */' >>"$tree/eitp.h"
+if run --check || ! grep -q 'make eitp.h' "$work/err"; then fail "a changed eitp.h"; else pass; fi
+rm "$tree/eitp.h"
+if run --check || ! grep -q 'make eitp.h' "$work/err"; then fail "no eitp.h"; else pass; fi
+run
+echo '/* one more line */' >>"$tree/src/base/memory.c"
+if run --check || ! grep -q 'make eitp.h' "$work/err"; then fail "a stale eitp.h"; else pass; fi
+fresh_tree
+mkdir "$tree/eitp.h.new"
+echo 'the old one' >"$tree/eitp.h"
+if run || [ "$(cat "$tree/eitp.h")" != 'the old one' ]; then fail "a write error"; else pass; fi
+fresh_tree
+
+# ---- the manifest ----
+
+rm "$tree/src/manifest"
+refused "no manifest" "src/manifest:1: cannot read it"
+echo 'src/base/gone.c' >>"$tree/src/manifest"
+refused "a missing file" "src/manifest:11: src/base/gone.c: cannot read it"
+echo 'kernels/ref/ref.c' >>"$tree/src/manifest"
+refused "a file listed twice" "src/manifest:11: kernels/ref/ref.c is listed twice"
+echo 'secret:' >>"$tree/src/manifest"
+refused "an unknown section" "src/manifest:11: unknown section"
+echo 'src/base/base.inc' >>"$tree/src/manifest"
+refused "a template in the list" "src/manifest:11: src/base/base.inc is no .c file"
+echo 'int eitp_x(void);' >"$tree/src/tensor/x.c"
+refused "a file that nothing uses" "src/tensor/x.c:1: nothing uses this file"
+touch "$tree/kernels/spare.inc"
+refused "a template that nothing uses" "kernels/spare.inc:1: nothing uses this file"
+
+# ---- includes and layers ----
+
+add src/base/a.c '#include "kernels/kernels.h"\n'
+refused "base sees kernels" "src/base/a.c:1: src/base/ may not include kernels/kernels.h"
+add kernels/ref/a.c '#include "base/memory.h"\n'
+refused "a kernel sees memory" "kernels/ref/a.c:1: kernels/ may not include src/base/memory.h"
+add src/optim/a.c '#include "kernels/kernels.h"\n'
+refused "an optimizer sees kernels" "src/optim/a.c:1: src/optim/ may not include kernels/kernels.h"
+add src/tensor/a.c '#include "kernels/kernels.h"\n#include "base/memory.h"\n'
+accepted "a tensor module sees the slots"
+mkdir "$tree/src/odd"
+add src/odd/a.c '#include "base/memory.h"\n'
+refused "a folder that is no layer" "src/odd/a.c:1: the folder is no layer"
+echo '#include "base/memory.h"' >"$tree/examples/a.c"
+refused "an example sees the inside" "examples/a.c:1: examples/ may not include src/base/memory.h"
+echo '#include "eitp.h"' >"$tree/examples/a.c"
+accepted "an example sees eitp.h"
+echo '#include <immintrin.h>' >"$tree/kernels/cuda/a.cu"
+refused "CUDA and immintrin.h" "kernels/cuda/a.cu:1: kernels/cuda/ never includes immintrin.h"
+add src/base/a.c '#include "base/none.h"\n'
+refused "an include of nothing" 'src/base/a.c:1: "base/none.h" is not found'
+sed -i.old 's/#include "base\/base.h"/#include "base\/late.h"/' "$tree/src/base/memory.h" && rm "$tree/src/base/memory.h.old"
+printf '#ifndef EITP_LATE_H\n#define EITP_LATE_H\n#endif\n' >"$tree/src/base/late.h"
+sed -i.old 's/^kernels.kernels.h/&\nsrc\/base\/late.h/' "$tree/src/manifest" && rm "$tree/src/manifest.old"
+refused "an include of what comes later" "src/base/memory.h:3: src/base/late.h comes later"
+add src/base/a.c '#include "base/memory.c"\n'
+refused "an include of a .c file" "src/base/a.c:1: src/base/memory.c is no header"
+sed -i.old '1,2d' "$tree/kernels/kernels.h" && rm "$tree/kernels/kernels.h.old"
+refused "no include guard" "kernels/kernels.h:1: no include guard"
+echo '#include "ref.inc"' >>"$tree/kernels/ref/ref.inc"
+refused "templates in a circle" "templates include each other"
+
+# ---- names ----
+
+add src/base/a.c '#define MAX 3\n'
+refused "a macro without prefix" "src/base/a.c:1: macro MAX would land"
+add src/base/a.c '#define EITP_MAX 3\n'
+refused "a private macro with a public name" "src/base/a.c:1: macro EITP_MAX is private"
+add src/base/a.c '\nstatic int helper(int x) {\n    return x;\n}\n'
+refused "a static function without prefix" "src/base/a.c:2: function helper"
+add src/base/a.c 'static int eitp_helper(int x) {\n    return x;\n}\n'
+refused "a static function with a public name" "src/base/a.c:1: function eitp_helper"
+add src/base/a.c 'int eitp__helper(int x) {\n    return x;\n}\n'
+refused "a visible function with a private name" "src/base/a.c:1: function eitp__helper is private but visible"
+add src/base/a.c '__attribute__((noinline)) static int *other(int (*f)(int), int y) {\n    return 0;\n}\n'
+refused "a function behind an attribute" "src/base/a.c:1: function other"
+add src/base/a.c 'typedef struct node {\n    int x;\n} eitp__node;\n'
+refused "a tag without prefix" "src/base/a.c:1: tag node"
+add src/base/a.c 'typedef int (*callback)(int);\n'
+refused "a type without prefix" "src/base/a.c:1: type callback"
+add src/base/a.c 'enum { EITP__A, RED };\n'
+refused "an enumerator without prefix" "src/base/a.c:1: enumerator RED"
+add src/base/a.c 'static const int table[3] = {1, 2, 3};\n'
+refused "a table without prefix" "src/base/a.c:1: variable table"
+add src/base/a.c 'static int eitp__calls;\n'
+refused "a global" "src/base/a.c:1: variable eitp__calls is a global"
+add src/base/a.c '#define EITP__INLINE static inline\nEITP__INLINE int eitp__a(int x) {\n    return x;\n}\n'
+accepted "a private macro for static"
+add src/base/a.c 'typedef int eitp__rule(int x);\nEITP__PRIVATE eitp__rule eitp__one, eitp__two;\n'
+accepted "functions of a named type"
+add src/base/a.c 'typedef int eitp__rule(int x);\nEITP__PRIVATE eitp__rule eitp__one, two;\n'
+refused "a function of a named type without prefix" "src/base/a.c:2: variable two"
+add src/base/a.c 'static int eitp__a(void);\nstatic int eitp__a(void) {\n    int count = 0;\n    return count;\n}\n'
+accepted "locals without prefix"
+
+# ---- the rest ----
+
+add src/base/a.c '/* \0303\0251 */\n'
+refused "a letter beyond ASCII" "src/base/a.c:1: byte 0xc3"
+add src/base/a.c 'static int eitp__a(void) {\n    printf("x");\n    return 0;\n}\n'
+refused "printing" "src/base/a.c:2: printf()"
+add src/base/a.c 'static void eitp__a(void) {\n    abort();\n}\n'
+refused "aborting" "src/base/a.c:2: abort()"
+add src/tensor/a.c 'static void *eitp__a(void) {\n    return malloc(3);\n}\n'
+refused "malloc outside of base" "src/tensor/a.c:2: malloc()"
+add src/base/a.c 'static void *eitp__a(void) {\n    return malloc(3);\n}\n'
+refused "malloc in a second file of base" "src/base/a.c:2: malloc()"
+add src/base/a.c 'static void eitp__a(const eitp_thing *t) {\n    t->exit(1);\n    t->free(0); /* abort() "malloc(" */\n}\n'
+accepted "members that are called exit and free"
+add kernels/ref/a.c '#pragma omp parallel\n'
+refused "OpenMP in a kernel" "kernels/ref/a.c:1: OpenMP in a kernel"
+half=$(printf '%02100d' 0)
+add src/base/a.c "static const char *const eitp__a =\n    \"$half\"\n    \"$half\";\n"
+refused "a long string" "src/base/a.c:2: the string literal has more than 4095"
+half=$(printf '%02000d' 0)
+add src/base/a.c "static const char *const eitp__a =\n    \"$half\"\n    \"$half\";\n"
+accepted "a string of 4000 characters"
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,398 @@
+/* The operating system's file table and the helpers over it. */
+#include "tests/everything.h"
+
+#include "base/files.h"
+
+#include "faults.h"
+
+#include <sys/stat.h>
+
+static char directory[512];
+
+static const char *in(const char *name) {
+    return scratch_path(directory, name);
+}
+
+/* Writes a file past everything that is tested. */
+static void put(const char *name, const char *text) {
+    FILE *file = fopen(in(name), "wb");
+    CHECK(file && fwrite(text, 1, strlen(text), file) == strlen(text) && !fclose(file));
+}
+
+/* Whether a file is there and holds `text`. */
+static int holds(const char *name, const char *text) {
+    char bytes[256];
+    FILE *file = fopen(in(name), "rb");
+    size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+    if (!file)
+        return 0;
+    fclose(file);
+    return size == strlen(text) && !memcmp(bytes, text, size);
+}
+
+static int is_there(const char *name) {
+    struct stat info;
+    return !lstat(in(name), &info);
+}
+
+static void a_path_that_names_no_file_is_an_argument_error(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__file file;
+    eitp_error error;
+    char expected[700];
+    put("plain", "x");
+    CHECK(eitp__file_open(&file, &host, in("missing"), EITP_FILE_READ, &error) == EITP_ERROR_ARGUMENT);
+    snprintf(expected, sizeof expected, "cannot open '%s': no such file or directory; check the path", in("missing"));
+    CHECK_THAT(!strcmp(error.message, expected), "%s", error.message);
+    CHECK(error.status == EITP_ERROR_ARGUMENT);
+    CHECK(!file.host && !file.path && !file.handle);
+    CHECK(eitp__file_open(&file, &host, directory, EITP_FILE_READ, &error) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error.message, "it is a directory"), "%s", error.message);
+    CHECK(eitp__file_open(&file, &host, directory, EITP_FILE_REPLACE, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp__file_open(&file, &host, in("plain/below"), EITP_FILE_READ, &error) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error.message, "not a directory"), "%s", error.message);
+    CHECK(eitp__file_open(&file, &host, in("missing"), EITP_FILE_READ, NULL) == EITP_ERROR_ARGUMENT);
+}
+
+static void a_pipe_is_refused_without_waiting(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__file file;
+    eitp_error error;
+    REQUIRE(!mkfifo(in("pipe"), 0600));
+    CHECK(eitp__file_open(&file, &host, in("pipe"), EITP_FILE_READ, &error) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error.message, "not a regular file"), "%s", error.message);
+}
+
+static void reads_and_writes_at_positions(void) {
+    faults f;
+    eitp__file file;
+    eitp_error error;
+    uint64_t size = 0;
+    char bytes[16] = "";
+    size_t done = 0;
+    /* With transfers that do less than was asked too. */
+    for (size_t largest = 0; largest < 4; largest++) {
+        faults_begin(&f);
+        f.largest_transfer = largest;
+        REQUIRE_OK(eitp__file_open(&file, &f.host, in("file"), EITP_FILE_REPLACE, &error), error);
+        REQUIRE_OK(eitp__file_write(&file, 5, "56789", 5, &error), error);
+        REQUIRE_OK(eitp__file_write(&file, 0, "01234", 5, &error), error);
+        REQUIRE_OK(eitp__file_sync(&file, &error), error);
+        REQUIRE_OK(eitp__file_size(&file, &size, &error), error);
+        CHECK(size == 10);
+        REQUIRE_OK(eitp__file_read(&file, 3, bytes, 4, &error), error);
+        CHECK(!memcmp(bytes, "3456", 4));
+        REQUIRE_OK(eitp__file_read_some(&file, 8, bytes, 10, &done, &error), error);
+        CHECK(done == 2 && !memcmp(bytes, "89", 2));
+        CHECK(eitp__file_read(&file, 8, bytes, 10, &error) == EITP_ERROR_FORMAT);
+        CHECK_THAT(strstr(error.message, "ends after 10 bytes where 18"), "%s", error.message);
+        REQUIRE_OK(eitp__file_close(&file, &error), error);
+        REQUIRE_OK(eitp__file_close(&file, &error), error);
+        faults_end(&f);
+        CHECK(holds("file", "0123456789"));
+    }
+}
+
+static void open_modes_keep_or_empty(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__file file;
+    eitp_error error;
+    put("kept", "old");
+    REQUIRE_OK(eitp__file_open(&file, &host, in("kept"), EITP_FILE_UPDATE, &error), error);
+    REQUIRE_OK(eitp__file_write(&file, 3, "er", 2, &error), error);
+    REQUIRE_OK(eitp__file_close(&file, &error), error);
+    CHECK(holds("kept", "older"));
+    REQUIRE_OK(eitp__file_open(&file, &host, in("kept"), EITP_FILE_REPLACE, &error), error);
+    REQUIRE_OK(eitp__file_close(&file, &error), error);
+    CHECK(holds("kept", ""));
+    REQUIRE_OK(eitp__file_open(&file, &host, in("kept"), EITP_FILE_READ, &error), error);
+    CHECK(eitp__file_write(&file, 0, "x", 1, &error) == EITP_ERROR_IO);
+    REQUIRE_OK(eitp__file_close(&file, &error), error);
+}
+
+static void offsets_beyond_the_system_are_errors(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__file file;
+    eitp_error error;
+    char byte;
+    size_t done;
+    REQUIRE_OK(eitp__file_open(&file, &host, in("far"), EITP_FILE_REPLACE, &error), error);
+    CHECK(eitp__file_write(&file, UINT64_MAX - 4, "x", 1, &error) == EITP_ERROR_IO);
+    CHECK(eitp__file_read_some(&file, UINT64_MAX - 4, &byte, 1, &done, &error) == EITP_ERROR_IO);
+    CHECK(host.files.resize(host.files.user, file.handle, UINT64_MAX) == EOVERFLOW);
+    CHECK(host.files.resize(host.files.user, file.handle, 7) == 0);
+    REQUIRE_OK(eitp__file_close(&file, &error), error);
+}
+
+static void reads_whole_files_up_to_a_limit(void) {
+    faults f;
+    eitp__buffer buffer;
+    eitp_error error;
+    faults_begin(&f);
+    eitp__buffer_init(&buffer, &f.host);
+    put("ten", "0123456789");
+    put("empty", "");
+    eitp__buffer_add_text(&buffer, "what was there before");
+    REQUIRE_OK(eitp__read_file(&f.host, in("ten"), 10, &buffer, &error), error);
+    CHECK(buffer.size == 10 && !strcmp(buffer.data, "0123456789"));
+    CHECK(eitp__read_file(&f.host, in("ten"), 9, &buffer, &error) == EITP_ERROR_FORMAT);
+    CHECK_THAT(strstr(error.message, "larger than the 9 bytes"), "%s", error.message);
+    CHECK(buffer.size == 0);
+    REQUIRE_OK(eitp__read_file(&f.host, in("empty"), 0, &buffer, &error), error);
+    CHECK(buffer.size == 0 && buffer.data && !*buffer.data);
+    CHECK(eitp__read_file(&f.host, in("no such"), 9, &buffer, &error) == EITP_ERROR_ARGUMENT);
+    eitp__buffer_release(&buffer);
+    faults_end(&f);
+}
+
+/* A table whose `size` says less than there is, as for the files of /proc. */
+static int size_of_nothing(void *user, void *file, uint64_t *size) {
+    (void)user;
+    (void)file;
+    *size = 0;
+    return 0;
+}
+
+static void reads_files_that_hide_their_size(void) {
+    eitp_host host = eitp_host_default();
+    eitp__buffer buffer;
+    eitp_error error;
+    host.files.size = size_of_nothing;
+    eitp__buffer_init(&buffer, &host);
+    put("ten", "0123456789");
+    REQUIRE_OK(eitp__read_file(&host, in("ten"), 10, &buffer, &error), error);
+    CHECK(buffer.size == 10 && !strcmp(buffer.data, "0123456789"));
+    CHECK(eitp__read_file(&host, in("ten"), 9, &buffer, &error) == EITP_ERROR_FORMAT);
+    eitp__buffer_release(&buffer);
+}
+
+/* Tables that do not do what they promise. */
+static int transfer_too_much(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
+    (void)user, (void)file, (void)offset, (void)data;
+    *done = size + 1;
+    return 0;
+}
+
+static int write_nothing(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    (void)user, (void)file, (void)offset, (void)data, (void)size;
+    *done = 0;
+    return 0;
+}
+
+static void broken_tables_are_errors(void) {
+    eitp_host host = eitp_host_default();
+    eitp__buffer buffer;
+    eitp_error error;
+    put("ten", "0123456789");
+    host.files.read = transfer_too_much;
+    eitp__buffer_init(&buffer, &host);
+    CHECK(eitp__read_file(&host, in("ten"), 100, &buffer, &error) == EITP_ERROR_INTERNAL);
+    host.files.write = write_nothing;
+    CHECK(eitp__write_file(&host, in("none"), "x", 1, &error) == EITP_ERROR_IO);
+    eitp__buffer_release(&buffer);
+}
+
+static void messages_say_what_to_do(void) {
+    static const struct {
+        int code;
+        const char *text;
+    } cases[] = {{ENOSPC, "no space left"},
+                 {EIO, "the device failed"},
+                 {EACCES, "permission denied"},
+                 {EMFILE, "too many open files"},
+                 {EROFS, "read-only"},
+                 {EDQUOT, "quota"},
+                 {ENOTCONN, "check the path and its device"}};
+    faults f;
+    eitp_error error;
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        faults_begin(&f);
+        f.fail_file_call = 2;
+        f.code = cases[i].code;
+        CHECK(eitp__write_file(&f.host, in("file"), "text", 4, &error) == EITP_ERROR_IO);
+        CHECK(!strncmp(error.message, "cannot write '", 14));
+        CHECK_THAT(strstr(error.message, cases[i].text), "%s", error.message);
+        faults_end(&f);
+    }
+}
+
+static void replacing_leaves_the_old_or_the_new(void) {
+    faults f;
+    eitp_error error;
+    int stays, more, failed = 0, replaced = 0;
+    /* Once the call fails and the process goes on, once it and the process end there. */
+    for (stays = 0; stays < 2; stays++) {
+        for (long n = 1;; n++) {
+            eitp_status status;
+            put("config", "old");
+            faults_begin(&f);
+            f.fail_file_call = n;
+            f.code = ENOSPC;
+            f.tear = 1;
+            f.all_file_calls = stays;
+            status = eitp__replace_file(&f.host, in("config"), "new content", 11, &error);
+            more = faults_end(&f);
+            if (status == EITP_OK) {
+                CHECK(holds("config", "new content"));
+                replaced++;
+            } else {
+                CHECK_THAT(status == EITP_ERROR_IO, "%s", error.message);
+                CHECK(holds("config", "old") ||
+                      (holds("config", "new content") && !strcmp(f.failed_call, "sync_directory")));
+                CHECK(stays || !is_there("config.tmp"));
+                failed++;
+            }
+            if (!more)
+                break;
+        }
+    }
+    CHECK_THAT(failed == 12 && replaced == 2, "%d failed, %d replaced", failed, replaced);
+    CHECK(!is_there("config.tmp"));
+}
+
+static void every_allocation_may_fail(void) {
+    faults f;
+    eitp_error error;
+    eitp__buffer names;
+    size_t count = 99;
+    int more = 1, failures = 0;
+    for (long n = 1; more; n++) {
+        eitp_status status;
+        put("config", "old");
+        faults_begin(&f);
+        f.fail_allocation = n;
+        eitp__buffer_init(&names, &f.host);
+        status = eitp__make_directories(&f.host, in("deep/er/most"), &error);
+        if (!status)
+            status = eitp__replace_file(&f.host, in("deep/er/most/file"), "new", 3, &error);
+        if (!status)
+            status = eitp__list_directory(&f.host, in("deep"), &names, &count, &error);
+        if (!status)
+            status = eitp__read_file(&f.host, in("deep/er/most/file"), 100, &names, &error);
+        if (!status)
+            status = eitp__remove_tree(&f.host, in("deep"), &error);
+        CHECK_THAT(status == EITP_OK || status == EITP_ERROR_MEMORY, "%s", error.message);
+        eitp__buffer_release(&names);
+        more = faults_end(&f);
+        CHECK(more || status == EITP_OK);
+        failures += status != EITP_OK;
+    }
+    CHECK_THAT(failures > 10, "%d", failures);
+    CHECK(!is_there("deep"));
+}
+
+static void makes_directories_with_their_parents(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_path_info info;
+    eitp_error error;
+    put("file", "x");
+    REQUIRE_OK(eitp__make_directories(&host, in("a/b/c"), &error), error);
+    REQUIRE_OK(eitp__make_directories(&host, in("a/b/c"), &error), error);
+    REQUIRE_OK(eitp__make_directories(&host, in("a//b/d/"), &error), error);
+    REQUIRE_OK(eitp__make_directories(&host, "/", &error), error);
+    REQUIRE_OK(eitp__path_info(&host, in("a/b/c"), &info, &error), error);
+    CHECK(info.kind == EITP_PATH_DIRECTORY && info.size == 0);
+    REQUIRE_OK(eitp__path_info(&host, in("a/b/d"), &info, &error), error);
+    CHECK(info.kind == EITP_PATH_DIRECTORY);
+    REQUIRE_OK(eitp__path_info(&host, in("file"), &info, &error), error);
+    CHECK(info.kind == EITP_PATH_FILE && info.size == 1 && info.modified > INT64_C(1500000000000000000));
+    REQUIRE_OK(eitp__path_info(&host, in("file/below"), &info, &error), error);
+    CHECK(info.kind == EITP_PATH_MISSING);
+    CHECK(eitp__make_directories(&host, in("file"), &error) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error.message, "something else has that name"), "%s", error.message);
+    CHECK(eitp__make_directories(&host, in("file/below"), &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp__make_directories(&host, "", &error) == EITP_ERROR_ARGUMENT);
+}
+
+static void removing_a_tree_follows_no_link(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_error error;
+    REQUIRE_OK(eitp__make_directories(&host, in("outside"), &error), error);
+    put("outside/precious", "x");
+    REQUIRE_OK(eitp__make_directories(&host, in("tree/branch/twig"), &error), error);
+    put("tree/branch/leaf", "x");
+    REQUIRE(!symlink(in("outside"), in("tree/branch/link")));
+    REQUIRE(!symlink("nowhere", in("tree/dangling")));
+    REQUIRE_OK(eitp__remove_tree(&host, in("tree"), &error), error);
+    CHECK(!is_there("tree"));
+    CHECK(holds("outside/precious", "x"));
+    REQUIRE(!symlink(in("outside"), in("link")));
+    REQUIRE_OK(eitp__remove_tree(&host, in("link"), &error), error);
+    CHECK(!is_there("link") && holds("outside/precious", "x"));
+    REQUIRE_OK(eitp__remove_tree(&host, in("tree"), &error), error);
+}
+
+static void lists_names_in_order(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__buffer names;
+    eitp_error error;
+    size_t count = 99;
+    char name[32];
+    eitp__buffer_init(&names, &host);
+    REQUIRE_OK(eitp__make_directories(&host, in("many"), &error), error);
+    REQUIRE_OK(eitp__list_directory(&host, in("many"), &names, &count, &error), error);
+    CHECK(count == 0 && names.size == 0);
+    for (int i = 0; i < 300; i++) {
+        snprintf(name, sizeof name, "many/%03d", i * 7 % 300);
+        put(name, "");
+    }
+    REQUIRE_OK(eitp__list_directory(&host, in("many"), &names, &count, &error), error);
+    REQUIRE(count == 300 && names.size == 1200);
+    for (int i = 0; i < 300; i++) {
+        snprintf(name, sizeof name, "%03d", i);
+        CHECK(!strcmp(names.data + 4 * i, name));
+    }
+    CHECK(eitp__list_directory(&host, in("missing"), &names, &count, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(names.size == 0 && count == 300);
+    eitp__buffer_release(&names);
+}
+
+static void joins_paths(void) {
+    static const char *const cases[][3] = {
+        {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"", "b", "b"}, {"/", "b", "/b"}, {"a/b", "c", "a/b/c"}};
+    const eitp_host host = eitp_host_default();
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        char *path = eitp__join_path(&host, cases[i][0], cases[i][1]);
+        CHECK(path && !strcmp(path, cases[i][2]));
+        eitp__release_text(&host, path);
+    }
+}
+
+static void replaces_files_in_the_current_directory(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_error error;
+    char here[1024];
+    REQUIRE(getcwd(here, sizeof here) && !chdir(directory));
+    CHECK_THAT(eitp__replace_file(&host, "bare", "text", 4, &error) == EITP_OK, "%s", error.message);
+    REQUIRE(!chdir(here));
+    CHECK(holds("bare", "text"));
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(a_path_that_names_no_file_is_an_argument_error),
+        TEST(a_pipe_is_refused_without_waiting),
+        TEST(reads_and_writes_at_positions),
+        TEST(open_modes_keep_or_empty),
+        TEST(offsets_beyond_the_system_are_errors),
+        TEST(reads_whole_files_up_to_a_limit),
+        TEST(reads_files_that_hide_their_size),
+        TEST(broken_tables_are_errors),
+        TEST(messages_say_what_to_do),
+        TEST(replacing_leaves_the_old_or_the_new),
+        TEST(every_allocation_may_fail),
+        TEST(makes_directories_with_their_parents),
+        TEST(removing_a_tree_follows_no_link),
+        TEST(lists_names_in_order),
+        TEST(joins_paths),
+        TEST(replaces_files_in_the_current_directory),
+    };
+    int failed;
+    if (!scratch_make(directory)) {
+        printf("cannot make a directory for the test's files\n");
+        return 1;
+    }
+    failed = RUN_TESTS(tests, argc, argv);
+    scratch_remove(directory);
+    return failed;
+}

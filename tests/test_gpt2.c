@@ -1,0 +1,362 @@
+/* GPT-2 against PyTorch: logits, gradients, 20 training steps, generation, for every golden model directory. */
+#include "tests/everything.h"
+#include "tests/test.h"
+
+#define GOLDEN "tests/golden/gpt2/"
+
+/* A golden model in a context, and the values PyTorch computed for it. */
+typedef struct golden {
+    eitp_context *context;
+    eitp_model *model;
+    eitp__safetensors *expected;
+} golden;
+
+static eitp_error error_;
+
+static int open_golden(golden *g, const char *directory, const char *expected, const char *isa) {
+    char path[200];
+    eitp_context_config config = eitp_context_config_default();
+    memset(g, 0, sizeof *g);
+    config.isa = isa;
+    config.threads = 2;
+    snprintf(path, sizeof path, GOLDEN "%s", directory);
+    if (eitp_context_create(&config, &g->context, &error_) || eitp_model_load(g->context, path, &g->model, &error_)) {
+        printf("    %s: %s\n", directory, error_.message);
+        return 0;
+    }
+    snprintf(path, sizeof path, GOLDEN "%s/expected.safetensors", expected);
+    return !eitp__safetensors_open(&config.host, path, &g->expected, &error_);
+}
+
+static void close_golden(golden *g) {
+    eitp__safetensors_close(g->expected);
+    eitp_model_destroy(g->model);
+    eitp_context_destroy(g->context);
+}
+
+static const eitp__safetensors_entry *entry(const golden *g, const char *name) {
+    return eitp__safetensors_find(g->expected, name);
+}
+
+/* Elements of an entry as f32, or as they are; the caller frees. */
+static float *read_f32(const golden *g, const char *name) {
+    const eitp__safetensors_entry *e = entry(g, name);
+    float *values = e ? (float *)malloc((size_t)e->count * sizeof *values) : NULL;
+    if (values && eitp__safetensors_read_f32(g->expected, e, 0, e->count, values, NULL, &error_))
+        printf("    %s: %s\n", name, error_.message);
+    return values;
+}
+
+static void *read_raw(const golden *g, const char *name) {
+    const eitp__safetensors_entry *e = entry(g, name);
+    void *values = e ? malloc((size_t)e->size) : NULL;
+    if (values && eitp__safetensors_read(g->expected, e, 0, e->count, values, NULL, &error_))
+        printf("    %s: %s\n", name, error_.message);
+    return values;
+}
+
+/* ||a - b|| / ||b|| */
+static double relative_error(const float *a, const float *b, int64_t count) {
+    double difference = 0, norm = 0;
+    for (int64_t i = 0; i < count; i++) {
+        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        norm += (double)b[i] * (double)b[i];
+    }
+    return sqrt(difference) / (sqrt(norm) > 1e-12 ? sqrt(norm) : 1);
+}
+
+/* A training graph with logits, written with one batch of the golden file. */
+typedef struct fixture {
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_model_inputs inputs;
+    eitp_tensor *targets, *weight, *carry, *logits, *losses;
+    int64_t batch, block;
+} fixture;
+
+static int make_fixture(const golden *g, fixture *f, int64_t batch, int64_t block) {
+    int64_t rows = batch * block, one = 1;
+    eitp_tensor *loss;
+    memset(f, 0, sizeof *f);
+    f->batch = batch;
+    f->block = block;
+    if (eitp_graph_create(g->context, &f->graph, &error_))
+        return 0;
+    f->inputs = eitp_model_inputs_create(f->graph, batch, block, 0);
+    f->targets = eitp_input_rows(f->graph, "targets", EITP_I32, 1, &rows);
+    f->weight = eitp_input(f->graph, "weight", EITP_F32, 1, &one);
+    f->carry = eitp_input(f->graph, "carry", EITP_F32, 1, &one);
+    f->logits = eitp_output(eitp_model_forward(g->model, f->graph, &f->inputs, block));
+    f->losses = eitp_output(eitp_cross_entropy(f->logits, f->targets, -100));
+    loss = eitp_multiply(eitp_sum(f->losses, EITP_ALL_DIMENSIONS, 0), f->weight);
+    if (eitp_accumulate_gradients(loss, f->carry, &error_) || eitp_plan_create(f->graph, &f->plan, &error_)) {
+        printf("    %s\n", error_.message);
+        return 0;
+    }
+    return 1;
+}
+
+static void release_fixture(fixture *f) {
+    eitp_plan_destroy(f->plan);
+    eitp_graph_destroy(f->graph);
+}
+
+/* Runs one batch; returns the sum of its losses. */
+static double run_batch(fixture *f, const int32_t *tokens, const int32_t *targets, float weight, float carry) {
+    int64_t rows = f->batch * f->block;
+    size_t bytes = (size_t)rows * sizeof(int32_t);
+    int32_t *positions = (int32_t *)malloc(bytes), *offsets = (int32_t *)malloc((size_t)(f->batch + 1) * 4);
+    float *losses = (float *)malloc(bytes);
+    double sum = 0;
+    for (int64_t i = 0; i < rows; i++)
+        positions[i] = (int32_t)(i % f->block);
+    for (int64_t i = 0; i <= f->batch; i++)
+        offsets[i] = (int32_t)(i * f->block);
+    CHECK(!eitp_plan_write(f->plan, f->inputs.tokens, tokens, bytes, &error_));
+    CHECK(!eitp_plan_write(f->plan, f->inputs.positions, positions, bytes, &error_));
+    CHECK(!eitp_plan_write(f->plan, f->inputs.offsets, offsets, (size_t)(f->batch + 1) * 4, &error_));
+    CHECK(!eitp_plan_write(f->plan, f->targets, targets, bytes, &error_));
+    CHECK(!eitp_plan_write(f->plan, f->weight, &weight, sizeof weight, &error_));
+    CHECK(!eitp_plan_write(f->plan, f->carry, &carry, sizeof carry, &error_));
+    CHECK(!eitp_plan_run(f->plan, &error_));
+    CHECK(!eitp_plan_read(f->plan, f->losses, losses, bytes, &error_));
+    for (int64_t i = 0; i < rows; i++)
+        sum += (double)losses[i];
+    free(positions);
+    free(offsets);
+    free(losses);
+    return sum;
+}
+
+static int64_t count_valid(const int32_t *targets, int64_t count) {
+    int64_t valid = 0;
+    for (int64_t i = 0; i < count; i++)
+        valid += targets[i] != -100;
+    return valid;
+}
+
+/* Every gradient within `tolerance`, norm-wise; those that are zero in theory, absolutely. */
+static void check_gradients(const golden *g, double tolerance) {
+    for (size_t i = 0; i < eitp_variable_count(g->context); i++) {
+        eitp_variable variable = eitp_variable_at(g->context, i);
+        char name[200];
+        float *expected, *actual;
+        double error;
+        if (variable.role != EITP_GRADIENT)
+            continue;
+        snprintf(name, sizeof name, "grad.%s", variable.name + strlen("gradient."));
+        expected = read_f32(g, name);
+        CHECK_THAT(expected != NULL, "%s", name);
+        if (!expected)
+            continue;
+        actual = (float *)malloc(variable.size);
+        CHECK(!eitp_variable_read(g->context, variable.name, 0, actual, variable.size, &error_));
+        error = relative_error(actual, expected, (int64_t)(variable.size / 4));
+        CHECK_THAT(error < tolerance, "%s: %g", name, error);
+        free(expected);
+        free(actual);
+    }
+}
+
+/* Logits, loss and gradients of one directory, in one kernel set. */
+static void check_forward_backward(const char *directory, const char *isa) {
+    golden g;
+    fixture f;
+    int32_t *tokens, *targets;
+    float *expected, *logits;
+    double *loss, sum, worst;
+    int64_t rows, valid, vocabulary;
+    REQUIRE(open_golden(&g, directory, directory, isa));
+    REQUIRE(make_fixture(&g, &f, entry(&g, "tokens")->shape[0], entry(&g, "tokens")->shape[1]));
+    rows = f.batch * f.block;
+    vocabulary = eitp_model_config(g.model).vocabulary;
+    tokens = (int32_t *)read_raw(&g, "tokens");
+    targets = (int32_t *)read_raw(&g, "targets");
+    loss = (double *)read_raw(&g, "loss");
+    expected = read_f32(&g, "logits");
+    logits = (float *)malloc((size_t)(rows * vocabulary) * 4);
+    valid = count_valid(targets, rows);
+    sum = run_batch(&f, tokens, targets, (float)(1.0 / (double)valid), 0);
+    CHECK(!eitp_plan_read(f.plan, f.logits, logits, (size_t)(rows * vocabulary) * 4, &error_));
+    worst = relative_error(logits, expected, rows * vocabulary);
+    CHECK_THAT(worst < 1e-5, "%s %s: logits %g", directory, isa, worst);
+    CHECK_THAT(fabs(sum / (double)valid - loss[0]) < 1e-5, "%s %s: loss %.9f, not %.9f", directory, isa,
+               sum / (double)valid, loss[0]);
+    check_gradients(&g, 1e-4);
+    free(tokens);
+    free(targets);
+    free(loss);
+    free(expected);
+    free(logits);
+    release_fixture(&f);
+    close_golden(&g);
+}
+
+static const char *const shapes[] = {"tanh", "erf", "inner", "wide", "deep", "untied"};
+static const char *const sets[] = {"ref", "avx2", "avx512"};
+
+static int available(const char *isa) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context;
+    config.isa = isa;
+    if (eitp_context_create(&config, &context, &error_))
+        return 0;
+    eitp_context_destroy(context);
+    return 1;
+}
+
+static void logits_loss_and_gradients_are_those_of_pytorch(void) {
+    for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) {
+        if (!available(sets[s])) {
+            printf("SKIPPED gpt2 with %s: %s\n", sets[s], error_.message);
+            continue;
+        }
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            check_forward_backward(shapes[i], sets[s]);
+    }
+}
+
+/* The 20 golden steps of one directory: losses and norms. */
+static void check_training(const char *directory) {
+    golden g;
+    fixture f;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_update update;
+    eitp_adamw_config adamw = eitp_adamw_config_default();
+    const eitp__safetensors_entry *shape;
+    int32_t *tokens, *targets;
+    float *rates, *limit;
+    double *losses, *norms;
+    int64_t steps, micro, rows;
+    REQUIRE(open_golden(&g, directory, directory, NULL));
+    shape = entry(&g, "train.tokens");
+    steps = shape->shape[0];
+    micro = shape->shape[1];
+    REQUIRE(make_fixture(&g, &f, shape->shape[2], shape->shape[3]));
+    rows = f.batch * f.block;
+    tokens = (int32_t *)read_raw(&g, "train.tokens");
+    targets = (int32_t *)read_raw(&g, "train.targets");
+    rates = read_f32(&g, "train.learning_rates");
+    limit = read_f32(&g, "train.clip_norm");
+    losses = (double *)read_raw(&g, "train.losses");
+    norms = (double *)read_raw(&g, "train.grad_norms");
+    adamw.weight_decay = 0.1;
+    REQUIRE_OK(eitp_graph_create(g.context, &graph, &error_), error_);
+    REQUIRE_OK(eitp_adamw_apply(graph, &adamw, &update, &error_), error_);
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
+    for (int64_t s = 0; s < steps; s++) {
+        const int32_t *step_targets = targets + s * micro * rows;
+        int64_t valid = count_valid(step_targets, micro * rows);
+        double sum = 0;
+        float hyper[2], norm = 0;
+        for (int64_t m = 0; m < micro; m++)
+            sum += run_batch(&f, tokens + (s * micro + m) * rows, step_targets + m * rows, (float)(1.0 / (double)valid),
+                             m > 0);
+        hyper[0] = rates[s];
+        hyper[1] = (float)(s + 1);
+        CHECK(!eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error_));
+        CHECK(!eitp_plan_write(plan, update.limit, limit, sizeof *limit, &error_));
+        CHECK(!eitp_plan_run(plan, &error_));
+        CHECK(!eitp_plan_read(plan, update.norm, &norm, sizeof norm, &error_));
+        CHECK_THAT(fabs(sum / (double)valid - losses[s]) < 5e-6, "%s step %d: loss %.9f, not %.9f", directory,
+                   (int)s + 1, sum / (double)valid, losses[s]);
+        CHECK_THAT(fabs((double)norm / norms[s] - 1) < 2e-5, "%s step %d: norm %.9f, not %.9f", directory, (int)s + 1,
+                   (double)norm, norms[s]);
+    }
+    free(tokens);
+    free(targets);
+    free(rates);
+    free(limit);
+    free(losses);
+    free(norms);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    release_fixture(&f);
+    close_golden(&g);
+}
+
+static void twenty_steps_are_those_of_pytorch(void) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_training(shapes[i]);
+}
+
+/* Directories that say the same weights in other ways give the same logits. */
+static void every_way_to_write_a_model_is_read(void) {
+    static const struct {
+        const char *directory, *expected;
+        double tolerance;
+    } ways[] = {
+        {"tanh-plain", "tanh", 1e-5}, {"tanh-sharded", "tanh", 1e-5}, {"tanh-masks", "tanh", 1e-5},
+        {"tanh-bf16", "tanh-bf16", 1e-5}, {"tanh-f16", "tanh-f16", 1e-5},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        golden g;
+        fixture f;
+        int32_t *tokens, *targets;
+        float *expected, *logits;
+        int64_t count;
+        double worst;
+        REQUIRE(open_golden(&g, ways[i].directory, ways[i].expected, NULL));
+        REQUIRE(make_fixture(&g, &f, entry(&g, "tokens")->shape[0], entry(&g, "tokens")->shape[1]));
+        tokens = (int32_t *)read_raw(&g, "tokens");
+        targets = (int32_t *)read_raw(&g, "targets");
+        expected = read_f32(&g, "logits");
+        count = entry(&g, "logits")->count;
+        logits = (float *)malloc((size_t)count * 4);
+        run_batch(&f, tokens, targets, 1, 0);
+        CHECK(!eitp_plan_read(f.plan, f.logits, logits, (size_t)count * 4, &error_));
+        worst = relative_error(logits, expected, count);
+        CHECK_THAT(worst < ways[i].tolerance, "%s: %g", ways[i].directory, worst);
+        free(tokens);
+        free(targets);
+        free(expected);
+        free(logits);
+        release_fixture(&f);
+        close_golden(&g);
+    }
+}
+
+/* Greedy generation with the cache gives the ids that transformers gives without one. */
+static void greedy_generation_is_that_of_transformers(void) {
+    eitp_sampling greedy = eitp_sampling_default();
+    greedy.temperature = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        golden g;
+        eitp_generator *generator;
+        int32_t *prompt, *ids;
+        int64_t prompts, length, count;
+        REQUIRE(open_golden(&g, shapes[i], shapes[i], NULL));
+        REQUIRE_OK(eitp_generator_create(g.model, 0, &generator, &error_), error_);
+        prompt = (int32_t *)read_raw(&g, "generate.prompt");
+        ids = (int32_t *)read_raw(&g, "generate.ids");
+        prompts = entry(&g, "generate.prompt")->shape[0];
+        length = entry(&g, "generate.prompt")->shape[1];
+        count = entry(&g, "generate.ids")->shape[1];
+        for (int64_t p = 0; p < prompts; p++) {
+            eitp_generator_reset(generator);
+            REQUIRE_OK(eitp_generator_feed(generator, prompt + p * length, length, &error_), error_);
+            for (int64_t t = 0; t < count; t++) {
+                int32_t token = eitp_generator_sample(generator, &greedy);
+                CHECK_THAT(token == ids[p * count + t], "%s prompt %d token %d: %d, not %d", shapes[i], (int)p, (int)t,
+                           (int)token, (int)ids[p * count + t]);
+                if (eitp_generator_room(generator) > 0)
+                    REQUIRE_OK(eitp_generator_feed(generator, &token, 1, &error_), error_);
+            }
+        }
+        free(prompt);
+        free(ids);
+        eitp_generator_destroy(generator);
+        close_golden(&g);
+    }
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(logits_loss_and_gradients_are_those_of_pytorch),
+        TEST(twenty_steps_are_those_of_pytorch),
+        TEST(every_way_to_write_a_model_is_read),
+        TEST(greedy_generation_is_that_of_transformers),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}

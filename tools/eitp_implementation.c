@@ -1,0 +1,2 @@
+#define EITP_IMPLEMENTATION
+#include "eitp.h"

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Time training steps of GPT-2 in PyTorch: the speed and memory peer of `eitp bench`.
+
+    python3 tools/peers/pytorch_step.py [--steps 10] [--batch 4] [--block 64] [--layers 12] [--dtype fp32|bf16]
+                                        [--optimizer foreach|fused] [--threads 2] [--warmup 2] [--compile]
+
+The 124M shape with random weights and random tokens. A step is forward, backward, clipping by the global norm and
+AdamW. Prints one line of JSON. --dtype bf16 is autocast around fp32 weights, what `bf16=True` means to trainers.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import statistics
+import time
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--block", type=int, default=64)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--optimizer", choices=("foreach", "fused"), default="fused")
+    parser.add_argument("--compile", action="store_true")
+    arguments = parser.parse_args()
+    for name in ("steps", "batch", "block", "layers", "threads"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name} must be at least 1")
+    return arguments
+
+
+def resident_bytes(field):
+    """A field of /proc/self/status in bytes, or None where there is none."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            for line in status:
+                if line.startswith(field + ":"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+def main():
+    arguments = parse_arguments()
+    os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
+    import torch
+    import transformers
+
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(1)
+    transformers.logging.set_verbosity_error()
+    config = transformers.GPT2Config(
+        n_layer=arguments.layers,
+        n_positions=max(1024, arguments.block),
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+    )
+    after_import = resident_bytes("VmRSS")
+    model = transformers.GPT2LMHeadModel(config).train()
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        lr=1e-4,
+        weight_decay=0.01,
+        foreach=arguments.optimizer == "foreach",
+        fused=arguments.optimizer == "fused",
+    )
+    run = torch.compile(model) if arguments.compile else model
+    autocast = torch.autocast("cpu", torch.bfloat16) if arguments.dtype == "bf16" else contextlib.nullcontext()
+
+    seconds, loss = [], None
+    for step in range(arguments.warmup + arguments.steps):
+        tokens = torch.randint(config.vocab_size, (arguments.batch, arguments.block + 1))
+        start = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        with autocast:
+            logits = run(input_ids=tokens[:, :-1], use_cache=False).logits
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if step >= arguments.warmup:
+            seconds.append(time.perf_counter() - start)
+
+    median = statistics.median(seconds)
+    result = {
+        "peer": "pytorch",
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "layers": arguments.layers,
+        "batch": arguments.batch,
+        "block": arguments.block,
+        "dtype": arguments.dtype,
+        "optimizer": arguments.optimizer,
+        "compile": arguments.compile,
+        "threads": torch.get_num_threads(),
+        "steps": arguments.steps,
+        "step_seconds_median": round(median, 4),
+        "step_seconds_best": round(min(seconds), 4),
+        "tokens_per_second": round(arguments.batch * arguments.block / median, 1),
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "rss_after_import_bytes": after_import,
+        "last_loss": round(loss.item(), 4),
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
