@@ -454,6 +454,7 @@ static void test_layer_norm(void) {
     }
 }
 
+/* Rows 3, 4 and 5 have the ignored target and two that are no index: they cost nothing. */
 static void test_cross_entropy(void) {
     enum { ROWS = 8 };
     static const int64_t sizes[] = {1, 7, 64, 1001};
@@ -463,7 +464,7 @@ static void test_cross_entropy(void) {
         eitp__call call = new_call(EITP__SLOT_CROSS_ENTROPY);
         fill(0, ROWS * v, 20);
         for (int row = 0; row < ROWS; row++)
-            targets[row] = row == 3 ? -100 : (int32_t)((row * 131) % v);
+            targets[row] = row == 3 ? -100 : row == 4 ? (int32_t)v : row == 5 ? -1 : (int32_t)((row * 131) % v);
         add_input(&call, 2, ROWS, v, 1);
         add_input(&call, 1, ROWS, 1, 1);
         call.inputs[1].data = targets;
@@ -475,7 +476,7 @@ static void test_cross_entropy(void) {
             for (int64_t j = 0; j < v; j++)
                 sum += exp((double)input[0][row * v + j]);
             exact[1][row] = log(sum);
-            exact[0][row] = row == 3 ? 0 : log(sum) - (double)input[0][row * v + targets[row]];
+            exact[0][row] = row >= 3 && row <= 5 ? 0 : log(sum) - (double)input[0][row * v + targets[row]];
         }
         check_call(&call, NULL, 1e-6, 2e-6);
 
@@ -489,29 +490,12 @@ static void test_cross_entropy(void) {
             input[2][row] = (float)exact[1][row];
             for (int64_t j = 0; j < v; j++)
                 exact[0][row * v + j] =
-                    row == 3 ? 0
-                             : (exp((double)input[0][row * v + j] - (double)input[2][row]) - (j == targets[row])) *
-                                   (double)input[3][row];
+                    row >= 3 && row <= 5
+                        ? 0
+                        : (exp((double)input[0][row * v + j] - (double)input[2][row]) - (j == targets[row])) *
+                              (double)input[3][row];
         }
         check_call(&call, NULL, 5e-6, 1e-6);
-    }
-    /* A target outside the vocabulary reads nothing and shows in the loss. */
-    for (int set = 0; set < SETS; set++) {
-        eitp__call call = new_call(EITP__SLOT_CROSS_ENTROPY);
-        if (!available[set])
-            continue;
-        targets[0] = 7;
-        targets[1] = -1;
-        add_input(&call, 2, 2, 7, 1);
-        add_input(&call, 1, 2, 1, 1);
-        call.inputs[1].data = targets;
-        call.integers[0] = -100;
-        add_output(&call, EITP_F32, 1, 2, 1, 1);
-        add_output(&call, EITP_F32, 1, 2, 1, 1);
-        place_outputs(&call, output, NULL);
-        memset(call.outputs[0].data, 0, 8);
-        tables[set].kernels[call.slot][EITP_F32].run(&call, 0, 2, NULL);
-        CHECK(isnan(result(&call, 0, 0)) && isnan(result(&call, 0, 1)));
     }
 }
 

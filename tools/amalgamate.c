@@ -388,7 +388,7 @@ static const layer layers[] = {
     {"src/optim/", {"src/tensor/", "src/base/", NULL}},
     {"src/text/", {"src/tensor/", "src/base/", NULL}},
     {"src/data/", {"src/text/text.h", "src/tensor/", "src/base/", NULL}},
-    {"src/io/", {"src/tensor/", "src/base/", NULL}},
+    {"src/io/", {"src/model/", "src/tensor/", "src/base/", NULL}},
     {"src/train/", {"src/", NULL}},
     {"tools/", {"eitp.h", NULL}},
     {"examples/", {"eitp.h", NULL}},

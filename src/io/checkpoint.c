@@ -32,7 +32,7 @@ static eitp_status eitp__checkpoint_path(const eitp_host *host, const char *dire
 /* Gives the finished directory its name; what has that name makes way first and is removed last. */
 static eitp_status eitp__install(const eitp_host *host, const char *directory, const char *partial, const char *final,
                                  const char *replaced, eitp_error *error) {
-    eitp_path_info info;
+    eitp_path_info info = EITP__ZERO;
     int exists;
     eitp_status status = eitp__path_info(host, final, &info, error);
     exists = !status && info.kind != EITP_PATH_MISSING;
@@ -85,7 +85,7 @@ static eitp_status eitp__restore_replaced(const eitp_host *host, const char *dir
                                           eitp_error *error) {
     char *from = NULL, *to = NULL, plain[64];
     size_t length = strlen(name), suffix = sizeof ".replaced" - 1;
-    eitp_path_info info;
+    eitp_path_info info = EITP__ZERO;
     eitp_status status;
     if (length <= suffix || length >= sizeof plain || strcmp(name + length - suffix, ".replaced") || name[0] != '.')
         return EITP_OK;
@@ -104,7 +104,7 @@ static eitp_status eitp__restore_replaced(const eitp_host *host, const char *dir
 
 eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
                                    eitp_error *error) {
-    eitp_path_info info;
+    eitp_path_info info = EITP__ZERO;
     eitp__buffer names;
     size_t count = 0, at = 0;
     eitp_status status = eitp__path_info(host, output_directory, &info, error);

@@ -161,7 +161,7 @@ static int eitp__likelier(const float *logits, int32_t a, int32_t b) {
     return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
 }
 
-static void eitp__sift_down(const float *logits, int32_t *heap, int64_t root, int64_t count) {
+static void eitp__sift_likeliest(const float *logits, int32_t *heap, int64_t root, int64_t count) {
     for (;;) {
         int64_t best = root;
         int32_t other = heap[root];
@@ -190,7 +190,7 @@ static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_samplin
     for (int64_t i = 0; i < count; i++)
         heap[i] = (int32_t)i;
     for (int64_t i = count / 2 - 1; i >= 0; i--)
-        eitp__sift_down(logits, heap, i, count);
+        eitp__sift_likeliest(logits, heap, i, count);
     while (taken < most && (taken == 0 || kept < limit)) {
         int32_t top = heap[0];
         kept += generator->weights[top];
@@ -198,7 +198,7 @@ static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_samplin
         /* The heap shrinks from its end: what was taken collects there, the likeliest last. */
         heap[0] = heap[--left];
         heap[left] = top;
-        eitp__sift_down(logits, heap, 0, left);
+        eitp__sift_likeliest(logits, heap, 0, left);
     }
     for (int64_t i = 0; i < taken; i++) {
         int32_t token = heap[count - 1 - i];

@@ -134,7 +134,7 @@ eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role
                                   const int64_t *shape) {
     eitp_tensor *tensor;
     eitp_error error;
-    int64_t index;
+    int64_t index = -1;
     if (graph->error.status)
         return NULL;
     if (eitp__variable_declare(graph->context, name, role, dtype, rank, shape, &index, &error)) {

@@ -1,0 +1,85 @@
+/* Any bytes into the JSON parser: what it takes must be writable and read back to the same tree. */
+#include "tests/everything.h"
+
+#include "base/json.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int condition, const char *what) {
+    if (!condition) {
+        fprintf(stderr, "fuzz_json: %s\n", what);
+        abort();
+    }
+}
+
+static void write_value(eitp__buffer *buffer, const eitp__json *value) {
+    size_t count = 0;
+    if (value->name) {
+        eitp__json_write_text(buffer, value->name, value->name_size);
+        eitp__buffer_add_text(buffer, ":");
+    }
+    switch (value->kind) {
+    case EITP__JSON_NULL:
+        eitp__buffer_add_text(buffer, "null");
+        break;
+    case EITP__JSON_BOOLEAN:
+        eitp__buffer_add_text(buffer, value->boolean ? "true" : "false");
+        break;
+    case EITP__JSON_NUMBER:
+        if (value->is_integer && value->integer)
+            eitp__buffer_format(buffer, "%lld", (long long)value->integer);
+        else
+            eitp__json_write_number(buffer, value->number);
+        break;
+    case EITP__JSON_STRING:
+        require(value->text[value->text_size] == 0, "a string without its zero byte");
+        eitp__json_write_text(buffer, value->text, value->text_size);
+        break;
+    case EITP__JSON_ARRAY:
+    case EITP__JSON_OBJECT:
+        eitp__buffer_add_text(buffer, value->kind == EITP__JSON_ARRAY ? "[" : "{");
+        for (const eitp__json *child = value->first_child; child; child = child->next) {
+            if (count++)
+                eitp__buffer_add_text(buffer, ",");
+            require((child->name != NULL) == (value->kind == EITP__JSON_OBJECT), "a name where none belongs");
+            write_value(buffer, child);
+        }
+        require(count == value->count, "a wrong count");
+        eitp__buffer_add_text(buffer, value->kind == EITP__JSON_ARRAY ? "]" : "}");
+        break;
+    }
+}
+
+static void require_same(const eitp__json *a, const eitp__json *b) {
+    const eitp__json *left = a->first_child, *right = b->first_child;
+    require(a->kind == b->kind && a->boolean == b->boolean && a->integer == b->integer && a->count == b->count &&
+                a->text_size == b->text_size && a->name_size == b->name_size,
+            "a value that does not read back");
+    require(!memcmp(&a->number, &b->number, sizeof a->number), "a number that does not read back");
+    require(!a->text || !memcmp(a->text, b->text, a->text_size), "a string that does not read back");
+    require(!a->name || !memcmp(a->name, b->name, a->name_size), "a name that does not read back");
+    for (; left && right; left = left->next, right = right->next)
+        require_same(left, right);
+    require(!left && !right, "children that do not read back");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const eitp_host host = eitp_host_default();
+    eitp__json_document *document = NULL, *again = NULL;
+    eitp__buffer buffer;
+    eitp_error error;
+    eitp_status status = eitp__json_parse(&host, (const char *)data, size, &document, &error);
+    if (status) {
+        require(status == EITP_ERROR_FORMAT && !document && error.status == status, "a failure that is none");
+        return 0;
+    }
+    eitp__buffer_init(&buffer, &host);
+    write_value(&buffer, eitp__json_root(document));
+    status = eitp__json_parse(&host, buffer.data, buffer.size, &again, &error);
+    require(status == EITP_OK, "a text that was written and cannot be read");
+    require_same(eitp__json_root(document), eitp__json_root(again));
+    eitp__json_release(document);
+    eitp__json_release(again);
+    eitp__buffer_release(&buffer);
+    return 0;
+}

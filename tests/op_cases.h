@@ -1,0 +1,608 @@
+/* A case for every op that computes: a graph of it, and what it should give by tests/naive.h where that can tell. */
+#ifndef EITP_TEST_OP_CASES_H
+#define EITP_TEST_OP_CASES_H
+
+#include "tests/naive.h"
+
+enum {
+    HAS_GRADIENT = 1, /* with respect to every floating leaf */
+    HAS_SECOND = 2    /* a fused gradient, or an op whose second derivative is worth a test of its own */
+};
+
+typedef struct op_case {
+    const char *name;
+    void (*make)(build *b);
+    double tolerance; /* NMSE of f32; 0: the same values */
+    int flags;
+} op_case;
+
+/* ---- Element by element ---- */
+
+static eitp_tensor *case_matrix(build *b, double low, double high) {
+    b->low = low;
+    b->high = high;
+    return b->small ? real2(b, 3, 5) : real2(b, 129, 257);
+}
+
+#define UNARY_CASE(name, low, high, formula)                             \
+    static double formula_##name(double x) {                             \
+        return formula;                                                  \
+    }                                                                    \
+    static void case_##name(build *b) {                                  \
+        eitp_tensor *x = case_matrix(b, low, high);                      \
+        put_like(b, eitp_##name(x), naive_map(b, values_of(b, x), formula_##name)); \
+    }
+
+UNARY_CASE(negate, -2, 2, -x)
+UNARY_CASE(exp, -30, 10, exp(x))
+UNARY_CASE(log, 0.01, 4, log(x))
+UNARY_CASE(sqrt, 0.01, 4, sqrt(x))
+UNARY_CASE(tanh, -9, 9, tanh(x))
+UNARY_CASE(sigmoid, -20, 20, 1 / (1 + exp(-x)))
+UNARY_CASE(relu, -2, 2, x > 0 ? x : 0)
+UNARY_CASE(erf, -4, 4, erf(x))
+UNARY_CASE(gelu_tanh, -6, 6, x / 2 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))))
+UNARY_CASE(gelu_erf, -6, 6, x / 2 * (1 + erf(x / 1.4142135623730951)))
+
+static double formula_affine(double x) {
+    return 0.75 * x - 0.25;
+}
+
+static void case_affine(build *b) {
+    eitp_tensor *x = case_matrix(b, -2, 2);
+    put_like(b, eitp_affine(x, 0.75, -0.25), naive_map(b, values_of(b, x), formula_affine));
+}
+
+static double formula_clamp(double x) {
+    return x < -0.5 ? -0.5 : x > 1 ? 1 : x;
+}
+
+static void case_clamp(build *b) {
+    eitp_tensor *x = case_matrix(b, -2, 2);
+    put_like(b, eitp_clamp(x, -0.5, 1), naive_map(b, values_of(b, x), formula_clamp));
+}
+
+static void case_stop_gradient(build *b) {
+    eitp_tensor *x = case_matrix(b, -2, 2);
+    put_like(b, eitp_stop_gradient(x), values_of(b, x));
+}
+
+/* Pairs of shapes that broadcast: equal, one element, rows, columns, both ways, ranks that differ, six dimensions. */
+typedef struct shape_pair {
+    int left_rank, right_rank;
+    int64_t left[EITP_MAX_RANK], right[EITP_MAX_RANK];
+} shape_pair;
+
+static const shape_pair shape_pairs[] = {
+    {2, 2, {5, 7}, {5, 7}},
+    {2, 1, {4, 9}, {1}},
+    {1, 2, {1}, {3, 5}},
+    {2, 1, {6, 7}, {7}},
+    {2, 2, {6, 1}, {6, 7}},
+    {2, 2, {6, 1}, {1, 7}},
+    {3, 2, {3, 1, 5}, {4, 1}},
+    {1, 4, {3}, {2, 1, 5, 3}},
+    {4, 4, {2, 1, 4, 1}, {1, 3, 1, 5}},
+    {6, 6, {2, 3, 1, 2, 1, 3}, {1, 3, 2, 1, 2, 3}},
+    {6, 3, {2, 1, 2, 3, 2, 3}, {3, 1, 3}},
+    {0, 2, {0}, {2, 3}},
+    {2, 2, {131, 255}, {131, 255}},
+    {2, 2, {131, 255}, {131, 1}},
+    {2, 1, {131, 255}, {255}},
+};
+enum { SHAPE_PAIRS = sizeof shape_pairs / sizeof shape_pairs[0], SMALL_SHAPE_PAIRS = SHAPE_PAIRS - 3 };
+
+static int shape_pair_count(const build *b) {
+    return b->small ? SMALL_SHAPE_PAIRS : SHAPE_PAIRS;
+}
+
+#define BINARY_CASE(name, formula)                                                          \
+    static double formula_##name(double p, double q) {                                      \
+        return formula;                                                                     \
+    }                                                                                       \
+    static void case_##name(build *b) {                                                     \
+        for (int i = 0; i < shape_pair_count(b); i++) {                                     \
+            const shape_pair *pair = &shape_pairs[i];                                       \
+            eitp_tensor *p, *q;                                                             \
+            b->low = 0.5;                                                                   \
+            p = real(b, pair->left_rank, pair->left);                                       \
+            q = real(b, pair->right_rank, pair->right);                                     \
+            put_like(b, eitp_##name(p, q), naive_zip(b, values_of(b, p), values_of(b, q), formula_##name)); \
+        }                                                                                   \
+    }
+
+BINARY_CASE(add, p + q)
+BINARY_CASE(subtract, p - q)
+BINARY_CASE(multiply, p *q)
+BINARY_CASE(divide, p / q)
+
+/* The operands have many equal values, for equal and at the border of less. */
+#define COMPARE_CASE(name, formula)                                                         \
+    static double formula_##name(double p, double q) {                                      \
+        return formula;                                                                     \
+    }                                                                                       \
+    static void case_##name(build *b) {                                                     \
+        for (int i = 0; i < shape_pair_count(b); i++) {                                     \
+            const shape_pair *pair = &shape_pairs[i];                                       \
+            eitp_tensor *p = integers(b, pair->left_rank, pair->left, -2, 2);               \
+            eitp_tensor *q = integers(b, pair->right_rank, pair->right, -2, 2);             \
+            const array *y = naive_zip(b, values_of(b, p), values_of(b, q), formula_##name); \
+            put_like(b, eitp_##name(eitp_cast(p, b->dtype), eitp_cast(q, b->dtype)), y);    \
+            put_like(b, eitp_##name(p, q), y);                                              \
+        }                                                                                   \
+    }
+
+COMPARE_CASE(less, p < q)
+COMPARE_CASE(equal, p == q)
+
+/* condition * p + (1 - condition) * q, in two steps of naive_zip. */
+static double formula_product(double p, double q) {
+    return p * q;
+}
+
+static double formula_sum(double p, double q) {
+    return p + q;
+}
+
+static double formula_not(double x) {
+    return 1 - x;
+}
+
+static void case_where(build *b) {
+    for (int i = 0; i < shape_pair_count(b); i++) {
+        const shape_pair *pair = &shape_pairs[i];
+        eitp_tensor *condition = integers(b, pair->left_rank, pair->left, 0, 1);
+        eitp_tensor *p = real(b, pair->right_rank, pair->right), *q = real1(b, 1);
+        const array *chosen = naive_zip(b, values_of(b, condition), values_of(b, p), formula_product), *other;
+        condition->dtype = EITP_U8;
+        other = naive_map(b, values_of(b, condition), formula_not);
+        other = naive_zip(b, other, values_of(b, q), formula_product);
+        put_like(b, eitp_where(condition, p, q), naive_zip(b, chosen, other, formula_sum));
+    }
+}
+
+/* ---- Values ---- */
+
+static void case_values(build *b) {
+    static const int64_t shape[6] = {2, 1, 3, 2, 1, 2};
+    static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_F16, EITP_I64, EITP_I32, EITP_I8, EITP_U8};
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        int64_t count = 100;
+        array *y = new_array(b, 6, shape), *z = new_array(b, 1, &count);
+        for (int64_t j = 0; j < y->count; j++)
+            y->data[j] = 3;
+        for (int64_t j = 0; j < count; j++)
+            z->data[j] = (double)j;
+        put_like(b, eitp_fill(b->graph, dtypes[i], 6, shape, 3), y);
+        put_like(b, eitp_arange(b->graph, dtypes[i], count), z);
+    }
+    put(b, eitp_fill(b->graph, b->dtype, 0, NULL, -0.75));
+}
+
+/* ---- Shape ---- */
+
+static void case_reshape(build *b) {
+    eitp_tensor *x = b->small ? real3(b, 2, 3, 4) : real3(b, 26, 35, 33);
+    const array *from = values_of(b, x);
+    int64_t flat[1] = {-1}, four[4] = {1, -1, 1, 2}, none = 0;
+    int64_t flat_shape[1], four_shape[4];
+    flat_shape[0] = from->count;
+    four_shape[0] = four_shape[2] = 1;
+    four_shape[1] = from->count / 2;
+    four_shape[3] = 2;
+    put_like(b, eitp_reshape(x, 1, flat), naive_reshape(b, from, 1, flat_shape));
+    put_like(b, eitp_reshape(x, 4, four), naive_reshape(b, from, 4, four_shape));
+    x = real1(b, 1);
+    put_like(b, eitp_reshape(x, 0, &none), naive_reshape(b, values_of(b, x), 0, &none));
+}
+
+static void case_broadcast(build *b) {
+    static const struct {
+        int from_rank, to_rank;
+        int64_t from[EITP_MAX_RANK], to[EITP_MAX_RANK];
+    } pairs[] = {
+        {1, 1, {1}, {7}},          {1, 2, {5}, {3, 5}},          {2, 2, {3, 1}, {3, 6}},
+        {2, 4, {3, 1}, {2, 5, 3, 4}}, {6, 6, {1, 2, 1, 3, 1, 2}, {2, 2, 2, 3, 3, 2}}, {0, 3, {0}, {2, 3, 2}},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        eitp_tensor *x = real(b, pairs[i].from_rank, pairs[i].from);
+        put_like(b, eitp_broadcast(x, pairs[i].to_rank, pairs[i].to),
+                 naive_broadcast(b, values_of(b, x), pairs[i].to_rank, pairs[i].to));
+    }
+}
+
+static void case_permute(build *b) {
+    static const struct {
+        int rank;
+        int64_t shape[EITP_MAX_RANK];
+        int order[EITP_MAX_RANK];
+    } cases[] = {
+        {1, {7}, {0}},
+        {2, {3, 5}, {1, 0}},
+        {3, {2, 3, 4}, {0, 1, 2}},
+        {3, {2, 3, 4}, {1, 0, 2}},
+        {3, {2, 3, 4}, {0, 2, 1}},
+        {3, {2, 3, 4}, {2, 0, 1}},
+        {4, {2, 1, 3, 4}, {3, 2, 1, 0}},
+        {5, {2, 2, 1, 3, 2}, {0, 3, 2, 1, 4}},
+        {6, {2, 3, 1, 2, 2, 2}, {5, 3, 0, 1, 4, 2}},
+        {3, {31, 5, 129}, {1, 0, 2}},
+        {2, {131, 257}, {1, 0}},
+    };
+    int count = (int)(sizeof cases / sizeof cases[0]) - (b->small ? 2 : 0);
+    for (int i = 0; i < count; i++) {
+        eitp_tensor *x = real(b, cases[i].rank, cases[i].shape);
+        put_like(b, eitp_permute(x, cases[i].order), naive_permute(b, values_of(b, x), cases[i].order));
+        if (cases[i].rank >= 2)
+            put_like(b, eitp_transpose(x), naive_swap(b, values_of(b, x)));
+    }
+}
+
+static void case_slice(build *b) {
+    static const int64_t shape[4] = {3, 5, 2, 4};
+    eitp_tensor *x = real(b, 4, shape), *large;
+    const array *from = values_of(b, x);
+    put_like(b, eitp_slice(x, 0, 1, 3), naive_window(b, from, 0, 1, 2));
+    put_like(b, eitp_slice(x, 1, 2, 3), naive_window(b, from, 1, 2, 1));
+    put_like(b, eitp_slice(x, -1, 0, 3), naive_window(b, from, 3, 0, 3));
+    put_like(b, eitp_slice(x, -4, 0, 3), naive_window(b, from, 0, 0, 3));
+    put_like(b, eitp_slice(eitp_slice(x, -3, 1, 5), 3, 1, 4),
+             naive_window(b, naive_window(b, from, 1, 1, 4), 3, 1, 3));
+    if (b->small)
+        return;
+    large = real2(b, 200, 180);
+    put_like(b, eitp_slice(large, 1, 7, 150), naive_window(b, values_of(b, large), 1, 7, 143));
+}
+
+static void case_pad(build *b) {
+    static const int64_t shape[3] = {2, 3, 4};
+    eitp_tensor *x = real(b, 3, shape);
+    const array *from = values_of(b, x);
+    put_like(b, eitp_pad(x, 0, 0, 2), naive_window(b, from, 0, 0, 4));
+    put_like(b, eitp_pad(x, 1, 3, 0), naive_window(b, from, 1, -3, 6));
+    put_like(b, eitp_pad(x, -1, 1, 2), naive_window(b, from, 2, -1, 7));
+    put_like(b, eitp_pad(x, -3, 0, 0), from);
+    if (!b->small) {
+        x = real2(b, 150, 140);
+        put_like(b, eitp_pad(x, 1, 5, 6), naive_window(b, values_of(b, x), 1, -5, 151));
+    }
+}
+
+static void case_concat(build *b) {
+    eitp_tensor *parts[19];
+    const array *from[19];
+    for (int i = 0; i < 19; i++) {
+        parts[i] = real3(b, 2, 1 + i % 3, 3);
+        from[i] = values_of(b, parts[i]);
+    }
+    put_like(b, eitp_concat(parts, 1, 1), from[0]);
+    put_like(b, eitp_concat(parts, 2, 1), naive_concat(b, from, 2, 1));
+    put_like(b, eitp_concat(parts, 8, -2), naive_concat(b, from, 8, 1));
+    put_like(b, eitp_concat(parts, 9, 1), naive_concat(b, from, 9, 1));
+    put_like(b, eitp_concat(parts, 19, 1), naive_concat(b, from, 19, 1));
+    for (int i = 0; i < 12; i++) {
+        parts[i] = real2(b, 1 + i % 4, b->small ? 2 : 700);
+        from[i] = values_of(b, parts[i]);
+    }
+    put_like(b, eitp_concat(parts, 12, 0), naive_concat(b, from, 12, 0));
+    parts[1] = parts[0]; /* the same one twice */
+    from[1] = from[0];
+    put_like(b, eitp_concat(parts, 2, -1), naive_concat(b, from, 2, 1));
+}
+
+/* Indices repeat, and some are outside. */
+static void case_gather(build *b) {
+    static const int64_t shape[3] = {3, 4, 5}, first[3] = {6, 4, 5}, middle[3] = {3, 7, 5}, last[3] = {3, 4, 2};
+    eitp_tensor *x = real(b, 3, shape), *i0 = integers(b, 3, first, -1, 3), *i1 = integers(b, 3, middle, -1, 4);
+    eitp_tensor *i2 = integers(b, 3, last, -1, 5);
+    const array *from = values_of(b, x);
+    put_like(b, eitp_gather(x, i0, 0), naive_gather(b, from, values_of(b, i0), 0));
+    put_like(b, eitp_gather(x, i1, -2), naive_gather(b, from, values_of(b, i1), 1));
+    put_like(b, eitp_gather(x, i2, 2), naive_gather(b, from, values_of(b, i2), 2));
+}
+
+static void case_scatter_add(build *b) {
+    static const int64_t shape[3] = {3, 4, 5};
+    eitp_tensor *x = real(b, 3, shape), *indices = integers(b, 3, shape, -1, 4);
+    const array *from = values_of(b, x), *at = values_of(b, indices);
+    put_like(b, eitp_scatter_add(x, indices, 0, 2), naive_scatter_add(b, from, at, 0, 2));
+    put_like(b, eitp_scatter_add(x, indices, 1, 9), naive_scatter_add(b, from, at, 1, 9));
+    put_like(b, eitp_scatter_add(x, indices, -1, 5), naive_scatter_add(b, from, at, 2, 5));
+}
+
+/* ---- Reductions ---- */
+
+static void reduction_case(build *b, eitp_tensor *(*op)(eitp_tensor *, unsigned, int), int is_max, int is_mean) {
+    static const int64_t shape[4] = {3, 2, 4, 5}, large[3] = {7, 65, 130};
+    static const unsigned masks[] = {1, 2, 4, 8, 3, 12, 5, 10, 9, 7, 14, 15, 0, EITP_ALL_DIMENSIONS};
+    eitp_tensor *x = real(b, 4, shape);
+    for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
+        array *y = naive_reduce(b, values_of(b, x), masks[i], is_max);
+        for (int64_t j = 0; j < y->count && is_mean; j++)
+            y->data[j] /= (double)(values_of(b, x)->count / y->count);
+        put_like(b, op(x, masks[i], 1), y);
+        put_like(b, op(x, masks[i], 0), naive_squeeze(b, y, masks[i]));
+    }
+    if (b->small)
+        return;
+    x = real(b, 3, large);
+    for (unsigned mask = 1; mask < 8; mask++) {
+        array *y = naive_reduce(b, values_of(b, x), mask, is_max);
+        for (int64_t j = 0; j < y->count && is_mean; j++)
+            y->data[j] /= (double)(values_of(b, x)->count / y->count);
+        put_like(b, op(x, mask, 1), y);
+    }
+}
+
+static void case_sum(build *b) {
+    reduction_case(b, eitp_sum, 0, 0);
+}
+
+static void case_mean(build *b) {
+    reduction_case(b, eitp_mean, 0, 1);
+}
+
+static void case_max(build *b) {
+    reduction_case(b, eitp_max, 1, 0);
+}
+
+static void case_sum_squares(build *b) {
+    eitp_tensor *x = b->small ? real2(b, 3, 4) : real3(b, 3, 71, 257);
+    const array *from = values_of(b, x);
+    int64_t one = 1;
+    array *y = new_array(b, 1, &one);
+    for (int64_t i = 0; i < from->count; i++)
+        y->data[0] += from->data[i] * from->data[i];
+    put_like(b, eitp_sum_squares(x), y);
+}
+
+/* ---- Products ---- */
+
+static void case_matmul(build *b) {
+    static const int64_t sizes[][3] = {{1, 1, 1}, {3, 4, 5}, {2, 1, 3}, {1, 5, 1}, {17, 33, 9}, {70, 300, 130}};
+    for (int i = 0; i < (b->small ? 4 : 6); i++) {
+        int64_t m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
+        for (int swaps = 0; swaps < 4; swaps++) {
+            eitp_tensor *p = swaps & 1 ? real2(b, k, m) : real2(b, m, k);
+            eitp_tensor *q = swaps & 2 ? real2(b, n, k) : real2(b, k, n);
+            put_like(b, eitp_matmul_transposed(p, q, swaps & 1, swaps & 2),
+                     naive_matmul(b, values_of(b, p), values_of(b, q), swaps & 1, swaps >> 1));
+        }
+    }
+}
+
+/* Stacks of matrices: equal, repeated, one of them flat. */
+static void case_batched_matmul(build *b) {
+    static const struct {
+        int left_rank, right_rank;
+        int64_t left[EITP_MAX_RANK], right[EITP_MAX_RANK]; /* [.., 3, 4] and [.., 4, 5] */
+    } pairs[] = {
+        {3, 3, {2, 3, 4}, {2, 4, 5}},          {3, 3, {1, 3, 4}, {2, 4, 5}},       {3, 2, {2, 3, 4}, {4, 5}},
+        {2, 3, {3, 4}, {2, 4, 5}},             {4, 4, {2, 1, 3, 4}, {1, 3, 4, 5}}, {4, 3, {2, 3, 3, 4}, {3, 4, 5}},
+        {6, 6, {1, 2, 1, 2, 3, 4}, {2, 1, 1, 2, 4, 5}},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        for (int swaps = 0; swaps < 4; swaps++) {
+            shape_pair pair;
+            eitp_tensor *p, *q;
+            pair.left_rank = pairs[i].left_rank;
+            pair.right_rank = pairs[i].right_rank;
+            memcpy(pair.left, pairs[i].left, sizeof pair.left);
+            memcpy(pair.right, pairs[i].right, sizeof pair.right);
+            if (swaps & 1) {
+                pair.left[pair.left_rank - 2] = 4;
+                pair.left[pair.left_rank - 1] = 3;
+            }
+            if (swaps & 2) {
+                pair.right[pair.right_rank - 2] = 5;
+                pair.right[pair.right_rank - 1] = 4;
+            }
+            if (b->leaf_count + 2 > BUILD_LEAVES || (b->small && swaps != (int)i % 4))
+                continue;
+            p = real(b, pair.left_rank, pair.left);
+            q = real(b, pair.right_rank, pair.right);
+            put_like(b, eitp_matmul_transposed(p, q, swaps & 1, swaps & 2),
+                     naive_matmul(b, values_of(b, p), values_of(b, q), swaps & 1, swaps >> 1));
+        }
+    }
+}
+
+static double formula_same(double x) {
+    return x;
+}
+
+static void case_linear(build *b) {
+    static double (*const formulas[])(double) = {formula_same,     formula_relu, formula_gelu_tanh,
+                                                 formula_gelu_erf, formula_tanh, formula_sigmoid};
+    for (int i = 0; i < 6; i++) {
+        int64_t n = b->small ? 3 : 65, in = b->small ? 4 : 48, out = b->small ? 2 : 111;
+        eitp_tensor *x = i % 2 ? real3(b, 2, n, in) : real2(b, n, in), *weight, *bias;
+        array *y;
+        b->low = -0.5;
+        b->high = 0.5;
+        weight = real2(b, in, out);
+        bias = real1(b, out);
+        y = naive_matmul(b, values_of(b, x), values_of(b, weight), 0, 0);
+        put_like(b, eitp_linear(x, weight, NULL, (eitp_activation)i), naive_map(b, y, formulas[i]));
+        y = naive_zip(b, y, values_of(b, bias), formula_sum);
+        put_like(b, eitp_linear(x, weight, bias, (eitp_activation)i), naive_map(b, y, formulas[i]));
+    }
+}
+
+/* ---- Networks ---- */
+
+static array *naive_softmax(build *b, const array *x, int is_log) {
+    array *y = new_array(b, x->rank, x->shape);
+    int64_t columns = x->rank ? x->shape[x->rank - 1] : 1;
+    for (int64_t row = 0; row < x->count; row += columns) {
+        double largest = x->data[row], sum = 0;
+        for (int64_t j = 0; j < columns; j++)
+            largest = x->data[row + j] > largest ? x->data[row + j] : largest;
+        for (int64_t j = 0; j < columns; j++)
+            sum += exp(x->data[row + j] - largest);
+        for (int64_t j = 0; j < columns; j++) {
+            double shifted = x->data[row + j] - largest;
+            y->data[row + j] = is_log ? shifted - log(sum) : exp(shifted) / sum;
+        }
+    }
+    return y;
+}
+
+static void softmax_case(build *b, eitp_tensor *(*op)(eitp_tensor *), int is_log) {
+    static const int64_t shape[4] = {2, 1, 3, 4};
+    static const int64_t columns[] = {1, 2, 7, 16, 33, 1031};
+    eitp_tensor *x = real(b, 4, shape);
+    put_like(b, op(x), naive_softmax(b, values_of(b, x), is_log));
+    for (int i = 0; i < (b->small ? 3 : 6); i++) {
+        b->low = -8;
+        b->high = 8;
+        x = real2(b, b->small ? 2 : 19, columns[i]);
+        put_like(b, op(x), naive_softmax(b, values_of(b, x), is_log));
+    }
+    x = real(b, 0, NULL);
+    put_like(b, op(x), naive_softmax(b, values_of(b, x), is_log));
+}
+
+static void case_softmax(build *b) {
+    softmax_case(b, eitp_softmax, 0);
+}
+
+static void case_log_softmax(build *b) {
+    softmax_case(b, eitp_log_softmax, 1);
+}
+
+static void case_layer_norm(build *b) {
+    static const int64_t columns[] = {2, 3, 5, 16, 100, 771};
+    for (int i = 0; i < (b->small ? 3 : 6); i++) {
+        eitp_tensor *x = i % 2 ? real3(b, 2, b->small ? 2 : 9, columns[i]) : real2(b, b->small ? 3 : 23, columns[i]);
+        put(b, eitp_layer_norm(x, real1(b, columns[i]), real1(b, columns[i]), 1e-5));
+    }
+}
+
+static void case_embedding(build *b) {
+    int64_t n = b->small ? 7 : 501, v = b->small ? 5 : 97, c = b->small ? 3 : 66;
+    eitp_tensor *table = real2(b, v, c), *ids = integers(b, 1, &n, -1, (int)v);
+    const array *from = values_of(b, table), *at = values_of(b, ids);
+    int64_t shape[2];
+    array *y;
+    shape[0] = n;
+    shape[1] = c;
+    y = new_array(b, 2, shape);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < c && at->data[i] >= 0 && at->data[i] < (double)v; j++)
+            y->data[i * c + j] = from->data[(int64_t)at->data[i] * c + j];
+    put_like(b, eitp_embedding(table, ids), y);
+}
+
+static void case_dropout(build *b) {
+    static const double key[3] = {77, 5, 1000};
+    eitp_tensor *x = b->small ? real2(b, 4, 5) : real3(b, 30, 7, 111), *k = given(b, EITP_I64, 3, key);
+    put(b, eitp_dropout(x, k, 0.25));
+    put(b, eitp_dropout(x, k, 0.9)); /* a stream of its own */
+    put_like(b, eitp_dropout(x, k, 0), values_of(b, x));
+}
+
+/* Packed sequences: an empty one, one of a single row; rows before the first and after the last are in none. */
+static void attention_case(build *b, int heads, double scale, double probability) {
+    static const double small[5] = {1, 4, 4, 5, 9}, large[6] = {2, 67, 67, 68, 150, 190};
+    static const double key[3] = {9, 2, 40};
+    int64_t n = b->small ? 10 : 197, c = heads * (b->small ? 2 : 13), longest = b->small ? 4 : 90;
+    eitp_tensor *qkv, *offsets, *k;
+    b->low = -1.5;
+    b->high = 1.5;
+    qkv = real2(b, n, 3 * c);
+    offsets = b->small ? given(b, EITP_I32, 5, small) : given(b, EITP_I32, 6, large);
+    k = probability > 0 ? given(b, EITP_I64, 3, key) : NULL;
+    put(b, eitp_attention(qkv, offsets, heads, longest, scale, k, probability));
+}
+
+static void case_attention(build *b) {
+    attention_case(b, 3, 0.3, 0);
+}
+
+static void case_attention_one_head(build *b) {
+    attention_case(b, 1, 1.1, 0);
+}
+
+static void case_attention_dropout(build *b) {
+    attention_case(b, 2, 0.5, 0.3);
+}
+
+/* Ignored targets, and some outside the vocabulary. */
+static void case_cross_entropy(build *b) {
+    int64_t n = b->small ? 6 : 33, v = b->small ? 4 : 1237;
+    eitp_tensor *logits, *targets;
+    array *y;
+    b->low = -6;
+    b->high = 6;
+    logits = real2(b, n, v);
+    targets = integers(b, 1, &n, -1, (int)v);
+    values_of(b, targets)->data[1] = 2;
+    y = naive_softmax(b, values_of(b, logits), 1);
+    for (int64_t i = 0; i < n; i++) {
+        double target = values_of(b, targets)->data[i];
+        y->data[i] = target >= 0 && target < (double)v && target != 2 ? -y->data[i * v + (int64_t)target] : 0;
+    }
+    y->rank = 1;
+    y->count = n;
+    put_like(b, eitp_cross_entropy(logits, targets, 2), y);
+}
+
+/* ---- All of them ---- */
+
+#define OP_CASE(name, tolerance, flags)     \
+    {                                       \
+        #name, case_##name, tolerance, flags \
+    }
+
+/* f32 has a relative rounding of 6e-8, so an NMSE of 4e-15 at best. */
+static const op_case op_cases[] = {
+    OP_CASE(negate, 0, HAS_GRADIENT),
+    OP_CASE(exp, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(log, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(sqrt, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(tanh, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(sigmoid, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(relu, 0, HAS_GRADIENT),
+    OP_CASE(erf, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(gelu_tanh, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(gelu_erf, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(affine, 1e-13, HAS_GRADIENT),
+    OP_CASE(clamp, 0, HAS_GRADIENT),
+    OP_CASE(stop_gradient, 0, 0),
+    OP_CASE(add, 1e-13, HAS_GRADIENT),
+    OP_CASE(subtract, 1e-13, HAS_GRADIENT),
+    OP_CASE(multiply, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(divide, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(less, 0, 0),
+    OP_CASE(equal, 0, 0),
+    OP_CASE(where, 0, HAS_GRADIENT),
+    OP_CASE(values, 0, 0),
+    OP_CASE(reshape, 0, HAS_GRADIENT),
+    OP_CASE(broadcast, 0, HAS_GRADIENT),
+    OP_CASE(permute, 0, HAS_GRADIENT),
+    OP_CASE(slice, 0, HAS_GRADIENT),
+    OP_CASE(pad, 0, HAS_GRADIENT),
+    OP_CASE(concat, 0, HAS_GRADIENT),
+    OP_CASE(gather, 0, HAS_GRADIENT),
+    OP_CASE(scatter_add, 1e-13, HAS_GRADIENT),
+    OP_CASE(sum, 1e-12, HAS_GRADIENT),
+    OP_CASE(mean, 1e-12, HAS_GRADIENT),
+    OP_CASE(max, 0, HAS_GRADIENT),
+    OP_CASE(sum_squares, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(matmul, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(batched_matmul, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(linear, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(softmax, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(log_softmax, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(layer_norm, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(embedding, 0, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(dropout, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(attention, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(attention_one_head, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(attention_dropout, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
+};
+enum { OP_CASES = sizeof op_cases / sizeof op_cases[0] };
+
+#endif

@@ -1,0 +1,1585 @@
+/*
+ * Every slot but MATMUL, on every kernel set that this machine can run, against formulas in double: values, what lies around
+ * the outputs, and that no cut into pieces changes a bit.
+ */
+#include "backends/cpu/features.h"
+#include "base/convert.h"
+#include "kernels/kernels.h"
+
+#include "tests/test.h"
+
+enum { GUARD = 64, BLOCKS = 256 };
+
+static eitp__kernel_table tables[EITP__ISA_COUNT];
+static int available[EITP__ISA_COUNT];
+
+/* The case at hand: a call, what it should give, what outputs hold before, and which input an output is in the place of. */
+static eitp__call call;
+static double *exact[EITP__MAX_OUTPUTS];
+static const void *before[EITP__MAX_OUTPUTS]; /* NULL: poison */
+static int shares[EITP__MAX_OUTPUTS];         /* -1: none */
+static const char *detail;
+
+static void *blocks[BLOCKS];
+static int block_count;
+static uint32_t random_state = 1;
+
+static void find_sets(void) {
+    for (int i = 0; i < EITP__ISA_COUNT; i++) {
+        available[i] = eitp__isa_available((eitp__isa)i);
+        if (!available[i])
+            printf("    skipped: %s, not in this build or not on this processor\n", eitp__isa_name((eitp__isa)i));
+        eitp__register_ref_kernels(&tables[i]);
+        if (i >= EITP__ISA_AVX2)
+            eitp__register_avx2_kernels(&tables[i]);
+        if (i >= EITP__ISA_AVX512)
+            eitp__register_avx512_kernels(&tables[i]);
+    }
+}
+
+/* ---- Memory and numbers ---- */
+
+static void *block(size_t bytes) {
+    void *memory = malloc(bytes ? bytes : 1);
+    if (!memory || block_count == BLOCKS) {
+        printf("    the test has no more memory\n");
+        exit(1);
+    }
+    return blocks[block_count++] = memory;
+}
+
+static void release_blocks(int down_to) {
+    while (block_count > down_to)
+        free(blocks[--block_count]);
+}
+
+/* In [-1, 1). */
+static double draw(void) {
+    random_state = random_state * 1664525u + 1013904223u;
+    return (double)(random_state >> 8) / 8388608.0 - 1.0;
+}
+
+static int64_t draw_below(int64_t limit) {
+    return (int64_t)((draw() + 1) / 2 * (double)limit);
+}
+
+static double get(const eitp__operand *x, int64_t i) {
+    switch (x->dtype) {
+    case EITP_F32:
+        return (double)((const float *)x->data)[i];
+    case EITP_F64:
+        return ((const double *)x->data)[i];
+    case EITP_BF16:
+        return (double)eitp__bf16_to_f32(((const uint16_t *)x->data)[i]);
+    case EITP_F16:
+        return (double)eitp__f16_to_f32(((const uint16_t *)x->data)[i]);
+    case EITP_I64:
+        return (double)((const int64_t *)x->data)[i];
+    case EITP_I32:
+        return (double)((const int32_t *)x->data)[i];
+    case EITP_I8:
+        return (double)((const int8_t *)x->data)[i];
+    default:
+        return (double)((const uint8_t *)x->data)[i];
+    }
+}
+
+static void put(eitp__operand *x, int64_t i, double value) {
+    switch (x->dtype) {
+    case EITP_F32:
+        ((float *)x->data)[i] = (float)value;
+        break;
+    case EITP_F64:
+        ((double *)x->data)[i] = value;
+        break;
+    case EITP_BF16:
+        ((uint16_t *)x->data)[i] = eitp__f32_to_bf16((float)value);
+        break;
+    case EITP_F16:
+        ((uint16_t *)x->data)[i] = eitp__f32_to_f16((float)value);
+        break;
+    case EITP_I64:
+        ((int64_t *)x->data)[i] = (int64_t)value;
+        break;
+    case EITP_I32:
+        ((int32_t *)x->data)[i] = (int32_t)value;
+        break;
+    case EITP_I8:
+        ((int8_t *)x->data)[i] = (int8_t)value;
+        break;
+    default:
+        ((uint8_t *)x->data)[i] = (uint8_t)value;
+    }
+}
+
+static double in(int which, int64_t i) {
+    return get(&call.inputs[which], i);
+}
+
+static size_t bytes_of(const eitp__operand *x) {
+    return (size_t)x->elements * eitp_dtype_size(x->dtype);
+}
+
+/* ---- Building a case ---- */
+
+static void begin_case(eitp__slot slot, eitp_dtype dtype) {
+    release_blocks(0);
+    memset(&call, 0, sizeof call);
+    call.slot = slot;
+    call.dtype = dtype;
+    for (int o = 0; o < EITP__MAX_OUTPUTS; o++) {
+        before[o] = NULL;
+        shares[o] = -1;
+    }
+    detail = "";
+}
+
+static void set_shape(eitp__operand *x, eitp_dtype dtype, int rank, const int64_t *shape) {
+    memset(x, 0, sizeof *x);
+    x->dtype = dtype;
+    x->rank = rank;
+    x->elements = 1;
+    for (int d = 0; d < rank; d++) {
+        x->shape[d] = shape[d];
+        x->elements *= shape[d];
+    }
+}
+
+/* Whole numbers in -50 ... 50 (0 ... 50 for U8) or real ones in [-1, 1). */
+static eitp__operand *add_input_shape(eitp_dtype dtype, int rank, const int64_t *shape) {
+    eitp__operand *x = &call.inputs[call.input_count++];
+    set_shape(x, dtype, rank, shape);
+    x->data = block(bytes_of(x));
+    for (int64_t i = 0; i < x->elements; i++) {
+        double value = draw();
+        put(x, i, dtype <= EITP_F16 ? value : dtype == EITP_U8 ? floor(fabs(value) * 50) : floor(value * 50));
+    }
+    return x;
+}
+
+static eitp__operand *add_input(eitp_dtype dtype, int rank, int64_t d0, int64_t d1, int64_t d2) {
+    int64_t shape[3];
+    shape[0] = d0;
+    shape[1] = d1;
+    shape[2] = d2;
+    return add_input_shape(dtype, rank, shape);
+}
+
+static void add_absent_input(void) {
+    memset(&call.inputs[call.input_count++], 0, sizeof call.inputs[0]);
+}
+
+static void add_output_shape(eitp_dtype dtype, int rank, const int64_t *shape) {
+    int o = call.output_count++;
+    set_shape(&call.outputs[o], dtype, rank, shape);
+    exact[o] = (double *)block((size_t)call.outputs[o].elements * sizeof(double));
+}
+
+static void add_output(eitp_dtype dtype, int rank, int64_t d0, int64_t d1, int64_t d2) {
+    int64_t shape[3];
+    shape[0] = d0;
+    shape[1] = d1;
+    shape[2] = d2;
+    add_output_shape(dtype, rank, shape);
+}
+
+/* What output o holds before: real numbers. */
+static const eitp__operand *add_before(int o) {
+    eitp__operand *x = (eitp__operand *)block(sizeof *x);
+    *x = call.outputs[o];
+    x->data = block(bytes_of(x));
+    for (int64_t i = 0; i < x->elements; i++)
+        put(x, i, draw());
+    before[o] = x->data;
+    return x;
+}
+
+/* ---- Checking it ---- */
+
+static int64_t count_items(void) {
+    const eitp__operand *x = &call.inputs[0], *y = &call.outputs[0];
+    int64_t columns;
+    switch (eitp__slot_family(call.slot)) {
+    case EITP__FAMILY_ROWS:
+        columns = x->rank ? x->shape[x->rank - 1] : 1;
+        return x->elements / columns;
+    case EITP__FAMILY_COLUMNS:
+        return y->rank ? y->shape[y->rank - 1] : 1;
+    case EITP__FAMILY_LINES:
+        return y->elements / y->shape[call.integers[0]];
+    case EITP__FAMILY_ATTENTION:
+        return (call.inputs[1].elements - 1) * call.integers[0];
+    case EITP__FAMILY_WHOLE:
+        return 1;
+    default:
+        return y->elements;
+    }
+}
+
+/* Gives each output memory between guards, holding what it should hold before. */
+static void place_outputs(eitp__call *placed) {
+    for (int o = 0; o < placed->output_count; o++) {
+        eitp__operand *y = &placed->outputs[o];
+        size_t bytes = bytes_of(y);
+        char *memory = (char *)block(bytes + 2 * GUARD);
+        memset(memory, 0x5a, bytes + 2 * GUARD);
+        y->data = memory + GUARD;
+        if (shares[o] >= 0) {
+            memcpy(y->data, call.inputs[shares[o]].data, bytes);
+            placed->inputs[shares[o]].data = y->data;
+        } else if (before[o]) {
+            memcpy(y->data, before[o], bytes);
+        } else {
+            memset(y->data, 0xff, bytes);
+        }
+    }
+}
+
+static int guards_hold(const eitp__operand *y) {
+    const unsigned char *start = (const unsigned char *)y->data - GUARD, *end = start + GUARD + bytes_of(y);
+    for (int i = 0; i < GUARD; i++)
+        if (start[i] != 0x5a || end[i] != 0x5a)
+            return 0;
+    return 1;
+}
+
+/* Runs the case in pieces of `piece` items, the last one first. */
+static void run_pieces(const eitp__kernel *kernel, const eitp__call *placed, int64_t items, int64_t piece) {
+    size_t size = kernel->workspace ? kernel->workspace(placed) : 0;
+    void *workspace = kernel->workspace ? aligned_alloc(EITP__ALIGNMENT, (size + 127) / 64 * 64) : NULL;
+    if (workspace)
+        memset(workspace, 0xff, size);
+    for (int64_t end = items; end > 0;) {
+        int64_t begin = (end - 1) / piece * piece;
+        kernel->run(placed, begin, end, workspace);
+        end = begin;
+    }
+    free(workspace);
+}
+
+static void compare(const char *set, const eitp__operand *y, int o, double tolerance, double floor_) {
+    double worst = 0;
+    int64_t where = -1;
+    for (int64_t i = 0; i < y->elements; i++) {
+        double got = get(y, i), want = exact[o][i], error;
+        if (got == want || (got != got && want != want))
+            continue;
+        error = fabs(got - want) / (tolerance * (fabs(want) + floor_));
+        if (where < 0 || !(error <= worst)) {
+            worst = error;
+            where = i;
+        }
+    }
+    CHECK_THAT(where < 0 || worst <= 1, "%s %s %s %s: output %d at %lld is %.9g, not %.9g (%.3g times the tolerance)",
+               set, eitp__slot_name(call.slot), eitp_dtype_name(call.dtype), detail, o, (long long)where, get(y, where),
+               exact[o][where], worst);
+}
+
+/* An element may be wrong by `tolerance` times (its size + `floor_`); with 0 it must be equal. */
+static void check_set(int set, double tolerance, double floor_) {
+    const eitp__kernel *kernel = &tables[set].kernels[call.slot][call.dtype];
+    static const int64_t pieces[] = {1, 7, 64};
+    int64_t items = count_items();
+    int kept = block_count;
+    eitp__call whole = call;
+    place_outputs(&whole);
+    run_pieces(kernel, &whole, items, items ? items : 1);
+    for (int o = 0; o < call.output_count; o++) {
+        compare(kernel->set, &whole.outputs[o], o, tolerance, floor_);
+        CHECK_THAT(guards_hold(&whole.outputs[o]), "%s %s %s: wrote around output %d", kernel->set,
+                   eitp__slot_name(call.slot), detail, o);
+    }
+    for (size_t p = 0; p < EITP__COUNT(pieces) && pieces[p] < items; p++) {
+        eitp__call cut = call;
+        place_outputs(&cut);
+        run_pieces(kernel, &cut, items, pieces[p]);
+        for (int o = 0; o < call.output_count; o++) {
+            CHECK_THAT(!memcmp(cut.outputs[o].data, whole.outputs[o].data, bytes_of(&cut.outputs[o])),
+                       "%s %s %s: pieces of %lld change output %d", kernel->set, eitp__slot_name(call.slot), detail,
+                       (long long)pieces[p], o);
+            CHECK_THAT(guards_hold(&cut.outputs[o]), "%s %s %s: pieces of %lld write around output %d", kernel->set,
+                       eitp__slot_name(call.slot), detail, (long long)pieces[p], o);
+        }
+    }
+    release_blocks(kept);
+}
+
+static void check(double tolerance, double floor_) {
+    void *copies[EITP__MAX_INPUTS];
+    int kept = block_count;
+    for (int i = 0; i < call.input_count; i++) {
+        copies[i] = block(bytes_of(&call.inputs[i]));
+        if (call.inputs[i].data)
+            memcpy(copies[i], call.inputs[i].data, bytes_of(&call.inputs[i]));
+    }
+    for (int set = 0; set < EITP__ISA_COUNT; set++) {
+        const eitp__kernel *kernel = &tables[set].kernels[call.slot][call.dtype];
+        CHECK_THAT(kernel->run, "no kernel for %s %s", eitp__slot_name(call.slot), eitp_dtype_name(call.dtype));
+        if (available[set] && kernel->run &&
+            (!set || kernel->run != tables[set - 1].kernels[call.slot][call.dtype].run))
+            check_set(set, tolerance, floor_);
+    }
+    for (int i = 0; i < call.input_count; i++)
+        CHECK_THAT(!call.inputs[i].data || !memcmp(copies[i], call.inputs[i].data, bytes_of(&call.inputs[i])),
+                   "%s: input %d was changed", eitp__slot_name(call.slot), i);
+    release_blocks(kept);
+}
+
+/* As check, then again with output 0 in the place of each of the first `inputs` inputs. */
+static void check_in_place(int inputs, double tolerance, double floor_) {
+    check(tolerance, floor_);
+    for (shares[0] = 0; shares[0] < inputs; shares[0]++)
+        check(tolerance, floor_);
+    shares[0] = -1;
+}
+
+/* What single precision can be held to. */
+static double precision(eitp_dtype dtype) {
+    return dtype == EITP_F64 ? 1e-13 : 2e-6;
+}
+
+/* ---- Positions ---- */
+
+static void unravel(const eitp__operand *x, int64_t item, int64_t index[EITP_MAX_RANK]) {
+    for (int d = x->rank - 1; d >= 0; d--) {
+        index[d] = item % x->shape[d];
+        item /= x->shape[d];
+    }
+}
+
+static int64_t ravel(const eitp__operand *x, const int64_t *index) {
+    int64_t item = 0;
+    for (int d = 0; d < x->rank; d++)
+        item = item * x->shape[d] + index[d];
+    return item;
+}
+
+/* Which element of x broadcasts to element `item` of y. */
+static int64_t source_of(const eitp__operand *x, const eitp__operand *y, int64_t item) {
+    int64_t index[EITP_MAX_RANK], from[EITP_MAX_RANK];
+    unravel(y, item, index);
+    for (int d = 0; d < x->rank; d++)
+        from[d] = x->shape[d] == 1 ? 0 : index[y->rank - x->rank + d];
+    return ravel(x, from);
+}
+
+/* ---- The table ---- */
+
+static int has(eitp__slot slot, eitp_dtype dtype) {
+    const eitp__kernel *kernel = &tables[EITP__ISA_REF].kernels[slot][dtype];
+    return kernel->run && kernel->set && !strcmp(kernel->set, "ref");
+}
+
+static void test_table(void) {
+    for (int s = 0; s < EITP__SLOT_COUNT; s++) {
+        eitp__slot slot = (eitp__slot)s;
+        int is_fused = slot >= EITP__SLOT_SOFTMAX && slot <= EITP__SLOT_CROSS_ENTROPY_BACKWARD;
+        CHECK_THAT(has(slot, EITP_F32) == (slot != EITP__SLOT_COMMIT), "%s", eitp__slot_name(slot));
+        CHECK_THAT(has(slot, EITP_F64) == !is_fused, "%s", eitp__slot_name(slot));
+        if (slot >= EITP__SLOT_WHERE && slot <= EITP__SLOT_CONCAT)
+            for (int dtype = 0; dtype < EITP_DTYPE_COUNT; dtype++)
+                CHECK_THAT(has(slot, (eitp_dtype)dtype), "%s", eitp__slot_name(slot));
+    }
+    CHECK(has(EITP__SLOT_LESS, EITP_I32) && has(EITP__SLOT_EQUAL, EITP_I32));
+}
+
+/* ---- Made from numbers, casts ---- */
+
+static void test_fill_and_arange(void) {
+    for (int d = 0; d < EITP_DTYPE_COUNT; d++) {
+        begin_case(EITP__SLOT_FILL, (eitp_dtype)d);
+        add_output(call.dtype, 2, 13, 9, 0);
+        call.reals[0] = 42;
+        for (int64_t i = 0; i < 117; i++)
+            exact[0][i] = 42;
+        check(0, 0);
+        begin_case(EITP__SLOT_ARANGE, (eitp_dtype)d);
+        add_output(call.dtype, 1, 101, 0, 0);
+        for (int64_t i = 0; i < 101; i++)
+            exact[0][i] = (double)i;
+        check(0, 0);
+    }
+    begin_case(EITP__SLOT_FILL, EITP_F64);
+    add_output(EITP_F64, 1, 3000, 0, 0);
+    call.reals[0] = 0.1;
+    for (int64_t i = 0; i < 3000; i++)
+        exact[0][i] = 0.1;
+    check(0, 0);
+}
+
+/* As C converts, and as near as the type comes where C leaves it open. */
+static double cast_exactly(double value, int from_real, eitp_dtype to) {
+    double low = to == EITP_I64 ? -9223372036854775808.0 : to == EITP_I32 ? -2147483648.0 : to == EITP_I8 ? -128 : 0;
+    double high = to == EITP_I64 ? 9223372036854775807.0 : to == EITP_I32 ? 2147483647.0 : to == EITP_I8 ? 127 : 255;
+    double span = high - low + 1;
+    if (to == EITP_F64)
+        return value;
+    if (to == EITP_F32)
+        return (double)(float)value;
+    if (to == EITP_BF16)
+        return (double)eitp__bf16_to_f32(eitp__f32_to_bf16((float)value));
+    if (to == EITP_F16)
+        return (double)eitp__f16_to_f32(eitp__f32_to_f16((float)value));
+    if (value != value)
+        return 0;
+    value = trunc(value);
+    if (from_real || to == EITP_I64)
+        return value < low ? low : value > high ? high : value;
+    return value - floor((value - low) / span) * span;
+}
+
+static void test_cast(void) {
+    static const double values[] = {
+        0,     -0.0,  1,      -1,      0.5,        -0.5,         1.5,          2.5,     -2.5,
+        127,   127.9, 128,    -128.5,  -129,       255,          255.5,        256,     300,
+        32767, 65504, 65519,  65520,   1e-8,       6.1e-5,       5.97e-8,      2.98e-8, 1e10,
+        -1e10, 1e20,  -1e20,  3e38,    1e-40,      1.00390625,   1.01171875,   2049,    2051,
+        4e18,  -4e18, 9.3e18, -9.3e18, 2147483647, 2147483648.0, -2147483649.0};
+    int64_t count = EITP__COUNT(values);
+    for (int from = 0; from < EITP_DTYPE_COUNT; from++) {
+        int is_real = from <= EITP_F16;
+        for (int to = 0; to < EITP_DTYPE_COUNT; to++) {
+            eitp__operand *x;
+            begin_case(EITP__SLOT_CAST, (eitp_dtype)from);
+            detail = eitp_dtype_name((eitp_dtype)to);
+            x = add_input(call.dtype, 1, 3 * count, 0, 0);
+            for (int64_t i = 0; i < count; i++)
+                put(x, i, cast_exactly(values[i], 1, call.dtype));
+            if (is_real) {
+                put(x, count, NAN);
+                put(x, count + 1, INFINITY);
+                put(x, count + 2, -INFINITY);
+            }
+            add_output((eitp_dtype)to, 1, 3 * count, 0, 0);
+            for (int64_t i = 0; i < 3 * count; i++)
+                exact[0][i] = cast_exactly(in(0, i), is_real, (eitp_dtype)to);
+            check(0, 0);
+        }
+    }
+}
+
+/* All 16-bit patterns to f32 and, with their neighbours in f32, back. */
+static void test_cast_16_bits(void) {
+    static const eitp_dtype types[] = {EITP_BF16, EITP_F16};
+    for (int t = 0; t < 2; t++) {
+        eitp_dtype dtype = types[t];
+        eitp__operand *x;
+        begin_case(EITP__SLOT_CAST, dtype);
+        x = add_input(dtype, 1, 65536, 0, 0);
+        for (int64_t i = 0; i < 65536; i++)
+            ((uint16_t *)x->data)[i] = (uint16_t)i;
+        add_output(EITP_F32, 1, 65536, 0, 0);
+        for (int64_t i = 0; i < 65536; i++)
+            exact[0][i] = in(0, i);
+        check(0, 0);
+        begin_case(EITP__SLOT_CAST, EITP_F32);
+        x = add_input(EITP_F32, 1, 1 << 19, 0, 0);
+        for (uint32_t i = 0; i < 1u << 19; i++) {
+            uint32_t bits = i << 13, halves[3] = {0, 0xfff, 0x1001}, pattern = bits + halves[i % 3];
+            memcpy((float *)x->data + i, &pattern, sizeof pattern);
+        }
+        add_output(dtype, 1, 1 << 19, 0, 0);
+        for (int64_t i = 0; i < 1 << 19; i++)
+            exact[0][i] = cast_exactly(in(0, i), 1, dtype);
+        for (int set = 0; set < 1; set++)
+            check(0, 0);
+    }
+}
+
+/* ---- Elementwise ---- */
+
+static double gelu_tanh(double x) {
+    return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_erf(double x) {
+    return 0.5 * x * erfc(-x / sqrt(2.0));
+}
+
+static double unary(eitp__slot slot, double x) {
+    switch (slot) {
+    case EITP__SLOT_NEGATE:
+        return -x;
+    case EITP__SLOT_EXP:
+        return exp(x);
+    case EITP__SLOT_LOG:
+        return log(x);
+    case EITP__SLOT_SQRT:
+        return sqrt(x);
+    case EITP__SLOT_TANH:
+        return tanh(x);
+    case EITP__SLOT_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case EITP__SLOT_RELU:
+        return x != x || x > 0 ? x : 0;
+    case EITP__SLOT_ERF:
+        return erf(x);
+    case EITP__SLOT_AFFINE:
+        return 1.75 * x - 0.5;
+    case EITP__SLOT_CLAMP:
+        return x < -0.25 ? -0.25 : x > 1.5 ? 1.5 : x;
+    case EITP__SLOT_GELU_TANH:
+        return gelu_tanh(x);
+    default:
+        return gelu_erf(x);
+    }
+}
+
+static void test_unary(void) {
+    static const eitp__slot slots[] = {EITP__SLOT_NEGATE, EITP__SLOT_EXP,       EITP__SLOT_LOG,
+                                       EITP__SLOT_SQRT,   EITP__SLOT_TANH,      EITP__SLOT_SIGMOID,
+                                       EITP__SLOT_RELU,   EITP__SLOT_ERF,       EITP__SLOT_AFFINE,
+                                       EITP__SLOT_CLAMP,  EITP__SLOT_GELU_TANH, EITP__SLOT_GELU_ERF};
+    for (size_t s = 0; s < EITP__COUNT(slots); s++) {
+        for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+            eitp__slot slot = slots[s];
+            int is_positive = slot == EITP__SLOT_LOG || slot == EITP__SLOT_SQRT;
+            eitp__operand *x;
+            if (!has(slot, (eitp_dtype)dtype))
+                continue;
+            begin_case(slot, (eitp_dtype)dtype);
+            x = add_input(call.dtype, 2, 11, 13, 0);
+            for (int64_t i = 0; i < 143; i++)
+                put(x, i, is_positive ? 4 * fabs(in(0, i)) + 1e-3 : 5 * in(0, i));
+            put(x, 17, NAN);
+            put(x, 18, 0);
+            if (slot == EITP__SLOT_LOG)
+                put(x, 18, 1);
+            call.reals[0] = slot == EITP__SLOT_CLAMP ? -0.25 : 1.75;
+            call.reals[1] = slot == EITP__SLOT_CLAMP ? 1.5 : -0.5;
+            add_output(call.dtype, 2, 11, 13, 0);
+            for (int64_t i = 0; i < 143; i++)
+                exact[0][i] = unary(slot, in(0, i));
+            check_in_place(1, precision(call.dtype), 0.01);
+        }
+    }
+}
+
+static void test_gelu_backward(void) {
+    for (int which = 0; which < 2; which++) {
+        begin_case(which ? EITP__SLOT_GELU_ERF_BACKWARD : EITP__SLOT_GELU_TANH_BACKWARD, EITP_F32);
+        eitp__operand *x = add_input(EITP_F32, 1, 203, 0, 0);
+        add_input(EITP_F32, 1, 203, 0, 0);
+        add_output(EITP_F32, 1, 203, 0, 0);
+        for (int64_t i = 0; i < 203; i++) {
+            double h = 1e-5, at;
+            put(x, i, 6 * in(0, i));
+            at = in(0, i);
+            exact[0][i] = which ? gelu_erf(at + h) - gelu_erf(at - h) : gelu_tanh(at + h) - gelu_tanh(at - h);
+            exact[0][i] *= in(1, i) / (2 * h);
+        }
+        check_in_place(2, 4e-6, 0.1);
+        /* Far away the slope is 0 or 1, without overflow on the way. */
+        for (int64_t i = 0; i < 203; i++) {
+            put(x, i, (i & 1 ? -1 : 1) * pow(10, 1.3 + (double)(i % 36)));
+            exact[0][i] = i & 1 ? 0 : in(1, i);
+        }
+        check(1e-6, 1e-3);
+    }
+}
+
+/* Pairs of shapes that broadcast, of the ranks before them; 0 ends a shape. */
+typedef struct shape_pair {
+    int rank_a, rank_b;
+    int64_t a[EITP_MAX_RANK], b[EITP_MAX_RANK];
+} shape_pair;
+
+static const shape_pair shape_pairs[] = {
+    {2, 2, {5, 7}, {5, 7}},
+    {3, 1, {2, 3, 37}, {37}},
+    {3, 1, {2, 3, 5}, {1}},
+    {2, 0, {9, 9}, {0}},
+    {0, 1, {0}, {71}},
+    {1, 2, {7}, {11, 7}},
+    {2, 2, {13, 1}, {13, 7}},
+    {2, 2, {1, 7}, {13, 1}},
+    {3, 3, {2, 1, 5}, {1, 3, 1}},
+    {4, 3, {2, 3, 4, 5}, {3, 1, 5}},
+    {3, 4, {3, 4, 1}, {2, 1, 4, 6}},
+    {6, 6, {2, 1, 3, 1, 2, 3}, {1, 2, 1, 2, 2, 1}},
+    {0, 0, {0}, {0}},
+    {1, 1, {1}, {1}},
+};
+
+static void add_broadcast_output(eitp_dtype dtype) {
+    const eitp__operand *a = &call.inputs[call.input_count - 2], *b = a + 1;
+    int rank = a->rank > b->rank ? a->rank : b->rank;
+    int64_t shape[EITP_MAX_RANK];
+    for (int d = 0; d < rank; d++) {
+        int64_t from_a = d >= rank - a->rank ? a->shape[d - rank + a->rank] : 1;
+        shape[d] = from_a != 1 ? from_a : d >= rank - b->rank ? b->shape[d - rank + b->rank] : 1;
+    }
+    add_output_shape(dtype, rank, shape);
+}
+
+static double binary(eitp__slot slot, double a, double b) {
+    switch (slot) {
+    case EITP__SLOT_ADD:
+        return a + b;
+    case EITP__SLOT_SUBTRACT:
+        return a - b;
+    case EITP__SLOT_MULTIPLY:
+        return a * b;
+    case EITP__SLOT_DIVIDE:
+        return a / b;
+    case EITP__SLOT_LESS:
+        return a < b;
+    default:
+        return a == b;
+    }
+}
+
+static void test_binary(void) {
+    static const eitp_dtype types[] = {EITP_F32, EITP_F64, EITP_I32};
+    for (int slot = EITP__SLOT_ADD; slot <= EITP__SLOT_EQUAL; slot++) {
+        for (int t = 0; t < 3; t++) {
+            int compares = slot >= EITP__SLOT_LESS;
+            if (!compares && types[t] == EITP_I32)
+                continue;
+            for (size_t p = 0; p < EITP__COUNT(shape_pairs); p++) {
+                const shape_pair *pair = &shape_pairs[p];
+                begin_case((eitp__slot)slot, types[t]);
+                add_input_shape(types[t], pair->rank_a, pair->a);
+                add_input_shape(types[t], pair->rank_b, pair->b);
+                for (int k = 0; k < 2 && compares; k++)
+                    for (int64_t i = 0; i < call.inputs[k].elements; i++)
+                        put(&call.inputs[k], i, (double)draw_below(4));
+                add_broadcast_output(compares ? EITP_U8 : types[t]);
+                for (int64_t i = 0; i < call.outputs[0].elements; i++)
+                    exact[0][i] = binary((eitp__slot)slot, in(0, source_of(&call.inputs[0], &call.outputs[0], i)),
+                                         in(1, source_of(&call.inputs[1], &call.outputs[0], i)));
+                check_in_place(p == 0 && !compares ? 2 : 0, precision(types[t]), 0.1);
+            }
+        }
+    }
+}
+
+static void test_where(void) {
+    for (int dtype = 0; dtype < EITP_DTYPE_COUNT; dtype++) {
+        for (size_t p = 0; p < EITP__COUNT(shape_pairs); p++) {
+            const shape_pair *pair = &shape_pairs[p];
+            for (int whose = 0; whose < 3; whose++) {
+                int rank = whose == 0 ? pair->rank_a : whose == 1 ? pair->rank_b : 0;
+                eitp__operand *condition;
+                begin_case(EITP__SLOT_WHERE, (eitp_dtype)dtype);
+                condition = add_input_shape(EITP_U8, rank, whose == 0 ? pair->a : pair->b);
+                for (int64_t i = 0; i < condition->elements; i++)
+                    put(condition, i, (double)draw_below(2));
+                add_input_shape(call.dtype, pair->rank_a, pair->a);
+                add_input_shape(call.dtype, pair->rank_b, pair->b);
+                add_broadcast_output(call.dtype);
+                for (int64_t i = 0; i < call.outputs[0].elements; i++) {
+                    int pick = in(0, source_of(&call.inputs[0], &call.outputs[0], i)) != 0 ? 1 : 2;
+                    exact[0][i] = in(pick, source_of(&call.inputs[pick], &call.outputs[0], i));
+                }
+                check(0, 0);
+            }
+        }
+    }
+}
+
+static void test_dropout(void) {
+    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+        for (int large = 0; large < 2; large++) {
+            eitp__operand *key;
+            int dropped = 0;
+            begin_case(EITP__SLOT_DROPOUT, (eitp_dtype)dtype);
+            add_input(call.dtype, 3, 9, 5, 7);
+            key = add_input(EITP_I64, 1, 3, 0, 0);
+            ((int64_t *)key->data)[0] = large ? -3 : 1234;
+            ((int64_t *)key->data)[1] = large ? 5000000000 : 7;
+            ((int64_t *)key->data)[2] = large ? 4000000001 : 11;
+            call.integers[0] = 1029;
+            call.reals[0] = 0.3;
+            add_output(call.dtype, 3, 9, 5, 7);
+            for (int64_t i = 0; i < 315; i++) {
+                const int64_t *k = (const int64_t *)key->data;
+                float u = eitp__kernel_uniform((uint64_t)k[0], (uint64_t)k[1], 1029, (uint64_t)(k[2] * 35 + i));
+                exact[0][i] = u < 0.3f ? 0 : in(0, i) / 0.7;
+                dropped += u < 0.3f;
+            }
+            CHECK(dropped > 63 && dropped < 126);
+            check_in_place(1, precision(call.dtype), 0);
+            call.reals[0] = 0;
+            for (int64_t i = 0; i < 315; i++)
+                exact[0][i] = in(0, i);
+            check_in_place(1, 0, 0);
+        }
+    }
+}
+
+/* ---- Movement ---- */
+
+/* One dtype of each size, and floats of both sizes. */
+static const eitp_dtype moved[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_I64, EITP_U8};
+
+static void test_broadcast(void) {
+    for (size_t t = 0; t < EITP__COUNT(moved); t++) {
+        for (size_t p = 0; p < EITP__COUNT(shape_pairs); p++) {
+            const shape_pair *pair = &shape_pairs[p];
+            begin_case(EITP__SLOT_BROADCAST, moved[t]);
+            add_input_shape(moved[t], pair->rank_a, pair->a);
+            add_input_shape(moved[t], pair->rank_b, pair->b);
+            add_broadcast_output(moved[t]);
+            call.input_count = 1;
+            for (int64_t i = 0; i < call.outputs[0].elements; i++)
+                exact[0][i] = in(0, source_of(&call.inputs[0], &call.outputs[0], i));
+            check(0, 0);
+        }
+    }
+}
+
+static void test_permute(void) {
+    static const int64_t orders[][4] = {{0, 1, 2, 3}, {1, 0, 2, 3}, {0, 2, 1, 3}, {0, 1, 3, 2},
+                                        {3, 2, 1, 0}, {2, 3, 0, 1}, {1, 2, 3, 0}, {3, 0, 1, 2}};
+    static const int64_t shapes[][4] = {{2, 3, 5, 7}, {3, 1, 4, 6}, {1, 9, 1, 5}};
+    for (size_t t = 0; t < EITP__COUNT(moved); t++) {
+        for (size_t c = 0; c < EITP__COUNT(orders) * EITP__COUNT(shapes); c++) {
+            const int64_t *order = orders[c % EITP__COUNT(orders)], *shape = shapes[c / EITP__COUNT(orders)];
+            int64_t turned[4], index[EITP_MAX_RANK], from[EITP_MAX_RANK];
+            begin_case(EITP__SLOT_PERMUTE, moved[t]);
+            add_input_shape(moved[t], 4, shape);
+            for (int d = 0; d < 4; d++)
+                turned[d] = shape[call.integers[d] = order[d]];
+            add_output_shape(moved[t], 4, turned);
+            for (int64_t i = 0; i < call.outputs[0].elements; i++) {
+                unravel(&call.outputs[0], i, index);
+                for (int d = 0; d < 4; d++)
+                    from[order[d]] = index[d];
+                exact[0][i] = in(0, ravel(&call.inputs[0], from));
+            }
+            check(0, 0);
+        }
+    }
+}
+
+/* SLICE takes the small shape out of the large one, PAD puts it into zeros. */
+static void test_slice_and_pad(void) {
+    static const int64_t large[][3] = {{5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {1, 4, 9}, {3, 3, 1}};
+    static const int64_t small_[][3] = {{2, 3, 4}, {5, 2, 7}, {5, 6, 7}, {1, 4, 3}, {2, 1, 1}};
+    static const int64_t starts[][3] = {{1, 2, 3}, {0, 4, 0}, {0, 0, 0}, {0, 0, 6}, {1, 2, 0}};
+    for (size_t t = 0; t < EITP__COUNT(moved); t++) {
+        for (size_t c = 0; c < EITP__COUNT(large); c++) {
+            int64_t index[EITP_MAX_RANK];
+            begin_case(EITP__SLOT_SLICE, moved[t]);
+            memcpy(call.integers, starts[c], sizeof starts[c]);
+            add_input_shape(moved[t], 3, large[c]);
+            add_output_shape(moved[t], 3, small_[c]);
+            for (int64_t i = 0; i < call.outputs[0].elements; i++) {
+                unravel(&call.outputs[0], i, index);
+                for (int d = 0; d < 3; d++)
+                    index[d] += starts[c][d];
+                exact[0][i] = in(0, ravel(&call.inputs[0], index));
+            }
+            check(0, 0);
+            begin_case(EITP__SLOT_PAD, moved[t]);
+            memcpy(call.integers, starts[c], sizeof starts[c]);
+            add_input_shape(moved[t], 3, small_[c]);
+            add_output_shape(moved[t], 3, large[c]);
+            for (int64_t i = 0; i < call.outputs[0].elements; i++) {
+                int inside = 1;
+                unravel(&call.outputs[0], i, index);
+                for (int d = 0; d < 3; d++) {
+                    index[d] -= starts[c][d];
+                    inside = inside && index[d] >= 0 && index[d] < small_[c][d];
+                }
+                exact[0][i] = inside ? in(0, ravel(&call.inputs[0], index)) : 0;
+            }
+            check(0, 0);
+        }
+    }
+}
+
+static void test_concat(void) {
+    static const int64_t extents[] = {3, 1, 4, 2, 5, 1, 2, 6};
+    for (size_t t = 0; t < EITP__COUNT(moved); t++) {
+        for (int along = 0; along < 3; along++) {
+            for (int count = 1; count <= EITP__MAX_INPUTS; count += count == 3 ? 5 : 1) {
+                int64_t shape[3] = {2, 3, 5}, index[EITP_MAX_RANK], total = 0;
+                begin_case(EITP__SLOT_CONCAT, moved[t]);
+                call.integers[0] = along;
+                for (int i = 0; i < count; i++) {
+                    shape[along] = extents[i];
+                    total += extents[i];
+                    add_input_shape(moved[t], 3, shape);
+                }
+                shape[along] = total;
+                add_output_shape(moved[t], 3, shape);
+                for (int64_t i = 0; i < call.outputs[0].elements; i++) {
+                    int which = 0;
+                    unravel(&call.outputs[0], i, index);
+                    for (; index[along] >= extents[which]; which++)
+                        index[along] -= extents[which];
+                    exact[0][i] = in(which, ravel(&call.inputs[which], index));
+                }
+                check(0, 0);
+            }
+        }
+    }
+}
+
+static void test_gather(void) {
+    for (size_t t = 0; t < EITP__COUNT(moved); t++) {
+        for (int along = 0; along < 3; along++) {
+            int64_t shape[3] = {4, 3, 5}, index[EITP_MAX_RANK], extent = 6;
+            eitp__operand *indices;
+            begin_case(EITP__SLOT_GATHER, moved[t]);
+            call.integers[0] = along;
+            shape[along] = extent;
+            add_input_shape(moved[t], 3, shape);
+            shape[along] = 9;
+            indices = add_input_shape(EITP_I32, 3, shape);
+            for (int64_t i = 0; i < indices->elements; i++)
+                put(indices, i, (double)draw_below(10) - 2);
+            put(indices, 3, 2147483647);
+            put(indices, 5, -2147483648.0);
+            add_output_shape(moved[t], 3, shape);
+            for (int64_t i = 0; i < indices->elements; i++) {
+                unravel(&call.outputs[0], i, index);
+                index[along] = (int64_t)in(1, i);
+                exact[0][i] = index[along] < 0 || index[along] >= extent ? 0 : in(0, ravel(&call.inputs[0], index));
+            }
+            check(0, 0);
+        }
+    }
+}
+
+/* ---- Reductions ---- */
+
+static const float no_carry[] = {0}, half_carry[] = {0.5f};
+
+/* Goes through the ways to accumulate: 0 none, 1 onto what is there, 2 half of it, 3 not reading it. Returns the factor. */
+static double set_carry(int way) {
+    call.accumulates = way > 0;
+    call.carry = way == 2 ? half_carry : way == 3 ? no_carry : NULL;
+    return way == 1 ? 1 : way == 2 ? 0.5 : 0;
+}
+
+static void check_sum(eitp_dtype dtype, int rank, const int64_t *shape, int mask, int way) {
+    int64_t kept[EITP_MAX_RANK], index[EITP_MAX_RANK];
+    const eitp__operand *old = NULL;
+    double factor;
+    begin_case(EITP__SLOT_SUM, dtype);
+    add_input_shape(dtype, rank, shape);
+    call.integers[0] = mask;
+    for (int d = 0; d < rank; d++)
+        kept[d] = mask >> d & 1 ? 1 : shape[d];
+    add_output_shape(dtype, rank, kept);
+    factor = set_carry(way);
+    if (factor != 0)
+        old = add_before(0);
+    for (int64_t i = 0; i < call.outputs[0].elements; i++)
+        exact[0][i] = old ? factor * get(old, i) : 0;
+    for (int64_t i = 0; i < call.inputs[0].elements; i++) {
+        unravel(&call.inputs[0], i, index);
+        for (int d = 0; d < rank; d++)
+            index[d] = mask >> d & 1 ? 0 : index[d];
+        exact[0][ravel(&call.outputs[0], index)] += in(0, i);
+    }
+    check(precision(dtype), 2);
+}
+
+static void check_max(eitp_dtype dtype, int rank, const int64_t *shape, int mask) {
+    int64_t kept[EITP_MAX_RANK], index[EITP_MAX_RANK];
+    begin_case(EITP__SLOT_MAX, dtype);
+    add_input_shape(dtype, rank, shape);
+    put(&call.inputs[0], call.inputs[0].elements / 2, NAN);
+    call.integers[0] = mask;
+    for (int d = 0; d < rank; d++)
+        kept[d] = mask >> d & 1 ? 1 : shape[d];
+    add_output_shape(dtype, rank, kept);
+    for (int64_t i = 0; i < call.outputs[0].elements; i++)
+        exact[0][i] = -INFINITY;
+    for (int64_t i = 0; i < call.inputs[0].elements; i++) {
+        double *y;
+        unravel(&call.inputs[0], i, index);
+        for (int d = 0; d < rank; d++)
+            index[d] = mask >> d & 1 ? 0 : index[d];
+        y = &exact[0][ravel(&call.outputs[0], index)];
+        *y = *y != *y || in(0, i) != in(0, i) ? NAN : fmax(*y, in(0, i));
+    }
+    check(0, 0);
+}
+
+static void test_reductions(void) {
+    static const int64_t shapes[][4] = {{3, 4, 5, 7}, {2, 1, 33, 3}, {1, 6, 1, 70}};
+    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+        for (size_t s = 0; s < EITP__COUNT(shapes); s++) {
+            for (int mask = 0; mask < 16; mask++) {
+                for (int way = 0; way < 4; way++)
+                    check_sum((eitp_dtype)dtype, 4, shapes[s], mask, way);
+                check_max((eitp_dtype)dtype, 4, shapes[s], mask);
+            }
+        }
+    }
+}
+
+/* Nothing to add: the carried value alone. */
+static void test_sum_of_nothing(void) {
+    static const int64_t shape[] = {0, 5};
+    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++)
+        for (int mask = 1; mask < 4; mask += 2)
+            for (int way = 0; way < 4; way++)
+                check_sum((eitp_dtype)dtype, 2, shape, mask, way);
+    begin_case(EITP__SLOT_MAX, EITP_F32);
+    add_input_shape(EITP_F32, 2, shape);
+    call.integers[0] = 3;
+    add_output(EITP_F32, 2, 1, 1, 0);
+    exact[0][0] = -INFINITY;
+    check(0, 0);
+}
+
+/* A sum over rows goes on where the last one ended: cut in two it has the same bits. */
+static void test_sum_goes_on(void) {
+    for (int set = 0; set < EITP__ISA_COUNT; set++) {
+        eitp__call first, rest;
+        float whole[37], parts[37];
+        if (!available[set])
+            continue;
+        begin_case(EITP__SLOT_SUM, EITP_F32);
+        add_input(EITP_F32, 2, 200, 37, 0);
+        add_output(EITP_F32, 2, 1, 37, 0);
+        call.integers[0] = 1;
+        call.outputs[0].data = whole;
+        tables[set].kernels[EITP__SLOT_SUM][EITP_F32].run(&call, 0, 37, NULL);
+        first = rest = call;
+        first.outputs[0].data = rest.outputs[0].data = parts;
+        first.inputs[0].shape[0] = 77;
+        first.inputs[0].elements = 77 * 37;
+        rest.inputs[0].shape[0] = 123;
+        rest.inputs[0].elements = 123 * 37;
+        rest.inputs[0].data = (float *)call.inputs[0].data + 77 * 37;
+        rest.accumulates = 1;
+        tables[set].kernels[EITP__SLOT_SUM][EITP_F32].run(&first, 0, 37, NULL);
+        tables[set].kernels[EITP__SLOT_SUM][EITP_F32].run(&rest, 0, 37, NULL);
+        CHECK(!memcmp(whole, parts, sizeof whole));
+    }
+}
+
+static void test_scatter_add(void) {
+    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+        for (int along = 0; along < 3; along++) {
+            int64_t shape[3] = {4, 3, 5}, index[EITP_MAX_RANK], extent = 6;
+            eitp__operand *indices;
+            begin_case(EITP__SLOT_SCATTER_ADD, (eitp_dtype)dtype);
+            call.integers[0] = along;
+            call.integers[1] = extent;
+            shape[along] = 17;
+            indices = add_input_shape(EITP_I32, 3, shape);
+            for (int64_t i = 0; i < indices->elements; i++)
+                put(indices, i, (double)draw_below(10) - 2);
+            put(indices, 3, 2147483647);
+            put(indices, 5, -2147483648.0);
+            add_input_shape(call.dtype, 3, shape);
+            shape[along] = extent;
+            add_output_shape(call.dtype, 3, shape);
+            for (int64_t i = 0; i < call.outputs[0].elements; i++)
+                exact[0][i] = 0;
+            for (int64_t i = 0; i < indices->elements; i++) {
+                unravel(indices, i, index);
+                index[along] = (int64_t)in(0, i);
+                if (index[along] >= 0 && index[along] < extent)
+                    exact[0][ravel(&call.outputs[0], index)] += in(1, i);
+            }
+            check(precision(call.dtype), 1);
+        }
+    }
+}
+
+static void test_sum_squares(void) {
+    static const int64_t counts[] = {
+        1, 5, EITP__SUM_BLOCK - 1, EITP__SUM_BLOCK, EITP__SUM_BLOCK + 3, 3 * EITP__SUM_BLOCK + 777};
+    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+        for (size_t c = 0; c < EITP__COUNT(counts); c++) {
+            int64_t made = (counts[c] + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+            begin_case(EITP__SLOT_SUM_SQUARES, (eitp_dtype)dtype);
+            add_input(call.dtype, 1, counts[c], 0, 0);
+            add_output(EITP_F64, 1, made, 0, 0);
+            for (int64_t i = 0; i < made; i++)
+                exact[0][i] = 0;
+            for (int64_t i = 0; i < counts[c]; i++)
+                exact[0][i / EITP__SUM_BLOCK] += in(0, i) * in(0, i);
+            check(1e-12, 0);
+        }
+    }
+}
+
+/* ---- Layers ---- */
+
+static double row_log_sum_exp(int which, int64_t row, int64_t c) {
+    double largest = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < c; j++)
+        largest = fmax(largest, in(which, row * c + j));
+    for (int64_t j = 0; j < c; j++)
+        sum += exp(in(which, row * c + j) - largest);
+    return largest + log(sum);
+}
+
+static const int64_t widths[] = {1, 5, 16, 31, 67, 130};
+
+static void test_softmax(void) {
+    for (int is_log = 0; is_log < 2; is_log++) {
+        for (size_t w = 0; w < EITP__COUNT(widths); w++) {
+            int64_t c = widths[w], rows = 9;
+            eitp__operand *x, *dy;
+            begin_case(is_log ? EITP__SLOT_LOG_SOFTMAX : EITP__SLOT_SOFTMAX, EITP_F32);
+            x = add_input(EITP_F32, 3, 3, 3, c);
+            add_output(EITP_F32, 3, 3, 3, c);
+            for (int64_t i = 0; i < rows * c; i++)
+                put(x, i, in(0, i) * 8 + (double)(i / c) * 100);
+            for (int64_t i = 0; i < rows * c; i++) {
+                double value = in(0, i) - row_log_sum_exp(0, i / c, c);
+                exact[0][i] = is_log ? value : exp(value);
+            }
+            check_in_place(0, 1e-5, is_log ? 2 : 1e-3);
+            begin_case(is_log ? EITP__SLOT_LOG_SOFTMAX_BACKWARD : EITP__SLOT_SOFTMAX_BACKWARD, EITP_F32);
+            x = add_input(EITP_F32, 3, 3, 3, c);
+            dy = add_input(EITP_F32, 3, 3, 3, c);
+            add_output(EITP_F32, 3, 3, 3, c);
+            for (int64_t row = 0; row < rows; row++) {
+                double sum = 0;
+                for (int64_t j = row * c; j < (row + 1) * c; j++)
+                    sum += is_log ? get(dy, j) : get(dy, j) * get(x, j);
+                for (int64_t j = row * c; j < (row + 1) * c; j++)
+                    exact[0][j] = is_log ? get(dy, j) - exp(get(x, j)) * sum : get(x, j) * (get(dy, j) - sum);
+            }
+            check(4e-6, 4);
+        }
+    }
+}
+
+/* Inputs of a layer norm's gradients: x, gain, bias, and mean and deviation that belong to x. */
+static void add_layer_norm_inputs(int64_t rows, int64_t c) {
+    eitp__operand *mean, *deviation;
+    add_input(EITP_F32, 2, rows, c, 0);
+    add_input(EITP_F32, 1, c, 0, 0);
+    add_input(EITP_F32, 1, c, 0, 0);
+    mean = add_input(EITP_F32, 1, rows, 0, 0);
+    deviation = add_input(EITP_F32, 1, rows, 0, 0);
+    for (int64_t row = 0; row < rows; row++) {
+        double sum = 0, squares = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += in(0, row * c + j) / (double)c;
+        for (int64_t j = 0; j < c; j++)
+            squares += (in(0, row * c + j) - sum) * (in(0, row * c + j) - sum) / (double)c;
+        put(mean, row, sum);
+        put(deviation, row, 1 / sqrt(squares + 0.01));
+    }
+    add_input(EITP_F32, 2, rows, c, 0);
+}
+
+static void check_layer_norm(int64_t rows, int64_t c, double shift) {
+    eitp__operand *x;
+    begin_case(EITP__SLOT_LAYER_NORM, EITP_F32);
+    x = add_input(EITP_F32, 2, rows, c, 0);
+    add_input(EITP_F32, 1, c, 0, 0);
+    add_input(EITP_F32, 1, c, 0, 0);
+    add_output(EITP_F32, 2, rows, c, 0);
+    add_output(EITP_F32, 1, rows, 0, 0);
+    add_output(EITP_F32, 1, rows, 0, 0);
+    call.reals[0] = 0.01;
+    for (int64_t i = 0; i < rows * c; i++)
+        put(x, i, in(0, i) + shift);
+    for (int64_t row = 0; row < rows; row++) {
+        double sum = 0, squares = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += in(0, row * c + j) / (double)c;
+        for (int64_t j = 0; j < c; j++)
+            squares += (in(0, row * c + j) - sum) * (in(0, row * c + j) - sum) / (double)c;
+        exact[1][row] = sum;
+        exact[2][row] = 1 / sqrt(squares + 0.01);
+        for (int64_t j = 0; j < c; j++)
+            exact[0][row * c + j] = (in(0, row * c + j) - sum) * exact[2][row] * in(1, j) + in(2, j);
+    }
+    check(2e-6 * (1 + shift), 2);
+}
+
+static void test_layer_norm(void) {
+    for (size_t w = 0; w < EITP__COUNT(widths); w++) {
+        check_layer_norm(7, widths[w], 0);
+        check_layer_norm(7, widths[w], 30);
+    }
+}
+
+static void test_layer_norm_backward(void) {
+    for (size_t w = 0; w < EITP__COUNT(widths); w++) {
+        int64_t c = widths[w], rows = 23;
+        begin_case(EITP__SLOT_LAYER_NORM_BACKWARD_INPUT, EITP_F32);
+        add_layer_norm_inputs(rows, c);
+        add_output(EITP_F32, 2, rows, c, 0);
+        for (int64_t row = 0; row < rows; row++) {
+            double g = 0, gz = 0;
+            for (int64_t j = 0; j < c; j++) {
+                double z = (in(0, row * c + j) - in(3, row)) * in(4, row);
+                g += in(1, j) * in(5, row * c + j) / (double)c;
+                gz += in(1, j) * in(5, row * c + j) * z / (double)c;
+            }
+            for (int64_t j = 0; j < c; j++) {
+                double z = (in(0, row * c + j) - in(3, row)) * in(4, row);
+                exact[0][row * c + j] = in(4, row) * (in(1, j) * in(5, row * c + j) - g - z * gz);
+            }
+        }
+        check(5e-6, 4);
+        for (int way = 0; way < 4; way++) {
+            const eitp__operand *old_gain = NULL, *old_bias = NULL;
+            double factor;
+            begin_case(EITP__SLOT_LAYER_NORM_BACKWARD_PARAMETERS, EITP_F32);
+            add_layer_norm_inputs(rows, c);
+            add_output(EITP_F32, 1, c, 0, 0);
+            add_output(EITP_F32, 1, c, 0, 0);
+            factor = set_carry(way);
+            if (factor != 0) {
+                old_gain = add_before(0);
+                old_bias = add_before(1);
+            }
+            for (int64_t j = 0; j < c; j++) {
+                exact[0][j] = old_gain ? factor * get(old_gain, j) : 0;
+                exact[1][j] = old_bias ? factor * get(old_bias, j) : 0;
+                for (int64_t row = 0; row < rows; row++) {
+                    exact[0][j] += in(5, row * c + j) * (in(0, row * c + j) - in(3, row)) * in(4, row);
+                    exact[1][j] += in(5, row * c + j);
+                }
+            }
+            check(5e-6, 4);
+        }
+    }
+}
+
+static eitp__operand *add_ids(int64_t rows, int64_t vocabulary) {
+    eitp__operand *ids = add_input(EITP_I32, 1, rows, 0, 0);
+    for (int64_t i = 0; i < rows; i++)
+        put(ids, i, (double)draw_below(vocabulary));
+    put(ids, 2, -1);
+    put(ids, 4, (double)vocabulary);
+    put(ids, 5, 2147483647);
+    put(ids, 6, -2147483648.0);
+    return ids;
+}
+
+static void test_embedding(void) {
+    for (size_t w = 0; w < EITP__COUNT(widths); w++) {
+        int64_t c = widths[w], rows = 40, vocabulary = 11;
+        begin_case(EITP__SLOT_EMBEDDING, EITP_F32);
+        add_input(EITP_F32, 2, vocabulary, c, 0);
+        add_ids(rows, vocabulary);
+        add_output(EITP_F32, 2, rows, c, 0);
+        for (int64_t i = 0; i < rows * c; i++) {
+            double id = in(1, i / c);
+            exact[0][i] = id >= 0 && id < (double)vocabulary ? in(0, (int64_t)id * c + i % c) : 0;
+        }
+        check(0, 0);
+        for (int way = 0; way < 4; way++) {
+            const eitp__operand *old = NULL;
+            double factor;
+            begin_case(EITP__SLOT_EMBEDDING_BACKWARD, EITP_F32);
+            add_ids(rows, vocabulary);
+            add_input(EITP_F32, 2, rows, c, 0);
+            add_output(EITP_F32, 2, vocabulary, c, 0);
+            factor = set_carry(way);
+            if (factor != 0)
+                old = add_before(0);
+            for (int64_t i = 0; i < vocabulary * c; i++)
+                exact[0][i] = old ? factor * get(old, i) : 0;
+            for (int64_t i = 0; i < rows * c; i++) {
+                double id = in(0, i / c);
+                if (id >= 0 && id < (double)vocabulary)
+                    exact[0][(int64_t)id * c + i % c] += in(1, i);
+            }
+            check(2e-6, 2);
+        }
+    }
+}
+
+static void test_cross_entropy(void) {
+    for (size_t w = 0; w < EITP__COUNT(widths); w++) {
+        int64_t v = widths[w], rows = 13;
+        for (int backward = 0; backward < 2; backward++) {
+            eitp__operand *x, *sums = NULL, *targets;
+            begin_case(backward ? EITP__SLOT_CROSS_ENTROPY_BACKWARD : EITP__SLOT_CROSS_ENTROPY, EITP_F32);
+            x = add_input(EITP_F32, 2, rows, v, 0);
+            targets = add_ids(rows, v);
+            for (int64_t i = 0; i < rows * v; i++)
+                put(x, i, in(0, i) * 8 + (double)(i / v) * 10);
+            put(targets, 1, 0);
+            put(targets, 7, 0);
+            call.integers[0] = v > 1 ? 0 : -100; /* a token of the vocabulary may be the ignored one */
+            if (v == 1)
+                put(targets, 8, -100);
+            if (backward) {
+                sums = add_input(EITP_F32, 1, rows, 0, 0);
+                add_input(EITP_F32, 1, rows, 0, 0);
+                add_output(EITP_F32, 2, rows, v, 0);
+            } else {
+                add_output(EITP_F32, 1, rows, 0, 0);
+                add_output(EITP_F32, 1, rows, 0, 0);
+            }
+            for (int64_t row = 0; row < rows; row++) {
+                double sum = row_log_sum_exp(0, row, v), target = in(1, row);
+                int counts = target != (double)call.integers[0] && target >= 0 && target < (double)v;
+                if (sums)
+                    put(sums, row, sum);
+                if (!backward) {
+                    exact[0][row] = counts ? sum - in(0, row * v + (int64_t)target) : 0;
+                    exact[1][row] = sum;
+                }
+                for (int64_t j = 0; backward && j < v; j++) {
+                    double p = exp(in(0, row * v + j) - in(2, row)) - ((double)j == target);
+                    exact[0][row * v + j] = counts ? in(3, row) * p : 0;
+                }
+            }
+            detail = "";
+            check_in_place(backward, backward ? 2e-5 : 2e-6, 2);
+        }
+    }
+}
+
+/* ---- Attention ---- */
+
+enum { HEADS = 3, WIDTH = 5, CHANNELS = HEADS * WIDTH };
+
+static double attention_scale = 0.4;
+
+static double kept(int64_t row, int64_t head, int64_t position) {
+    const int64_t *key = (const int64_t *)call.inputs[2].data;
+    uint64_t index;
+    if (!key)
+        return 1;
+    index = ((uint64_t)(key[2] + row) * HEADS + (uint64_t)head) * (uint64_t)call.integers[1] + (uint64_t)position;
+    return eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call.integers[2], index) <
+                   (float)call.reals[1]
+               ? 0
+               : 1 / (1 - call.reals[1]);
+}
+
+static double part(int which, int64_t row, int64_t head, int64_t d) {
+    return in(0, row * 3 * CHANNELS + which * CHANNELS + head * WIDTH + d);
+}
+
+static double score(int64_t row, int64_t other, int64_t head) {
+    double sum = 0;
+    for (int64_t d = 0; d < WIDTH; d++)
+        sum += part(0, row, head, d) * part(1, other, head, d);
+    return sum * attention_scale;
+}
+
+/* The sequence that a row is in: its first row, or -1. */
+static int64_t sequence_start(int64_t row) {
+    const eitp__operand *offsets = &call.inputs[1];
+    for (int64_t s = 0; s + 1 < offsets->elements; s++) {
+        double begin = get(offsets, s), end = get(offsets, s + 1);
+        begin = begin < 0 ? 0 : begin;
+        if ((double)row >= begin && (double)row < end && (double)row < begin + (double)call.integers[1])
+            return (int64_t)begin;
+    }
+    return -1;
+}
+
+static double log_sum(int64_t row, int64_t start, int64_t head) {
+    double sum = 0;
+    for (int64_t j = start; j <= row; j++)
+        sum += exp(score(row, j, head));
+    return log(sum);
+}
+
+static void add_attention_inputs(int64_t rows, const int32_t *offsets, int64_t sequences, int64_t longest, int drops) {
+    eitp__operand *x;
+    add_input(EITP_F32, 2, rows, 3 * CHANNELS, 0);
+    x = add_input(EITP_I32, 1, sequences + 1, 0, 0);
+    memcpy(x->data, offsets, (size_t)(sequences + 1) * sizeof *offsets);
+    if (drops) {
+        x = add_input(EITP_I64, 1, 3, 0, 0);
+        ((int64_t *)x->data)[0] = 99;
+        ((int64_t *)x->data)[1] = 3;
+        ((int64_t *)x->data)[2] = 1000000000000;
+    } else {
+        add_absent_input();
+    }
+    call.integers[0] = HEADS;
+    call.integers[1] = longest;
+    call.integers[2] = 1030;
+    call.reals[0] = attention_scale;
+    call.reals[1] = drops ? 0.25 : 0;
+}
+
+static void expect_attention(int64_t rows) {
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t start = sequence_start(row);
+        for (int64_t head = 0; head < HEADS; head++) {
+            double total = start < 0 ? 0 : log_sum(row, start, head);
+            exact[1][row * HEADS + head] = total;
+            for (int64_t d = 0; d < WIDTH; d++) {
+                double sum = 0;
+                for (int64_t j = start; start >= 0 && j <= row; j++)
+                    sum += exp(score(row, j, head) - total) * kept(row, head, j - start) * part(2, j, head, d);
+                exact[0][row * CHANNELS + head * WIDTH + d] = sum;
+            }
+        }
+    }
+}
+
+static void expect_attention_backward(int64_t rows) {
+    const int64_t wide = 3 * CHANNELS;
+    for (int64_t i = 0; i < rows * wide; i++)
+        exact[0][i] = 0;
+    for (int64_t item = 0; item < rows * HEADS; item++) {
+        int64_t row = item / HEADS, head = item % HEADS, start = sequence_start(row), at = head * WIDTH;
+        double total, mean = 0;
+        if (start < 0)
+            continue;
+        total = log_sum(row, start, head);
+        for (int64_t d = 0; d < WIDTH; d++)
+            mean += in(3, row * CHANNELS + at + d) * in(5, row * CHANNELS + at + d);
+        for (int64_t j = start; j <= row; j++) {
+            double p = exp(score(row, j, head) - total), keep = kept(row, head, j - start), slope = 0;
+            for (int64_t d = 0; d < WIDTH; d++)
+                slope += in(5, row * CHANNELS + at + d) * part(2, j, head, d) * keep;
+            slope = p * (slope - mean) * attention_scale;
+            for (int64_t d = 0; d < WIDTH; d++) {
+                exact[0][row * wide + at + d] += slope * part(1, j, head, d);
+                exact[0][j * wide + CHANNELS + at + d] += slope * part(0, row, head, d);
+                exact[0][j * wide + 2 * CHANNELS + at + d] += p * keep * in(5, row * CHANNELS + at + d);
+            }
+        }
+    }
+}
+
+static void check_attention(int64_t rows, const int32_t *offsets, int64_t sequences, int64_t longest, int drops) {
+    float *o, *sums;
+    begin_case(EITP__SLOT_ATTENTION, EITP_F32);
+    add_attention_inputs(rows, offsets, sequences, longest, drops);
+    add_output(EITP_F32, 2, rows, CHANNELS, 0);
+    add_output(EITP_F32, 2, rows, HEADS, 0);
+    expect_attention(rows);
+    check(5e-6, 1);
+    o = (float *)malloc((size_t)(rows * CHANNELS) * sizeof *o);
+    sums = (float *)malloc((size_t)(rows * HEADS) * sizeof *sums);
+    for (int64_t i = 0; o && i < rows * CHANNELS; i++)
+        o[i] = (float)exact[0][i];
+    for (int64_t i = 0; sums && i < rows * HEADS; i++)
+        sums[i] = (float)exact[1][i];
+    random_state = 77;
+    begin_case(EITP__SLOT_ATTENTION_BACKWARD, EITP_F32);
+    add_attention_inputs(rows, offsets, sequences, longest, drops);
+    add_input(EITP_F32, 2, rows, CHANNELS, 0);
+    add_input(EITP_F32, 2, rows, HEADS, 0);
+    add_input(EITP_F32, 2, rows, CHANNELS, 0);
+    add_output(EITP_F32, 2, rows, 3 * CHANNELS, 0);
+    if (o && sums) {
+        memcpy(call.inputs[3].data, o, bytes_of(&call.inputs[3]));
+        memcpy(call.inputs[4].data, sums, bytes_of(&call.inputs[4]));
+    }
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t head = 0; head < HEADS && sequence_start(row) >= 0; head++)
+            put(&call.inputs[4], row * HEADS + head, log_sum(row, sequence_start(row), head));
+    expect_attention_backward(rows);
+    check(1e-5, 2);
+    free(o);
+    free(sums);
+}
+
+static void test_attention(void) {
+    static const int32_t one[] = {0, 37}, several[] = {0, 5, 6, 20, 37}, some[] = {3, 3, 12, 12, 29, 29};
+    for (int drops = 0; drops < 2; drops++) {
+        check_attention(37, one, 1, 37, drops);
+        check_attention(37, one, 1, 64, drops);
+        check_attention(37, several, 4, 17, drops);
+        check_attention(33, some, 5, 18, drops);
+    }
+}
+
+/* Offsets are data: those outside the call, and sequences that are too long, are cut. */
+static void test_attention_offsets(void) {
+    static const int32_t outside[] = {-7, 4, 12, 900}, none[] = {2147483647, 2147483647}, too_long[] = {0, 19, 30};
+    check_attention(21, outside, 3, 16, 0);
+    check_attention(9, none, 1, 9, 0);
+    check_attention(30, too_long, 2, 11, 1);
+    check_attention(30, too_long, 2, 5000, 0);
+}
+
+static void check_attention_cached(int64_t rows, int64_t longest, int32_t position) {
+    eitp__operand *at;
+    begin_case(EITP__SLOT_ATTENTION_CACHED, EITP_F32);
+    add_input(EITP_F32, 2, rows, 3 * CHANNELS, 0);
+    add_input(EITP_F32, 2, longest, CHANNELS, 0);
+    add_input(EITP_F32, 2, longest, CHANNELS, 0);
+    at = add_input(EITP_I32, 1, 1, 0, 0);
+    put(at, 0, position);
+    call.integers[0] = HEADS;
+    call.reals[0] = attention_scale;
+    add_output(EITP_F32, 2, rows, CHANNELS, 0);
+    add_output(EITP_F32, 2, longest, CHANNELS, 0);
+    add_output(EITP_F32, 2, longest, CHANNELS, 0);
+    for (int64_t i = 0; i < longest * CHANNELS; i++) {
+        int64_t row = i / CHANNELS - position, from = row * 3 * CHANNELS + i % CHANNELS;
+        int is_new = row >= 0 && row < rows;
+        exact[1][i] = is_new ? in(0, from + CHANNELS) : in(1, i);
+        exact[2][i] = is_new ? in(0, from + 2 * CHANNELS) : in(2, i);
+    }
+    for (int64_t i = 0; i < rows * CHANNELS; i++) {
+        int64_t row = i / CHANNELS, first = i % CHANNELS / WIDTH * WIDTH, last = row + position;
+        double total = 0, sum = 0;
+        for (int64_t j = 0; last >= 0 && last < longest && j <= last; j++) {
+            double p = 0;
+            for (int64_t d = first; d < first + WIDTH; d++)
+                p += in(0, row * 3 * CHANNELS + d) * exact[1][j * CHANNELS + d];
+            p = exp(p * attention_scale);
+            total += p;
+            sum += p * exact[2][j * CHANNELS + i % CHANNELS];
+        }
+        exact[0][i] = total > 0 ? sum / total : 0;
+    }
+    check(5e-6, 1);
+    shares[1] = 1;
+    shares[2] = 2;
+    check(5e-6, 1);
+}
+
+static void test_attention_cached(void) {
+    check_attention_cached(1, 20, 0);
+    check_attention_cached(1, 20, 19);
+    check_attention_cached(7, 20, 0);
+    check_attention_cached(7, 20, 13);
+    /* Beyond the cache, and before it. */
+    check_attention_cached(7, 20, 16);
+    check_attention_cached(3, 20, 20);
+    check_attention_cached(3, 20, 2147483647);
+    check_attention_cached(4, 20, -2);
+    check_attention_cached(4, 20, (-2147483647 - 1));
+}
+
+/* ---- Updates ---- */
+
+static void test_accumulate(void) {
+    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+        for (int way = 0; way < 4; way++) {
+            /* No carry; an absent one; a half; 0 with a target that is not a number. */
+            begin_case(EITP__SLOT_ACCUMULATE, (eitp_dtype)dtype);
+            add_input(call.dtype, 2, 9, 15, 0);
+            add_input(call.dtype, 2, 9, 15, 0);
+            if (way == 1)
+                add_absent_input();
+            if (way >= 2)
+                put(add_input(EITP_F32, 1, 1, 0, 0), 0, way == 2 ? 0.5 : 0);
+            if (way == 3)
+                memset(call.inputs[0].data, 0xff, bytes_of(&call.inputs[0]));
+            add_output(call.dtype, 2, 9, 15, 0);
+            for (int64_t i = 0; i < 135; i++)
+                exact[0][i] = (way == 3 ? 0 : way == 2 ? 0.5 * in(0, i) : in(0, i)) + in(1, i);
+            check_in_place(1, precision(call.dtype), 1);
+        }
+    }
+}
+
+static void check_commit(double sum, double limit, double scale, double apply) {
+    begin_case(EITP__SLOT_COMMIT, EITP_F64);
+    put(add_input(EITP_F64, 1, 1, 0, 0), 0, sum);
+    put(add_input(EITP_F32, 1, 1, 0, 0), 0, limit);
+    add_output(EITP_F32, 1, 2, 0, 0);
+    add_output(EITP_F32, 1, 1, 0, 0);
+    exact[0][0] = scale;
+    exact[0][1] = apply;
+    exact[1][0] = sqrt(sum);
+    check(1e-7, 0);
+}
+
+static void test_commit(void) {
+    check_commit(4, 1, 1 / (2 + 1e-6), 1);
+    check_commit(4, 2, 2 / (2 + 1e-6), 1);
+    check_commit(4, 3, 1, 1);
+    check_commit(4, 0, 1, 1);
+    check_commit(4, -1, 1, 1);
+    check_commit(4, INFINITY, 1, 1);
+    check_commit(0, 1, 1, 1);
+    check_commit(INFINITY, 1, 0, 0);
+    check_commit(NAN, 1, 0, 0);
+    check_commit(NAN, 0, 0, 0);
+}
+
+static void check_adamw(eitp_dtype dtype, double step, double scale, double apply) {
+    const double beta1 = 0.9, beta2 = 0.99, epsilon = 1e-4, decay = 0.1;
+    eitp__operand *v;
+    double rate;
+    begin_case(EITP__SLOT_ADAMW, dtype);
+    for (int i = 0; i < 4; i++)
+        add_input(dtype, 2, 7, 19, 0);
+    v = &call.inputs[3];
+    for (int64_t i = 0; i < 133; i++)
+        put(v, i, fabs(get(v, i)));
+    for (int i = 0; i < 2; i++)
+        add_input(EITP_F32, 1, 2, 0, 0);
+    put(&call.inputs[4], 0, 0.01);
+    put(&call.inputs[4], 1, step);
+    put(&call.inputs[5], 0, scale);
+    put(&call.inputs[5], 1, apply);
+    call.reals[0] = beta1;
+    call.reals[1] = beta2;
+    call.reals[2] = epsilon;
+    call.reals[3] = decay;
+    if (apply == 0)
+        put(&call.inputs[1], 3, NAN);
+    for (int o = 0; o < 3; o++)
+        add_output(dtype, 2, 7, 19, 0);
+    rate = in(4, 0);
+    for (int64_t i = 0; i < 133; i++) {
+        double g = in(5, 0) * in(1, i), m = beta1 * in(2, i) + (1 - beta1) * g;
+        double s = beta2 * in(3, i) + (1 - beta2) * g * g;
+        exact[0][i] = in(0, i) * (1 - rate * decay) -
+                      rate * (m / (1 - pow(beta1, step))) / (sqrt(s / (1 - pow(beta2, step))) + epsilon);
+        exact[1][i] = m;
+        exact[2][i] = s;
+        for (int o = 0; o < 3 && apply == 0; o++)
+            exact[o][i] = in(o ? o + 1 : 0, i);
+    }
+    check(apply == 0 ? 0 : precision(dtype), 0.1);
+    shares[0] = 0;
+    shares[1] = 2;
+    shares[2] = 3;
+    check(apply == 0 ? 0 : precision(dtype), 0.1);
+}
+
+static void test_adamw(void) {
+    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+        check_adamw((eitp_dtype)dtype, 1, 1, 1);
+        check_adamw((eitp_dtype)dtype, 17, 0.25, 1);
+        check_adamw((eitp_dtype)dtype, 1000000, 1, 1);
+        check_adamw((eitp_dtype)dtype, 5, 0, 0);
+    }
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {TEST(test_table),
+                                      TEST(test_fill_and_arange),
+                                      TEST(test_cast),
+                                      TEST(test_cast_16_bits),
+                                      TEST(test_unary),
+                                      TEST(test_gelu_backward),
+                                      TEST(test_binary),
+                                      TEST(test_where),
+                                      TEST(test_dropout),
+                                      TEST(test_broadcast),
+                                      TEST(test_permute),
+                                      TEST(test_slice_and_pad),
+                                      TEST(test_concat),
+                                      TEST(test_gather),
+                                      TEST(test_reductions),
+                                      TEST(test_sum_of_nothing),
+                                      TEST(test_sum_goes_on),
+                                      TEST(test_scatter_add),
+                                      TEST(test_sum_squares),
+                                      TEST(test_softmax),
+                                      TEST(test_layer_norm),
+                                      TEST(test_layer_norm_backward),
+                                      TEST(test_embedding),
+                                      TEST(test_cross_entropy),
+                                      TEST(test_attention),
+                                      TEST(test_attention_offsets),
+                                      TEST(test_attention_cached),
+                                      TEST(test_accumulate),
+                                      TEST(test_commit),
+                                      TEST(test_adamw)};
+    int failed;
+    find_sets();
+    failed = RUN_TESTS(tests, argc, argv);
+    release_blocks(0);
+    return failed;
+}
