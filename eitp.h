@@ -211,6 +211,8 @@ typedef struct eitp_context_config {
     const char *device; /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
     int threads;        /* 0: one for each processor */
     const char *isa;    /* "ref", "avx2", "avx512"; NULL: EITP_ISA, else the best this processor has */
+    const char *
+        products; /* matrix products by "own" kernels or "openblas"; NULL: EITP_PRODUCTS, else the faster for the isa */
 } eitp_context_config;
 
 EITP_API eitp_context_config eitp_context_config_default(void);
@@ -1870,8 +1872,9 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
 #define EITP__BACKEND_API_VERSION 1
 
 typedef struct eitp__backend_config {
-    int threads;     /* 0: as many as there are processors */
-    const char *isa; /* NULL or "": EITP_ISA if set, else the best this machine has */
+    int threads;          /* 0: as many as there are processors */
+    const char *isa;      /* NULL or "": EITP_ISA if set, else the best this machine has */
+    const char *products; /* "own", "openblas"; NULL or "": EITP_PRODUCTS if set, else what is faster with that isa */
 } eitp__backend_config;
 
 typedef struct eitp__backend_interface eitp__backend_interface;
@@ -1893,7 +1896,7 @@ struct eitp__backend_interface {
     /* One line for the log: device, threads, kernel set. */
     void (*describe)(const eitp__backend *backend, char *text, size_t size);
 
-    /* Everything beside the plan that decides which bits come out, as one word: "avx2+openblas-0.3.21". */
+    /* Everything beside the plan that decides which bits come out, as one word: "cpu-avx2-openblas.Haswell". */
     void (*numerics)(const eitp__backend *backend, char *text, size_t size);
 
     /* Is there a kernel for this slot and dtype? */
@@ -1946,6 +1949,9 @@ EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa);
  * products are not the same bits as one product over all of k, unlike with the other sets.
  */
 EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table);
+
+/* The processor that OpenBLAS takes this one for, which its bits depend on; "" without EITP_WITH_OPENBLAS. */
+EITP__PRIVATE const char *eitp__openblas_core(void);
 /* <<backends/cpu/openblas.h */
 
 /* >>src/tensor/context.h */
@@ -10428,7 +10434,15 @@ EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
     return 1;
 }
 
+EITP__PRIVATE const char *eitp__openblas_core(void) {
+    return openblas_get_corename();
+}
+
 #else
+
+EITP__PRIVATE const char *eitp__openblas_core(void) {
+    return "";
+}
 
 EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
     (void)table;
@@ -10473,6 +10487,29 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
                       name);
 }
 
+/* Where OpenBLAS, if it is compiled in, is the faster one: a table and not a measurement, since bits must not depend on the weather. */
+static const int eitp__openblas_is_faster[EITP__ISA_COUNT] = {0, 1, 0};
+
+/* Puts OpenBLAS's matrix product into the table where it was asked for, or is the faster one. */
+static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
+    if (!name || !*name)
+        name = getenv("EITP_PRODUCTS");
+    if (!name || !*name) {
+        if (eitp__openblas_is_faster[cpu->isa])
+            eitp__register_openblas_kernels(&cpu->table);
+        return EITP_OK;
+    }
+    if (!strcmp(name, "own"))
+        return EITP_OK;
+    if (strcmp(name, "openblas"))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s'; EITP_PRODUCTS is own or openblas",
+                          name);
+    if (!eitp__register_openblas_kernels(&cpu->table))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "this build has no OpenBLAS; compile with -DEITP_WITH_OPENBLAS=1 and link with -lopenblas");
+    return EITP_OK;
+}
+
 static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
                                     eitp_error *error) {
     eitp__cpu *cpu;
@@ -10503,8 +10540,11 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
         eitp__register_avx2_kernels(&cpu->table);
     if (isa >= EITP__ISA_AVX512)
         eitp__register_avx512_kernels(&cpu->table);
-    if (isa > EITP__ISA_REF)
-        eitp__register_openblas_kernels(&cpu->table);
+    status = eitp__choose_products(cpu, config->products, error);
+    if (status) {
+        eitp__release(host, cpu, sizeof *cpu);
+        return status;
+    }
     *backend = &cpu->base;
     return EITP_OK;
 }
@@ -10526,7 +10566,10 @@ static void eitp__cpu_describe(const eitp__backend *backend, char *text, size_t 
 
 static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    snprintf(text, size, "cpu-%s-%s", eitp__isa_name(cpu->isa), eitp__matmul_set(cpu));
+    const char *set = eitp__matmul_set(cpu);
+    int openblas = !strcmp(set, "openblas");
+    snprintf(text, size, "cpu-%s-%s%s%s", eitp__isa_name(cpu->isa), set, openblas ? "." : "",
+             openblas ? eitp__openblas_core() : "");
 }
 
 static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {
@@ -10701,6 +10744,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     made->host = config->host;
     backend.threads = config->threads;
     backend.isa = config->isa;
+    backend.products = config->products;
     status = eitp__backend_create(&made->host, config->device, &backend, &made->backend, error);
     if (status) {
         eitp__release(&config->host, made, sizeof *made);
@@ -15768,7 +15812,7 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json
     if (!known) {
         ++*next;
         return eitp__tokenizer_put(loader->tokenizer, expected, content->text, content->text_size,
-                                   flags | EITP__TOKEN_VERBATIM | EITP__TOKEN_OUTSIDE, error);
+                                   flags | EITP__TOKEN_OUTSIDE, error);
     }
     if (loader->bytes.size != content->text_size || memcmp(loader->bytes.data, content->text, content->text_size))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,

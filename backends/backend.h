@@ -13,8 +13,9 @@
 #define EITP__BACKEND_API_VERSION 1
 
 typedef struct eitp__backend_config {
-    int threads;     /* 0: as many as there are processors */
-    const char *isa; /* NULL or "": EITP_ISA if set, else the best this machine has */
+    int threads;          /* 0: as many as there are processors */
+    const char *isa;      /* NULL or "": EITP_ISA if set, else the best this machine has */
+    const char *products; /* "own", "openblas"; NULL or "": EITP_PRODUCTS if set, else what is faster with that isa */
 } eitp__backend_config;
 
 typedef struct eitp__backend_interface eitp__backend_interface;
@@ -36,7 +37,7 @@ struct eitp__backend_interface {
     /* One line for the log: device, threads, kernel set. */
     void (*describe)(const eitp__backend *backend, char *text, size_t size);
 
-    /* Everything beside the plan that decides which bits come out, as one word: "avx2+openblas-0.3.21". */
+    /* Everything beside the plan that decides which bits come out, as one word: "cpu-avx2-openblas.Haswell". */
     void (*numerics)(const eitp__backend *backend, char *text, size_t size);
 
     /* Is there a kernel for this slot and dtype? */

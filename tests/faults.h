@@ -42,7 +42,7 @@ typedef struct faults {
     int tear;                /* a write that fails has written half */
     size_t largest_transfer; /* reads and writes do at most so much at once; 0 for no limit */
     long open_files;
-    const char *failed_call; /* the function that failed last, "write"; NULL for none */
+    const char *failed_call; /* the function that failed first, "write"; NULL for none */
 } faults;
 
 static FAULTS_UNUSED void *faults_allocate(void *user, size_t size, size_t alignment) {
@@ -89,7 +89,8 @@ static FAULTS_UNUSED int faults_file_call(faults *f, const char *function) {
     if (!f->fail_file_call || f->file_calls < f->fail_file_call ||
         (f->file_calls > f->fail_file_call && !f->all_file_calls))
         return 0;
-    f->failed_call = function;
+    if (!f->failed_call)
+        f->failed_call = function;
     return f->code ? f->code : EIO;
 }
 

@@ -11,7 +11,7 @@
 
 #define GRAPHS_UNUSED __attribute__((unused))
 
-enum { KERNEL_SETS = 3, BUILD_LEAVES = 48, BUILD_OUTPUTS = 48 };
+enum { KERNEL_SETS = 3, BUILD_LEAVES = 64, BUILD_OUTPUTS = 48 };
 
 static const char *const kernel_sets[KERNEL_SETS] = {"ref", "avx2", "avx512"};
 
@@ -158,12 +158,16 @@ static GRAPHS_UNUSED eitp_tensor *real3(build *b, int64_t k, int64_t m, int64_t 
     return real(b, 3, shape);
 }
 
-/* An input of random integers from low to high. */
-static GRAPHS_UNUSED eitp_tensor *integers(build *b, int rank, const int64_t *shape, int low, int high) {
+/* An input of random whole numbers from low to high. */
+static GRAPHS_UNUSED eitp_tensor *whole(build *b, eitp_dtype dtype, int rank, const int64_t *shape, int low, int high) {
     array *a = new_array(b, rank, shape);
     for (int64_t i = 0; i < a->count; i++)
         a->data[i] = floor(low + (high - low + 1) * draw(&b->random));
-    return add_leaf(b, EITP_I32, a);
+    return add_leaf(b, dtype, a);
+}
+
+static GRAPHS_UNUSED eitp_tensor *integers(build *b, int rank, const int64_t *shape, int low, int high) {
+    return whole(b, EITP_I32, rank, shape, low, high);
 }
 
 static GRAPHS_UNUSED eitp_tensor *given(build *b, eitp_dtype dtype, int64_t count, const double *values) {

@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "base/sort.h"
 
-#include "faults.h"
+#include "tests/faults.h"
 
 /* What the bits of an f16 mean, by the definition. */
 static double f16_by_definition(unsigned bits) {

@@ -3,7 +3,7 @@
 
 #include "base/files.h"
 
-#include "faults.h"
+#include "tests/faults.h"
 
 #include <sys/stat.h>
 

@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/random.h"
 
-#include "faults.h"
+#include "tests/faults.h"
 
 #include <float.h>
 #include <locale.h>

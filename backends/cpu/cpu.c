@@ -39,6 +39,29 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
                       name);
 }
 
+/* Where OpenBLAS, if it is compiled in, is the faster one: a table and not a measurement, since bits must not depend on the weather. */
+static const int eitp__openblas_is_faster[EITP__ISA_COUNT] = {0, 1, 0};
+
+/* Puts OpenBLAS's matrix product into the table where it was asked for, or is the faster one. */
+static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
+    if (!name || !*name)
+        name = getenv("EITP_PRODUCTS");
+    if (!name || !*name) {
+        if (eitp__openblas_is_faster[cpu->isa])
+            eitp__register_openblas_kernels(&cpu->table);
+        return EITP_OK;
+    }
+    if (!strcmp(name, "own"))
+        return EITP_OK;
+    if (strcmp(name, "openblas"))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s'; EITP_PRODUCTS is own or openblas",
+                          name);
+    if (!eitp__register_openblas_kernels(&cpu->table))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "this build has no OpenBLAS; compile with -DEITP_WITH_OPENBLAS=1 and link with -lopenblas");
+    return EITP_OK;
+}
+
 static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
                                     eitp_error *error) {
     eitp__cpu *cpu;
@@ -69,8 +92,11 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
         eitp__register_avx2_kernels(&cpu->table);
     if (isa >= EITP__ISA_AVX512)
         eitp__register_avx512_kernels(&cpu->table);
-    if (isa > EITP__ISA_REF)
-        eitp__register_openblas_kernels(&cpu->table);
+    status = eitp__choose_products(cpu, config->products, error);
+    if (status) {
+        eitp__release(host, cpu, sizeof *cpu);
+        return status;
+    }
     *backend = &cpu->base;
     return EITP_OK;
 }
@@ -92,7 +118,10 @@ static void eitp__cpu_describe(const eitp__backend *backend, char *text, size_t 
 
 static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t size) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
-    snprintf(text, size, "cpu-%s-%s", eitp__isa_name(cpu->isa), eitp__matmul_set(cpu));
+    const char *set = eitp__matmul_set(cpu);
+    int openblas = !strcmp(set, "openblas");
+    snprintf(text, size, "cpu-%s-%s%s%s", eitp__isa_name(cpu->isa), set, openblas ? "." : "",
+             openblas ? eitp__openblas_core() : "");
 }
 
 static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {

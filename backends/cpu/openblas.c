@@ -54,7 +54,15 @@ EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
     return 1;
 }
 
+EITP__PRIVATE const char *eitp__openblas_core(void) {
+    return openblas_get_corename();
+}
+
 #else
+
+EITP__PRIVATE const char *eitp__openblas_core(void) {
+    return "";
+}
 
 EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
     (void)table;

@@ -11,4 +11,7 @@
  */
 EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table);
 
+/* The processor that OpenBLAS takes this one for, which its bits depend on; "" without EITP_WITH_OPENBLAS. */
+EITP__PRIVATE const char *eitp__openblas_core(void);
+
 #endif

@@ -21,6 +21,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     made->host = config->host;
     backend.threads = config->threads;
     backend.isa = config->isa;
+    backend.products = config->products;
     status = eitp__backend_create(&made->host, config->device, &backend, &made->backend, error);
     if (status) {
         eitp__release(&config->host, made, sizeof *made);

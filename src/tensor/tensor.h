@@ -28,6 +28,8 @@ typedef struct eitp_context_config {
     const char *device; /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
     int threads;        /* 0: one for each processor */
     const char *isa;    /* "ref", "avx2", "avx512"; NULL: EITP_ISA, else the best this processor has */
+    const char *
+        products; /* matrix products by "own" kernels or "openblas"; NULL: EITP_PRODUCTS, else the faster for the isa */
 } eitp_context_config;
 
 EITP_API eitp_context_config eitp_context_config_default(void);

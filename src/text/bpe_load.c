@@ -329,7 +329,7 @@ static eitp_status eitp__load_added_token(eitp__loader *loader, const eitp__json
     if (!known) {
         ++*next;
         return eitp__tokenizer_put(loader->tokenizer, expected, content->text, content->text_size,
-                                   flags | EITP__TOKEN_VERBATIM | EITP__TOKEN_OUTSIDE, error);
+                                   flags | EITP__TOKEN_OUTSIDE, error);
     }
     if (loader->bytes.size != content->text_size || memcmp(loader->bytes.data, content->text, content->text_size))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,

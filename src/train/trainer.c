@@ -54,7 +54,9 @@ static eitp_status eitp__plan_micro_batch(eitp_trainer *trainer, eitp_error *err
     logits = eitp_model_forward(trainer->model, graph, &trainer->inputs, config->block_size);
     trainer->losses = eitp_output(eitp_cross_entropy(logits, trainer->targets, EITP__IGNORED_TARGET));
     loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
-    status = eitp_accumulate_gradients(loss, trainer->carry, error);
+    status = eitp_graph_status(graph, error);
+    if (!status)
+        status = eitp_accumulate_gradients(loss, trainer->carry, error);
     return status ? status : eitp_plan_create(graph, &trainer->micro_plan, error);
 }
 

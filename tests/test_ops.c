@@ -1,0 +1,614 @@
+/* Every op in every kernel set against double: naive functions, PyTorch's values, and the expansions of fused ops. */
+#include "tests/op_cases.h"
+
+typedef struct results {
+    int count;
+    int64_t elements[BUILD_OUTPUTS];
+    double *values[BUILD_OUTPUTS];
+} results;
+
+static void results_release(results *r) {
+    for (int i = 0; i < r->count; i++)
+        free(r->values[i]);
+    r->count = 0;
+}
+
+/* Runs the finished build; its outputs' values go to `r`. Returns 0 where there was no plan. */
+static int run_build(build *b, const char *what, results *r) {
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    eitp_status status = eitp_plan_create(b->graph, &plan, &error);
+    r->count = 0;
+    CHECK_THAT(status == EITP_OK, "%s: %s", what, error.message);
+    if (status)
+        return 0;
+    run_leaves(b, plan);
+    for (int i = 0; i < b->output_count; i++) {
+        r->elements[i] = eitp_tensor_elements(b->outputs[i]);
+        r->values[i] = (double *)calloc((size_t)r->elements[i], sizeof(double));
+        read_values(plan, b->outputs[i], r->values[i]);
+        r->count++;
+    }
+    eitp_plan_destroy(plan);
+    return 1;
+}
+
+/* What build `b` gave against its expectations; where it has none, against `exact` (NULL: not at all). */
+static void compare(const build *b, const results *r, const results *exact, double tolerance, const char *what) {
+    for (int i = 0; i < r->count; i++) {
+        const double *expected = b->expected[i] ? b->expected[i]->data : exact ? exact->values[i] : NULL;
+        double error;
+        if (!expected)
+            continue;
+        CHECK_THAT(!b->expected[i] || b->expected[i]->count == r->elements[i], "%s, output %d: wrong shape", what, i);
+        error = nmse(r->values[i], expected, r->elements[i]);
+        CHECK_THAT(error <= tolerance, "%s, output %d: NMSE %.3g, at most %.3g", what, i, error, tolerance);
+    }
+}
+
+/* In f64 on ref, then in f32 with every set, small and large. `exact` is what f64 may differ by. */
+static void run_case(const op_case *c, double exact) {
+    for (int small = 0; small < 2; small++) {
+        eitp_context *reference = open_context("ref", 2);
+        build b64;
+        results r64;
+        char what[100];
+        build_begin(&b64, reference, EITP_F64, small);
+        c->make(&b64);
+        snprintf(what, sizeof what, "%s, f64, ref, %s", c->name, small ? "small" : "large");
+        if (run_build(&b64, what, &r64))
+            compare(&b64, &r64, NULL, exact, what);
+        for (int set = 0; set < KERNEL_SETS; set++) {
+            eitp_context *context = open_context(kernel_sets[set], 2);
+            build b;
+            results r;
+            if (!context)
+                continue;
+            build_begin(&b, context, EITP_F32, small);
+            c->make(&b);
+            snprintf(what, sizeof what, "%s, f32, %s, %s", c->name, kernel_sets[set], small ? "small" : "large");
+            if (run_build(&b, what, &r))
+                compare(&b, &r, &r64, c->tolerance, what);
+            results_release(&r);
+            build_end(&b);
+            eitp_context_destroy(context);
+        }
+        results_release(&r64);
+        build_end(&b64);
+        eitp_context_destroy(reference);
+    }
+}
+
+static void ops_against_double(void) {
+    print_kernel_sets();
+    for (int i = 0; i < OP_CASES; i++)
+        run_case(&op_cases[i], 1e-24);
+}
+
+/* ---- PyTorch's values ---- */
+
+static eitp__safetensors *golden_file;
+
+static void open_golden_file(void) {
+    eitp_host host = eitp_host_default();
+    eitp_error error = EITP__ZERO;
+    CHECK_THAT(eitp__safetensors_open(&host, "tests/golden/ops/ops.safetensors", &golden_file, &error) == EITP_OK, "%s",
+               error.message);
+}
+
+/* The values of "<op>.<name>". */
+static array *golden(build *b, const char *op, const char *name) {
+    char full[100];
+    const eitp__safetensors_entry *entry;
+    array *a;
+    eitp_error error = EITP__ZERO;
+    void *bytes;
+    snprintf(full, sizeof full, "%s.%s", op, name);
+    entry = eitp__safetensors_find(golden_file, full);
+    CHECK_THAT(entry, "no %s in the golden file", full);
+    if (!entry)
+        return new_array(b, 0, NULL);
+    a = new_array(b, entry->rank, entry->shape);
+    bytes = malloc((size_t)entry->size);
+    CHECK_THAT(eitp__safetensors_read(golden_file, entry, 0, entry->count, bytes, NULL, &error) == EITP_OK, "%s",
+               error.message);
+    from_bytes((eitp_dtype)entry->dtype, bytes, a->data, a->count);
+    free(bytes);
+    return a;
+}
+
+static eitp_tensor *golden_leaf(build *b, const char *op, const char *name) {
+    return add_leaf(b, b->dtype, golden(b, op, name));
+}
+
+static eitp_tensor *golden_ids(build *b, const char *op, const char *name) {
+    return add_leaf(b, EITP_I32, golden(b, op, name));
+}
+
+static double golden_number(build *b, const char *op, const char *name) {
+    return golden(b, op, name)->data[0];
+}
+
+/* Puts y and the gradients of the xs, weighted by golden "<op>.<seed>". */
+static void put_golden(build *b, const char *op, const char *seed, eitp_tensor *y, const char *y_name, int count,
+                       eitp_tensor *const *xs, const char *const *gradient_names) {
+    eitp_tensor *gradients[4] = {NULL, NULL, NULL, NULL};
+    eitp_error error = EITP__ZERO;
+    put_like(b, y, golden(b, op, y_name));
+    CHECK_THAT(eitp_gradients(y, golden_leaf(b, op, seed), count, xs, gradients, &error) == EITP_OK, "%s",
+               error.message);
+    for (int i = 0; i < count; i++)
+        put_like(b, gradients[i], golden(b, op, gradient_names[i]));
+}
+
+/* What the op of y keeps for its gradient. */
+static void put_saved(build *b, eitp_tensor *y, int output, const array *expected) {
+    if (y)
+        put_like(b, y->node->outputs[output], expected);
+}
+
+static void golden_layer_norm(build *b, const char *op) {
+    static const char *const names[] = {"grad_x", "grad_gain", "grad_bias"};
+    eitp_tensor *xs[3], *y;
+    xs[0] = golden_leaf(b, op, "x");
+    xs[1] = golden_leaf(b, op, "gain");
+    xs[2] = golden_leaf(b, op, "bias");
+    y = eitp_layer_norm(xs[0], xs[1], xs[2], golden_number(b, op, "epsilon"));
+    put_golden(b, op, "grad_y", y, "y", 3, xs, names);
+    put_saved(b, y, 1, golden(b, op, "mean"));
+    put_saved(b, y, 2, golden(b, op, "reciprocal_deviation"));
+}
+
+static void golden_unary(build *b, const char *op) {
+    static const char *const names[] = {"grad_x"};
+    eitp_tensor *x = golden_leaf(b, op, "x"), *y;
+    if (!strcmp(op, "gelu_tanh"))
+        y = eitp_gelu_tanh(x);
+    else if (!strcmp(op, "gelu_erf"))
+        y = eitp_gelu_erf(x);
+    else if (!strncmp(op, "log_softmax", 11))
+        y = eitp_log_softmax(x);
+    else
+        y = eitp_softmax(x);
+    put_golden(b, op, "grad_y", y, "y", 1, &x, names);
+}
+
+static void golden_cross_entropy(build *b, const char *op) {
+    static const char *const names[] = {"grad_logits"};
+    eitp_tensor *logits = golden_leaf(b, op, "logits"), *targets = golden_ids(b, op, "targets"), *mean, *gradient;
+    int32_t ignored = (int32_t)golden_number(b, op, "ignored");
+    eitp_tensor *loss = eitp_cross_entropy(logits, targets, ignored);
+    const array *ids = values_of(b, targets);
+    double valid = 0;
+    eitp_error error = EITP__ZERO;
+    put_golden(b, op, "grad_loss", loss, "loss", 1, &logits, names);
+    put_saved(b, loss, 1, golden(b, op, "logsumexp"));
+    for (int64_t i = 0; i < ids->count; i++)
+        valid += ids->data[i] != ignored;
+    mean = eitp_affine(eitp_sum(loss, EITP_ALL_DIMENSIONS, 0), 1 / valid, 0);
+    put_like(b, mean, golden(b, op, "mean"));
+    CHECK(eitp_gradients(mean, NULL, 1, &logits, &gradient, &error) == EITP_OK);
+    put_like(b, gradient, golden(b, op, "mean_grad_logits"));
+}
+
+static void golden_attention(build *b, const char *op) {
+    static const char *const names[] = {"grad_qkv"};
+    eitp_tensor *qkv = golden_leaf(b, op, "qkv"), *offsets = golden_ids(b, op, "offsets");
+    const array *bounds = values_of(b, offsets);
+    eitp_tensor *y;
+    int64_t longest = 1;
+    for (int64_t i = 0; i + 1 < bounds->count; i++)
+        longest = bounds->data[i + 1] - bounds->data[i] > (double)longest
+                      ? (int64_t)(bounds->data[i + 1] - bounds->data[i])
+                      : longest;
+    y = eitp_attention(qkv, offsets, (int)golden_number(b, op, "heads"), longest, golden_number(b, op, "scale"), NULL,
+                       0);
+    put_golden(b, op, "grad_y", y, "y", 1, &qkv, names);
+    put_saved(b, y, 1, golden(b, op, "logsumexp"));
+}
+
+static void golden_embedding(build *b, const char *op) {
+    static const char *const names[] = {"grad_table"};
+    eitp_tensor *table = golden_leaf(b, op, "table");
+    put_golden(b, op, "grad_y", eitp_embedding(table, golden_ids(b, op, "ids")), "y", 1, &table, names);
+}
+
+/* Norm of two gradients together, and the gradients scaled by it. */
+static void golden_clip(build *b, const char *op) {
+    eitp_tensor *p = golden_leaf(b, op, "gradient_a"), *q = golden_leaf(b, op, "gradient_b"), *inputs[2], *scale;
+    eitp__node *commit;
+    inputs[0] = eitp_add(eitp_sum_squares(p), eitp_sum_squares(q));
+    inputs[1] = add_leaf(b, EITP_F32, golden(b, op, "limit"));
+    commit = eitp__node_create(b->graph, EITP__OP_COMMIT, inputs, 2, NULL);
+    if (!commit)
+        return;
+    put_like(b, commit->outputs[1], golden(b, op, "norm"));
+    scale = eitp_cast(eitp_slice(commit->outputs[0], 0, 0, 1), b->dtype);
+    put_like(b, eitp_multiply(p, scale), golden(b, op, "clipped_a"));
+    put_like(b, eitp_multiply(q, scale), golden(b, op, "clipped_b"));
+}
+
+typedef struct golden_case {
+    const char *op;
+    void (*make)(build *b, const char *op);
+    double tolerance, exact; /* NMSE of f32, of f64 */
+} golden_case;
+
+/*
+ * A mean of 1000 costs f32 ten bits of what is left when it is subtracted. Logits in the thousands leave the log-sum-exp, which
+ * the gradient of cross-entropy is made from, few bits below 1; sharp attention is the same in small. The clip's factor and norm
+ * are f32 also where the gradients are not.
+ */
+static const golden_case golden_cases[] = {
+    {"layer_norm", golden_layer_norm, 1e-12, 1e-26},
+    {"layer_norm_far_mean", golden_layer_norm, 1e-9, 1e-24},
+    {"layer_norm_constant", golden_layer_norm, 1e-12, 1e-26},
+    {"gelu_tanh", golden_unary, 1e-12, 1e-26},
+    {"gelu_erf", golden_unary, 1e-12, 1e-26},
+    {"softmax", golden_unary, 1e-12, 1e-26},
+    {"softmax_large", golden_unary, 1e-12, 1e-26},
+    {"softmax_masked", golden_unary, 1e-12, 1e-26},
+    {"log_softmax", golden_unary, 1e-12, 1e-26},
+    {"log_softmax_large", golden_unary, 1e-12, 1e-26},
+    {"cross_entropy", golden_cross_entropy, 1e-12, 1e-26},
+    {"cross_entropy_large", golden_cross_entropy, 1e-10, 1e-26},
+    {"attention", golden_attention, 1e-12, 1e-26},
+    {"attention_sharp", golden_attention, 1e-11, 1e-24},
+    {"embedding", golden_embedding, 1e-12, 1e-26},
+    {"clip", golden_clip, 1e-12, 1e-13},
+    {"clip_below_limit", golden_clip, 1e-12, 1e-13},
+};
+
+static void run_golden(const golden_case *c, const char *set, eitp_dtype dtype) {
+    eitp_context *context = open_context(set, 2);
+    build b;
+    results r;
+    char what[100];
+    if (!context)
+        return;
+    snprintf(what, sizeof what, "golden %s, %s, %s", c->op, eitp_dtype_name(dtype), set);
+    build_begin(&b, context, dtype, 0);
+    c->make(&b, c->op);
+    if (run_build(&b, what, &r))
+        compare(&b, &r, NULL, dtype == EITP_F64 ? c->exact : c->tolerance, what);
+    results_release(&r);
+    build_end(&b);
+    eitp_context_destroy(context);
+}
+
+static void ops_against_pytorch(void) {
+    open_golden_file();
+    REQUIRE(golden_file);
+    for (size_t i = 0; i < sizeof golden_cases / sizeof golden_cases[0]; i++) {
+        run_golden(&golden_cases[i], "ref", EITP_F64);
+        for (int set = 0; set < KERNEL_SETS; set++)
+            run_golden(&golden_cases[i], kernel_sets[set], EITP_F32);
+    }
+    eitp__safetensors_close(golden_file);
+}
+
+/* ---- AdamW ---- */
+
+static void write_variable(eitp_context *context, const char *name, eitp_dtype dtype, const array *values) {
+    double bytes[64];
+    eitp_error error = EITP__ZERO;
+    to_bytes(dtype, values->data, bytes, values->count);
+    CHECK_THAT(eitp_variable_write(context, name, 0, bytes, (size_t)values->count * eitp_dtype_size(dtype), &error) ==
+                   EITP_OK,
+               "%s", error.message);
+}
+
+static void check_variable(eitp_context *context, const char *name, eitp_dtype dtype, const array *expected,
+                           double tolerance, const char *what) {
+    double bytes[64], values[64], error_size;
+    eitp_error error = EITP__ZERO;
+    CHECK(eitp_variable_read(context, name, 0, bytes, (size_t)expected->count * eitp_dtype_size(dtype), &error) ==
+          EITP_OK);
+    from_bytes(dtype, bytes, values, expected->count);
+    error_size = nmse(values, expected->data, expected->count);
+    CHECK_THAT(error_size <= tolerance, "%s, %s: NMSE %.3g, at most %.3g", what, name, error_size, tolerance);
+}
+
+/* One update; `apply` 0: nothing may change. */
+static void run_adamw(const char *op, const char *set, eitp_dtype dtype, int apply) {
+    static const char *const names[] = {"parameter", "m", "v"}, *const new_names[] = {"new_parameter", "new_m",
+                                                                                      "new_v"};
+    eitp_context *context = open_context(set, 2);
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[6];
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    double hyper[2], commit[2];
+    int64_t count = 24;
+    build b;
+    if (!context)
+        return;
+    build_begin(&b, context, dtype, 0);
+    for (int i = 0; i < 3; i++) {
+        inputs[i ? i + 1 : 0] = eitp_variable_tensor(b.graph, names[i], EITP_OPTIMIZER, dtype, 1, &count);
+        write_variable(context, names[i], dtype, golden(&b, op, names[i]));
+    }
+    hyper[0] = golden_number(&b, op, "learning_rate");
+    hyper[1] = golden_number(&b, op, "step");
+    commit[0] = 1;
+    commit[1] = apply;
+    inputs[1] = golden_leaf(&b, op, "gradient");
+    inputs[4] = given(&b, EITP_F32, 2, hyper);
+    inputs[5] = given(&b, EITP_F32, 2, commit);
+    attributes.reals[0] = golden_number(&b, op, "beta1");
+    attributes.reals[1] = golden_number(&b, op, "beta2");
+    attributes.reals[2] = golden_number(&b, op, "epsilon");
+    attributes.reals[3] = golden_number(&b, op, "weight_decay");
+    CHECK(eitp__node_create(b.graph, EITP__OP_ADAMW, inputs, 6, &attributes));
+    CHECK_THAT(eitp_plan_create(b.graph, &plan, &error) == EITP_OK, "%s", error.message);
+    if (plan) {
+        char what[100];
+        snprintf(what, sizeof what, "%s, %s, %s, apply %d", op, eitp_dtype_name(dtype), set, apply);
+        run_leaves(&b, plan);
+        for (int i = 0; i < 3; i++)
+            check_variable(context, names[i], dtype, golden(&b, op, apply ? new_names[i] : names[i]),
+                           !apply ? 0 : 1e-12, what);
+    }
+    eitp_plan_destroy(plan);
+    build_end(&b);
+    eitp_context_destroy(context);
+}
+
+static void adamw_against_pytorch(void) {
+    static const char *const ops[] = {"adamw_first", "adamw"};
+    open_golden_file();
+    REQUIRE(golden_file);
+    for (int i = 0; i < 2; i++) {
+        for (int apply = 0; apply < 2; apply++) {
+            run_adamw(ops[i], "ref", EITP_F64, apply);
+            for (int set = 0; set < KERNEL_SETS; set++)
+                run_adamw(ops[i], kernel_sets[set], EITP_F32, apply);
+        }
+    }
+    eitp__safetensors_close(golden_file);
+}
+
+/* A sum that is not finite gives scale and apply 0; no limit, or a norm below it, gives scale 1. */
+static void commit_of_special_norms(void) {
+    static const double cases[][5] = {/* sum, limit, scale, apply, norm */
+                                      {4, 0, 1, 1, 2},
+                                      {4, 5, 1, 1, 2},
+                                      {0, 1, 1, 1, 0},
+                                      {100, 5, 0.5, 1, 10},
+                                      {(double)INFINITY, 1, 0, 0, (double)INFINITY},
+                                      {(double)NAN, 1, 0, 0, (double)NAN}};
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 1);
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0] && context; i++) {
+            eitp_tensor *inputs[2];
+            eitp__node *commit;
+            build b;
+            results r;
+            build_begin(&b, context, EITP_F32, 1);
+            inputs[0] = given(&b, EITP_F64, 1, &cases[i][0]);
+            inputs[1] = given(&b, EITP_F32, 1, &cases[i][1]);
+            commit = eitp__node_create(b.graph, EITP__OP_COMMIT, inputs, 2, NULL);
+            REQUIRE(commit);
+            put(&b, commit->outputs[0]);
+            put(&b, commit->outputs[1]);
+            REQUIRE(run_build(&b, "commit", &r));
+            CHECK_THAT(fabs(r.values[0][0] - cases[i][2]) < 1e-6 && r.values[0][1] == cases[i][3], "case %d: %g %g",
+                       (int)i, r.values[0][0], r.values[0][1]);
+            CHECK(isnan(cases[i][4]) ? isnan(r.values[1][0]) : r.values[1][0] == cases[i][4]);
+            results_release(&r);
+            build_end(&b);
+        }
+        eitp_context_destroy(context);
+    }
+}
+
+/* ---- Types ---- */
+
+/* Values that every type holds, and how each pair of types converts what only one holds. */
+static void casts_between_all_types(void) {
+    static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_F16, EITP_I64, EITP_I32, EITP_I8, EITP_U8};
+    static const double values[] = {0, 1, 2, 3, 17, 100, 126, 127};
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 2);
+        for (int from = 0; from < 8 && context; from++) {
+            build b;
+            results r;
+            eitp_tensor *x;
+            build_begin(&b, context, EITP_F32, 0);
+            x = given(&b, dtypes[from], 8, values);
+            for (int to = 0; to < 8; to++)
+                put_like(&b, eitp_affine(eitp_cast(eitp_cast(x, dtypes[to]), EITP_F64), 1, 0), values_of(&b, x));
+            if (run_build(&b, "cast", &r))
+                compare(&b, &r, NULL, 0, eitp_dtype_name(dtypes[from]));
+            results_release(&r);
+            build_end(&b);
+        }
+        eitp_context_destroy(context);
+    }
+}
+
+/* To the nearest, halfway to the even one; towards zero for integers. */
+static void casts_round(void) {
+    static const double values[] = {1.0 / 3, -2.75, 100.6, 1 + 1.0 / 256, 1 + 3.0 / 256, -0.99};
+    static const double bf16[] = {0.333984375, -2.75, 100.5, 1, 1.015625, -0.98828125};
+    static const double f16[] = {0.333251953125, -2.75, 100.625, 1.00390625, 1.01171875, -0.990234375};
+    static const double i32[] = {0, -2, 100, 1, 1, 0};
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 2);
+        build b;
+        results r;
+        eitp_tensor *x;
+        if (!context)
+            continue;
+        build_begin(&b, context, EITP_F32, 0);
+        x = given(&b, EITP_F32, 6, values);
+        put(&b, eitp_cast(x, EITP_BF16));
+        put(&b, eitp_cast(x, EITP_F16));
+        put(&b, eitp_cast(x, EITP_I32));
+        REQUIRE(run_build(&b, "rounding casts", &r));
+        for (int i = 0; i < 6; i++)
+            CHECK_THAT(r.values[0][i] == bf16[i] && r.values[1][i] == f16[i] && r.values[2][i] == i32[i],
+                       "%g becomes %g, %g, %g", values[i], r.values[0][i], r.values[1][i], r.values[2][i]);
+        results_release(&r);
+        build_end(&b);
+        eitp_context_destroy(context);
+    }
+}
+
+/* What moves elements does it for elements of any size. */
+static void movement_of_all_types(void) {
+    static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_F16, EITP_I64, EITP_I32, EITP_I8, EITP_U8};
+    static const int64_t shape[3] = {3, 4, 5}, wide[4] = {2, 3, 4, 5}, more[3] = {3, 9, 5};
+    static const int order[3] = {2, 0, 1};
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 2);
+        for (int i = 0; i < 8 && context; i++) {
+            build b;
+            results r;
+            eitp_tensor *x, *y, *both[2], *indices, *condition;
+            const array *from, *joined[2];
+            build_begin(&b, context, EITP_F32, 0);
+            x = whole(&b, dtypes[i], 3, shape, 0, 100);
+            y = whole(&b, dtypes[i], 3, shape, 0, 100);
+            condition = whole(&b, EITP_U8, 3, shape, 1, 1);
+            indices = integers(&b, 3, more, 0, 3);
+            from = values_of(&b, x);
+            both[0] = x;
+            both[1] = y;
+            joined[0] = from;
+            joined[1] = values_of(&b, y);
+            put_like(&b, eitp_permute(x, order), naive_permute(&b, from, order));
+            put_like(&b, eitp_slice(x, 1, 1, 3), naive_window(&b, from, 1, 1, 2));
+            put_like(&b, eitp_pad(x, 2, 2, 1), naive_window(&b, from, 2, -2, 8));
+            put_like(&b, eitp_concat(both, 2, 1), naive_concat(&b, joined, 2, 1));
+            put_like(&b, eitp_broadcast(x, 4, wide), naive_broadcast(&b, from, 4, wide));
+            put_like(&b, eitp_gather(x, indices, 1), naive_gather(&b, from, values_of(&b, indices), 1));
+            put_like(&b, eitp_where(condition, x, y), from);
+            if (run_build(&b, eitp_dtype_name(dtypes[i]), &r))
+                compare(&b, &r, NULL, 0, eitp_dtype_name(dtypes[i]));
+            results_release(&r);
+            build_end(&b);
+        }
+        eitp_context_destroy(context);
+    }
+}
+
+/* ---- Generation ---- */
+
+/* Rows fed in pieces through the cache see what they see when they are one sequence. */
+static void cached_attention_is_attention(void) {
+    static const int64_t pieces[] = {3, 1, 1, 4, 2};
+    enum { ROWS = 11, HEADS = 3, CHANNELS = 12, LONGEST = 13 };
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 2);
+        static const double bounds[2] = {0, ROWS};
+        const int64_t cache[2] = {LONGEST, CHANNELS};
+        build b;
+        results whole_rows;
+        eitp_tensor *qkv;
+        int64_t done = 0;
+        if (!context)
+            continue;
+        build_begin(&b, context, EITP_F32, 0);
+        qkv = real2(&b, ROWS, 3 * CHANNELS);
+        put(&b, eitp_attention(qkv, given(&b, EITP_I32, 2, bounds), HEADS, LONGEST, 0.4, NULL, 0));
+        REQUIRE(run_build(&b, "attention", &whole_rows));
+        for (int i = 0; i < 5; i++) {
+            build piece;
+            results r;
+            eitp_tensor *keys, *values;
+            array *rows;
+            int64_t shape[2];
+            double position = (double)done;
+            build_begin(&piece, context, EITP_F32, 0);
+            shape[0] = pieces[i];
+            shape[1] = 3 * CHANNELS;
+            rows = new_array(&piece, 2, shape);
+            memcpy(rows->data, b.values[0]->data + done * shape[1], (size_t)rows->count * sizeof(double));
+            qkv = add_leaf(&piece, EITP_F32, rows);
+            keys = eitp_variable_tensor(piece.graph, "keys", EITP_CACHE, EITP_F32, 2, cache);
+            values = eitp_variable_tensor(piece.graph, "values", EITP_CACHE, EITP_F32, 2, cache);
+            put(&piece, eitp_attention_cached(qkv, keys, values, given(&piece, EITP_I32, 1, &position), HEADS, 0.4));
+            REQUIRE(run_build(&piece, "cached attention", &r));
+            CHECK(nmse(r.values[0], whole_rows.values[0] + done * CHANNELS, pieces[i] * CHANNELS) <= 1e-12);
+            results_release(&r);
+            build_end(&piece);
+            done += pieces[i];
+        }
+        results_release(&whole_rows);
+        build_end(&b);
+        eitp_context_destroy(context);
+    }
+}
+
+/* ---- Dropout ---- */
+
+/* Every set draws the same; the share that is dropped is the probability; a step cut in two draws as the whole. */
+static void dropout_draws_by_row_of_the_step(void) {
+    enum { ROWS = 600, COLUMNS = 37, CUT = 211 };
+    static double first[ROWS * COLUMNS];
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 2);
+        for (int part = 0; part < 3 && context; part++) { /* all rows; those before the cut; those after it */
+            double key[3] = {3, 14, 0};
+            int64_t begin = part == 2 ? CUT : 0, rows = part == 0 ? ROWS : part == 1 ? CUT : ROWS - CUT, dropped = 0;
+            build b;
+            results r;
+            key[2] = 1000 + (double)begin;
+            build_begin(&b, context, EITP_F32, 0);
+            b.low = b.high = 1;
+            put(&b, eitp_dropout(real2(&b, rows, COLUMNS), given(&b, EITP_I64, 3, key), 0.2));
+            REQUIRE(run_build(&b, "dropout", &r));
+            for (int64_t i = 0; i < rows * COLUMNS; i++) {
+                CHECK(r.values[0][i] == 0 || fabs(r.values[0][i] - 1.25) < 1e-6);
+                dropped += r.values[0][i] == 0;
+            }
+            /* Six standard deviations. */
+            CHECK_THAT(fabs((double)dropped - 0.2 * (double)(rows * COLUMNS)) <
+                           6 * sqrt(0.16 * (double)(rows * COLUMNS)),
+                       "%lld of %lld are dropped", (long long)dropped, (long long)(rows * COLUMNS));
+            if (set == 0 && part == 0)
+                memcpy(first, r.values[0], sizeof first);
+            CHECK(!memcmp(r.values[0], first + begin * COLUMNS, (size_t)(rows * COLUMNS) * sizeof(double)));
+            results_release(&r);
+            build_end(&b);
+        }
+        eitp_context_destroy(context);
+    }
+}
+
+/* The mask depends on seed, step and op. */
+static void dropout_streams_differ(void) {
+    static const double keys[3][3] = {{1, 1, 0}, {2, 1, 0}, {1, 2, 0}};
+    eitp_context *context = open_context("ref", 1);
+    build b;
+    results r;
+    eitp_tensor *x;
+    REQUIRE(context);
+    build_begin(&b, context, EITP_F32, 0);
+    x = real2(&b, 64, 64);
+    for (int i = 0; i < 3; i++)
+        put(&b, eitp_dropout(x, given(&b, EITP_I64, 3, keys[i]), 0.5));
+    put(&b, eitp_dropout(x, b.leaves[1], 0.5));
+    REQUIRE(run_build(&b, "dropout", &r));
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < i; j++) {
+            int64_t same = 0;
+            for (int64_t e = 0; e < 4096; e++)
+                same += (r.values[i][e] == 0) == (r.values[j][e] == 0);
+            CHECK_THAT(same > 1800 && same < 2300, "outputs %d and %d agree in %lld of 4096", i, j, (long long)same);
+        }
+    results_release(&r);
+    build_end(&b);
+    eitp_context_destroy(context);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(ops_against_double),      TEST(ops_against_pytorch),           TEST(adamw_against_pytorch),
+        TEST(commit_of_special_norms), TEST(casts_between_all_types),       TEST(casts_round),
+        TEST(movement_of_all_types),   TEST(cached_attention_is_attention), TEST(dropout_draws_by_row_of_the_step),
+        TEST(dropout_streams_differ),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}

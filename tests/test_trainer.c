@@ -1,0 +1,669 @@
+/* Runs: straight and resumed, one thread and several, merged and accumulated; memory; failures of memory and files. */
+#include "tests/everything.h"
+#include "tests/faults.h"
+#include "tests/test.h"
+
+#include <unistd.h>
+
+static eitp_error error_;
+
+/* A small run on made-up text: everything a trainer needs, in a scratch directory. */
+typedef struct run {
+    eitp_context *context;
+    eitp_model *model;
+    eitp_tokenizer *tokenizer;
+    eitp_token_file *file;
+    eitp_trainer *trainer;
+    eitp_trainer_config config;
+    eitp_token_range training, validation;
+    char directory[512];
+} run;
+
+/* What may differ between runs that must give the same bits, or different ones. */
+typedef struct variant {
+    int threads;
+    const char *isa, *products;
+    double dropout;
+    int64_t batch_size, grad_accum;
+    uint64_t last_sample;
+} variant;
+
+static variant default_variant(void) {
+    variant v;
+    memset(&v, 0, sizeof v);
+    v.threads = 2;
+    v.dropout = 0.1;
+    v.batch_size = 2;
+    v.grad_accum = 2;
+    return v;
+}
+
+static eitp_gpt2_config small_model(double dropout) {
+    eitp_gpt2_config config;
+    eitp_gpt2_config_named("tiny", &config, NULL);
+    config.vocabulary = 257;
+    config.positions = 48;
+    config.width = 40;
+    config.heads = 4;
+    config.layers = 2;
+    config.inner = 100;
+    config.embedding_dropout = config.attention_dropout = config.residual_dropout = dropout;
+    return config;
+}
+
+/* Text of words that follow one another by a rule, so that there is something to learn. */
+static int write_text(const char *directory) {
+    static const char *const words[] = {"tree ", "leaf ", "root ", "bark ", "seed\n", "wood ", "moss ", "fern. "};
+    FILE *file = fopen(scratch_path(directory, "text.txt"), "wb");
+    unsigned state = 7;
+    if (!file)
+        return 0;
+    for (int i = 0; i < 4000; i++) {
+        state = state * 1103515245u + 12345u;
+        fputs(words[(state >> 16) % 3 == 0 ? (state >> 20) % 8 : (unsigned)i % 8], file);
+    }
+    return fclose(file) == 0;
+}
+
+static eitp_status make_run(run *r, const eitp_host *host, const variant *v, const char *directory,
+                            eitp_error *error) {
+    eitp_context_config context = eitp_context_config_default();
+    eitp_gpt2_config shape = small_model(v->dropout);
+    const char *path = scratch_path(directory, "text.txt");
+    char packed[600];
+    eitp_pack_config pack;
+    eitp_status status;
+    memset(r, 0, sizeof *r);
+    memset(&pack, 0, sizeof pack);
+    snprintf(r->directory, sizeof r->directory, "%s", directory);
+    context.host = *host;
+    context.device = "cpu";
+    context.threads = v->threads;
+    context.isa = v->isa;
+    context.products = v->products;
+    snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tokens"));
+    pack.paths = &path;
+    pack.path_count = 1;
+    r->config = eitp_trainer_config_default();
+    r->config.batch_size = v->batch_size;
+    r->config.grad_accum = v->grad_accum;
+    r->config.block_size = 32;
+    r->config.seed = 11;
+    r->config.schedule.kind = EITP_SCHEDULE_COSINE;
+    r->config.schedule.peak = 3e-3;
+    r->config.schedule.warmup = 3;
+    r->config.schedule.steps = 40;
+    r->config.last_sample = v->last_sample;
+    status = eitp_context_create(&context, &r->context, error);
+    if (!status)
+        status = eitp_tokenizer_bytes(host, &r->tokenizer, error);
+    if (!status)
+        status = eitp_pack(host, r->tokenizer, &pack, packed, NULL, error);
+    if (!status)
+        status = eitp_token_file_open(host, packed, 257, &r->file, error);
+    if (!status)
+        status = eitp_split_tokens(eitp_token_file_get_info(r->file).token_count, 0.1, 32, &r->training, &r->validation,
+                                   error);
+    if (!status)
+        status = eitp_gpt2_create(r->context, &shape, &r->model, error);
+    if (!status)
+        status = eitp_model_initialize(r->model, 3, error);
+    return status ? status
+                  : eitp_trainer_create(r->model, r->file, r->training, r->file, r->validation, r->tokenizer,
+                                        &r->config, &r->trainer, error);
+}
+
+static void end_run(run *r) {
+    eitp_trainer_destroy(r->trainer);
+    eitp_model_destroy(r->model);
+    eitp_token_file_close(r->file);
+    eitp_tokenizer_destroy(r->tokenizer);
+    eitp_context_destroy(r->context);
+}
+
+static int step_many(run *r, int64_t steps, double *last_loss) {
+    for (int64_t i = 0; i < steps; i++) {
+        eitp_step_report report;
+        if (eitp_trainer_step(r->trainer, &report, &error_)) {
+            printf("    %s\n", error_.message);
+            return 0;
+        }
+        if (last_loss)
+            *last_loss = report.loss;
+    }
+    return 1;
+}
+
+/* A checksum of all parameters and optimizer state. */
+static uint32_t fingerprint(const run *r) {
+    uint32_t crc = 0;
+    for (size_t i = 0; i < eitp_variable_count(r->context); i++) {
+        eitp_variable variable = eitp_variable_at(r->context, i);
+        void *bytes;
+        if (variable.role != EITP_PARAMETER && variable.role != EITP_OPTIMIZER)
+            continue;
+        bytes = malloc(variable.size);
+        CHECK(!eitp_variable_read(r->context, variable.name, 0, bytes, variable.size, &error_));
+        crc = eitp__crc32c(crc, bytes, variable.size);
+        free(bytes);
+    }
+    return crc;
+}
+
+/* The fingerprint after `steps` steps of a variant; 0 where it failed. */
+static uint32_t train_variant(const variant *v, const char *directory, int64_t steps) {
+    const eitp_host host = eitp_host_default();
+    run r;
+    uint32_t crc = 0;
+    if (make_run(&r, &host, v, directory, &error_))
+        printf("    %s\n", error_.message);
+    else if (step_many(&r, steps, NULL))
+        crc = fingerprint(&r);
+    end_run(&r);
+    return crc;
+}
+
+/* The ways this machine and build can compute: kernel sets, with OpenBLAS and without. */
+static int next_set(size_t *index, variant *v) {
+    static const struct {
+        const char *isa, *products;
+    } sets[] = {{"ref", "own"},         {"avx2", "own"},      {"avx512", "own"},
+                {"avx512", "openblas"}, {"avx2", "openblas"}, {"ref", "openblas"}};
+    while (*index < sizeof sets / sizeof *sets) {
+        eitp_context_config config = eitp_context_config_default();
+        eitp_context *context;
+        config.isa = v->isa = sets[*index].isa;
+        config.products = v->products = sets[*index].products;
+        ++*index;
+        if (!eitp_context_create(&config, &context, &error_)) {
+            eitp_context_destroy(context);
+            return 1;
+        }
+        printf("SKIPPED %s with %s products: %s\n", v->isa, v->products, error_.message);
+    }
+    return 0;
+}
+
+static void any_number_of_threads_gives_the_same_bits(void) {
+    char directory[512];
+    variant v = default_variant();
+    size_t set = 0;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    while (next_set(&set, &v)) {
+        uint32_t one, two, three;
+        v.threads = 1;
+        one = train_variant(&v, directory, 6);
+        v.threads = 2;
+        two = train_variant(&v, directory, 6);
+        v.threads = 3;
+        three = train_variant(&v, directory, 6);
+        CHECK_THAT(one && one == two && one == three, "%s %s: %08x %08x %08x", v.isa, v.products, one, two, three);
+    }
+    v = default_variant();
+    v.dropout = 0;
+    CHECK(train_variant(&v, directory, 2) != 0);
+    scratch_remove(directory);
+}
+
+/* Dropout and its seed do change the bits: the comparisons above can fail. */
+static void what_matters_changes_the_bits(void) {
+    char directory[512];
+    variant v = default_variant(), other = default_variant();
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    other.dropout = 0.11;
+    CHECK(train_variant(&v, directory, 3) != train_variant(&other, directory, 3));
+    CHECK(train_variant(&v, directory, 3) != train_variant(&v, directory, 4));
+    scratch_remove(directory);
+}
+
+/* Straight to step 12, against: to 5, save, a new process's worth of objects, resume, to 12; at several cuts. */
+static void a_resumed_run_has_the_bits_of_a_straight_one(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    variant v = default_variant();
+    size_t set = 0;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    while (next_set(&set, &v)) {
+        uint32_t straight = train_variant(&v, directory, 12);
+        static const int64_t cuts[] = {0, 1, 5, 11};
+        for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
+            char output[600], checkpoint[700];
+            run r;
+            snprintf(output, sizeof output, "%s/out-%d", directory, (int)c);
+            snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-%d", output, (int)cuts[c]);
+            REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+            REQUIRE(step_many(&r, cuts[c], NULL));
+            REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+            end_run(&r);
+            v.threads = 3;
+            REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+            v.threads = 2;
+            REQUIRE(step_many(&r, 2, NULL)); /* what was there before the resume must not show */
+            REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+            CHECK(eitp_trainer_steps_done(r.trainer) == cuts[c]);
+            REQUIRE(step_many(&r, 12 - cuts[c], NULL));
+            CHECK_THAT(fingerprint(&r) == straight, "%s %s, cut at %d", v.isa, v.products, (int)cuts[c]);
+            end_run(&r);
+        }
+    }
+    scratch_remove(directory);
+}
+
+/* A run on other terms is refused, by name, and the trainer is as it was. */
+static void a_resume_that_would_change_bits_is_refused(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512], output[600], checkpoint[700];
+    variant v = default_variant(), other;
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-2", output);
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    REQUIRE(step_many(&r, 2, NULL));
+    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    end_run(&r);
+    other = v;
+    other.batch_size = 4;
+    REQUIRE_OK(make_run(&r, &host, &other, directory, &error_), error_);
+    CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "batch_size") != NULL, "%s", error_.message);
+    CHECK(eitp_trainer_steps_done(r.trainer) == 0);
+    end_run(&r);
+    other = v;
+    other.isa = "ref";
+    REQUIRE_OK(make_run(&r, &host, &other, directory, &error_), error_);
+    if (strcmp(eitp_context_numerics(r.context), "cpu-ref-ref") == 0 && v.isa == NULL) {
+        eitp_status status = eitp_trainer_resume(r.trainer, checkpoint, &error_);
+        CHECK(status == EITP_ERROR_UNSUPPORTED || status == EITP_OK);
+    }
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+/* A flipped byte anywhere in the weights or the state of the optimizer is found. */
+static void damage_is_found(void) {
+    static const char *const names[] = {"model.safetensors", "optimizer.safetensors"};
+    const eitp_host host = eitp_host_default();
+    char directory[512], output[600], checkpoint[700];
+    variant v = default_variant();
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-1", output);
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    REQUIRE(step_many(&r, 1, NULL));
+    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        FILE *file = fopen(scratch_path(checkpoint, names[i]), "r+b");
+        int byte;
+        REQUIRE(file != NULL);
+        fseek(file, -1000, SEEK_END);
+        byte = fgetc(file);
+        fseek(file, -1000, SEEK_END);
+        fputc(byte ^ 1, file);
+        fclose(file);
+        CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_FORMAT);
+        CHECK_THAT(strstr(error_.message, names[i]) && strstr(error_.message, "damaged"), "%s", error_.message);
+        file = fopen(scratch_path(checkpoint, names[i]), "r+b");
+        fseek(file, -1000, SEEK_END);
+        fputc(byte, file);
+        fclose(file);
+        CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_OK);
+    }
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+/* Reads all gradients of a run into one array; the caller frees. */
+static float *all_gradients(const run *r, size_t *count) {
+    size_t bytes = eitp_context_variable_bytes(r->context, EITP_GRADIENT), at = 0;
+    char *values = (char *)malloc(bytes);
+    for (size_t i = 0; i < eitp_variable_count(r->context); i++) {
+        eitp_variable variable = eitp_variable_at(r->context, i);
+        if (variable.role != EITP_GRADIENT)
+            continue;
+        CHECK(!eitp_variable_read(r->context, variable.name, 0, values + at, variable.size, &error_));
+        at += variable.size;
+    }
+    *count = bytes / sizeof(float);
+    return (float *)values;
+}
+
+/* One batch of 4, against 2 x 2, 4 x 1, and 3 + 1 of a run that ends there: the same samples, the same mean, the same dropout. */
+static void accumulation_is_one_large_batch(void) {
+    static const struct {
+        int64_t batch, accumulation;
+        uint64_t last;
+    } ways[] = {{4, 1, 0}, {2, 2, 0}, {1, 4, 0}, {3, 2, 4}};
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    float *reference = NULL;
+    double loss = 0;
+    size_t count = 0;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        variant v = default_variant();
+        run r;
+        float *gradients;
+        double this_loss = 0, difference = 0, norm = 0;
+        v.batch_size = ways[w].batch;
+        v.grad_accum = ways[w].accumulation;
+        v.last_sample = ways[w].last;
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        REQUIRE(step_many(&r, 1, &this_loss));
+        gradients = all_gradients(&r, &count);
+        if (!reference) {
+            reference = gradients;
+            loss = this_loss;
+        } else {
+            for (size_t i = 0; i < count; i++) {
+                difference += ((double)gradients[i] - (double)reference[i]) * ((double)gradients[i] - (double)reference[i]);
+                norm += (double)reference[i] * (double)reference[i];
+            }
+            CHECK_THAT(sqrt(difference / norm) < 1e-6 && fabs(this_loss - loss) < 1e-6, "%d x %d: %g, loss %.8f and %.8f",
+                       (int)v.batch_size, (int)v.grad_accum, sqrt(difference / norm), this_loss, loss);
+            free(gradients);
+        }
+        end_run(&r);
+    }
+    free(reference);
+    scratch_remove(directory);
+}
+
+static void it_learns(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    variant v = default_variant();
+    eitp_evaluation before, after;
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &before, &error_), error_);
+    REQUIRE(step_many(&r, 40, NULL));
+    REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &after, &error_), error_);
+    CHECK_THAT(fabs(before.loss - log(257.0)) < 0.2, "%g", before.loss);
+    CHECK_THAT(after.loss < 2.6, "%g", after.loss);
+    CHECK(after.tokens == before.tokens && after.tokens > 1000 && after.error > 0);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+/* Gradients that are not finite change nothing, and the step says so. */
+static void a_step_that_is_not_finite_changes_nothing(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    variant v = default_variant();
+    eitp_step_report report;
+    uint32_t before, after;
+    float bad = (float)HUGE_VAL;
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    REQUIRE_OK(eitp_variable_write(r.context, "transformer.ln_f.bias", 8, &bad, sizeof bad, &error_), error_);
+    before = fingerprint(&r);
+    REQUIRE_OK(eitp_trainer_step(r.trainer, &report, &error_), error_);
+    after = fingerprint(&r);
+    CHECK(!report.applied && before == after);
+    bad = 0;
+    REQUIRE_OK(eitp_variable_write(r.context, "transformer.ln_f.bias", 8, &bad, sizeof bad, &error_), error_);
+    REQUIRE_OK(eitp_trainer_step(r.trainer, &report, &error_), error_);
+    CHECK(report.applied);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+static int64_t resident_bytes(void) {
+    FILE *file = fopen("/proc/self/statm", "r");
+    long pages = 0, resident = 0;
+    if (!file)
+        return 0;
+    if (fscanf(file, "%ld %ld", &pages, &resident) != 2)
+        resident = 0;
+    fclose(file);
+    return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}
+
+/* After the trainer is made nothing allocates, and resident memory stays what it was after step 2, for 200 steps. */
+static void training_neither_allocates_nor_grows(void) {
+    char directory[512];
+    variant v = default_variant();
+    eitp_evaluation evaluation;
+    faults f;
+    run r;
+    long allocations;
+    int64_t resident;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    faults_begin(&f);
+    REQUIRE_OK(make_run(&r, &f.host, &v, directory, &error_), error_);
+    allocations = f.allocations;
+    REQUIRE(step_many(&r, 2, NULL));
+    REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &evaluation, &error_), error_);
+    resident = resident_bytes();
+    REQUIRE(step_many(&r, 200, NULL));
+    REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &evaluation, &error_), error_);
+    CHECK_THAT(f.allocations == allocations, "%ld allocations", f.allocations - allocations);
+    CHECK_THAT(resident_bytes() <= resident, "%lld bytes more", (long long)(resident_bytes() - resident));
+    end_run(&r);
+    faults_end(&f);
+    scratch_remove(directory);
+}
+
+/* Each allocation fails once: every object is whole or absent, and nothing leaks. */
+static void every_failed_allocation_is_an_error(void) {
+    char directory[512];
+    variant v = default_variant();
+    faults f;
+    int more = 1;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (long n = 1; more && !test_failures_; n += n < 120 ? 1 : 23) {
+        run r;
+        eitp_status status;
+        faults_begin(&f);
+        f.fail_allocation = n;
+        status = make_run(&r, &f.host, &v, directory, &error_);
+        CHECK_THAT(!status || status == EITP_ERROR_MEMORY, "allocation %ld: %s", n, error_.message);
+        if (!status) {
+            status = eitp_trainer_save(r.trainer, scratch_path(directory, "out"), &error_);
+            CHECK_THAT(!status || status == EITP_ERROR_MEMORY, "allocation %ld: %s", n, error_.message);
+        }
+        end_run(&r);
+        more = faults_end(&f);
+    }
+    scratch_remove(directory);
+}
+
+/* Each file call of a save fails once, or it and all later ones: the checkpoint before it still resumes, bit for bit. */
+static void every_failed_file_call_leaves_the_last_checkpoint(void) {
+    char directory[512], output[600], checkpoint[700];
+    variant v = default_variant();
+    faults f;
+    run r;
+    uint32_t saved;
+    int sweeps = 0;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-1", output);
+    faults_begin(&f);
+    REQUIRE_OK(make_run(&r, &f.host, &v, directory, &error_), error_);
+    REQUIRE(step_many(&r, 1, NULL));
+    saved = fingerprint(&r);
+    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    REQUIRE(step_many(&r, 1, NULL));
+    for (int persistent = 0; persistent < 2; persistent++) {
+        int failed = 1;
+        for (long n = 1; failed && !test_failures_; n++) {
+            int64_t newest = -1;
+            eitp_status status;
+            f.file_calls = 0;
+            f.fail_file_call = n;
+            f.all_file_calls = persistent;
+            f.code = ENOSPC;
+            f.tear = 1;
+            status = eitp_trainer_save(r.trainer, output, &error_);
+            failed = f.file_calls >= n;
+            f.fail_file_call = 0;
+            CHECK_THAT(!failed || status == EITP_ERROR_IO || status == EITP_OK, "call %ld (%s): %s", n, f.failed_call,
+                       error_.message);
+            CHECK(!eitp_checkpoint_newest(&f.host, output, &newest, &error_));
+            CHECK_THAT(newest == 2 || (status && newest == 1), "call %ld (%s): newest is %d", n, f.failed_call,
+                       (int)newest);
+            if (newest == 2)
+                CHECK(!eitp__remove_tree(&f.host, scratch_path(output, "checkpoint-2"), &error_));
+            CHECK_THAT(!eitp_checkpoint_prune(&f.host, output, 2, &error_), "%s", error_.message);
+            sweeps++;
+        }
+    }
+    CHECK_THAT(sweeps > 60, "%d", sweeps);
+    REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+    CHECK(fingerprint(&r) == saved);
+    end_run(&r);
+    faults_end(&f);
+    scratch_remove(directory);
+}
+
+/* A write of a step that is there already: cut off at any call, one of the two is found under its name. */
+static void replacing_a_checkpoint_never_loses_it(void) {
+    char directory[512], output[600], checkpoint[700];
+    variant v = default_variant();
+    faults f;
+    run r;
+    uint32_t saved;
+    int failed = 1;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-1", output);
+    faults_begin(&f);
+    REQUIRE_OK(make_run(&r, &f.host, &v, directory, &error_), error_);
+    REQUIRE(step_many(&r, 1, NULL));
+    saved = fingerprint(&r);
+    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    for (long n = 1; failed && !test_failures_; n++) {
+        int64_t newest = -1;
+        f.file_calls = 0;
+        f.fail_file_call = n;
+        f.all_file_calls = 1;
+        eitp_trainer_save(r.trainer, output, &error_);
+        failed = f.file_calls >= n;
+        f.fail_file_call = 0;
+        CHECK_THAT(!eitp_checkpoint_newest(&f.host, output, &newest, &error_) && newest == 1, "call %ld (%s): %d", n,
+                   f.failed_call, (int)newest);
+        CHECK_THAT(!eitp_trainer_resume(r.trainer, checkpoint, &error_), "call %ld: %s", n, error_.message);
+        CHECK(fingerprint(&r) == saved);
+    }
+    end_run(&r);
+    faults_end(&f);
+    scratch_remove(directory);
+}
+
+static void the_newest_are_kept_by_step_number(void) {
+    const eitp_host host = eitp_host_default();
+    static const char *const names[] = {"checkpoint-9", "checkpoint-10", "checkpoint-200", "checkpoint-1000",
+                                        "checkpoint-best", "checkpoint-010", ".checkpoint-7.partial", "notes"};
+    char directory[512];
+    int64_t newest;
+    eitp_path_info info = EITP__ZERO;
+    REQUIRE(scratch_make(directory));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        REQUIRE_OK(eitp__make_directories(&host, scratch_path(directory, names[i]), &error_), error_);
+    REQUIRE_OK(eitp_checkpoint_newest(&host, directory, &newest, &error_), error_);
+    CHECK(newest == 1000);
+    REQUIRE_OK(eitp_checkpoint_prune(&host, directory, 2, &error_), error_);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int kept = i != 0 && i != 1 && i != 6;
+        REQUIRE_OK(eitp__path_info(&host, scratch_path(directory, names[i]), &info, &error_), error_);
+        CHECK_THAT((info.kind == EITP_PATH_DIRECTORY) == kept, "%s", names[i]);
+    }
+    REQUIRE_OK(eitp_checkpoint_newest(&host, scratch_path(directory, "none"), &newest, &error_), error_);
+    CHECK(newest == -1);
+    scratch_remove(directory);
+}
+
+/* The schedule's corners. */
+static void schedules_rise_and_fall(void) {
+    eitp_schedule schedule;
+    memset(&schedule, 0, sizeof schedule);
+    schedule.peak = 2;
+    schedule.final = 0.5;
+    schedule.warmup = 4;
+    schedule.steps = 12;
+    CHECK(eitp_schedule_rate(&schedule, 1) == 0.5 && eitp_schedule_rate(&schedule, 4) == 2);
+    CHECK(eitp_schedule_rate(&schedule, 12) == 2);
+    schedule.kind = EITP_SCHEDULE_LINEAR;
+    CHECK(eitp_schedule_rate(&schedule, 5) == 2 && eitp_schedule_rate(&schedule, 9) == 1.25);
+    CHECK(eitp_schedule_rate(&schedule, 13) == 0.5 && eitp_schedule_rate(&schedule, 99) == 0.5);
+    schedule.kind = EITP_SCHEDULE_COSINE;
+    CHECK(eitp_schedule_rate(&schedule, 5) == 2 && fabs(eitp_schedule_rate(&schedule, 9) - 1.25) < 1e-12);
+    CHECK(fabs(eitp_schedule_rate(&schedule, 13) - 0.5) < 1e-12);
+}
+
+/* Sampling follows the probabilities, and its limits hold. */
+static void sampling_keeps_to_its_limits(void) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_gpt2_config shape = small_model(0);
+    eitp_context *context;
+    eitp_model *model;
+    eitp_generator *generator;
+    eitp_sampling sampling = eitp_sampling_default();
+    int32_t token = 1, greedy;
+    int counts[5] = {0, 0, 0, 0, 0};
+    shape.vocabulary = 5;
+    REQUIRE_OK(eitp_context_create(&config, &context, &error_), error_);
+    REQUIRE_OK(eitp_gpt2_create(context, &shape, &model, &error_), error_);
+    REQUIRE_OK(eitp_model_initialize(model, 1, &error_), error_);
+    REQUIRE_OK(eitp_generator_create(model, 0, &generator, &error_), error_);
+    REQUIRE_OK(eitp_generator_feed(generator, &token, 1, &error_), error_);
+    sampling.temperature = 0;
+    greedy = eitp_generator_sample(generator, &sampling);
+    sampling.temperature = 1;
+    sampling.top_k = 1;
+    CHECK(eitp_generator_sample(generator, &sampling) == greedy);
+    sampling.top_k = 0;
+    sampling.top_p = 1e-9;
+    CHECK(eitp_generator_sample(generator, &sampling) == greedy);
+    for (int way = 0; way < 3; way++) {
+        memset(counts, 0, sizeof counts);
+        sampling.top_k = way == 1 ? 2 : 0;
+        sampling.top_p = way == 2 ? 0.5 : 1;
+        for (uint64_t seed = 0; seed < 4000; seed++) {
+            sampling.seed = seed;
+            counts[eitp_generator_sample(generator, &sampling)]++;
+        }
+        if (way == 0) {
+            const float *logits = eitp_generator_logits(generator);
+            double total = 0;
+            for (int i = 0; i < 5; i++)
+                total += exp((double)logits[i]);
+            for (int i = 0; i < 5; i++)
+                CHECK_THAT(fabs(counts[i] / 4000.0 - exp((double)logits[i]) / total) < 0.035, "token %d: %d", i, counts[i]);
+        } else if (way == 1) {
+            int drawn = 0;
+            for (int i = 0; i < 5; i++)
+                drawn += counts[i] > 0;
+            CHECK(drawn == 2 && counts[greedy] > 0);
+        }
+    }
+    eitp_generator_destroy(generator);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(any_number_of_threads_gives_the_same_bits),
+        TEST(what_matters_changes_the_bits),
+        TEST(a_resumed_run_has_the_bits_of_a_straight_one),
+        TEST(a_resume_that_would_change_bits_is_refused),
+        TEST(damage_is_found),
+        TEST(accumulation_is_one_large_batch),
+        TEST(it_learns),
+        TEST(a_step_that_is_not_finite_changes_nothing),
+        TEST(training_neither_allocates_nor_grows),
+        TEST(every_failed_allocation_is_an_error),
+        TEST(every_failed_file_call_leaves_the_last_checkpoint),
+        TEST(replacing_a_checkpoint_never_loses_it),
+        TEST(the_newest_are_kept_by_step_number),
+        TEST(schedules_rise_and_fall),
+        TEST(sampling_keeps_to_its_limits),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}

@@ -1,0 +1,58 @@
+/* What the files of the command share: exit codes, failures, subcommands. */
+#ifndef COMMAND_H
+#define COMMAND_H
+
+/* POSIX calls are hidden by strict C modes; this must precede the first system header. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE 1
+#endif
+
+#include "eitp.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __GNUC__
+#define COMMAND_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#else
+#define COMMAND_PRINTF(format, first)
+#endif
+
+#define COMMAND_COUNT(array) (sizeof(array) / sizeof *(array))
+
+EITP_BEGIN_DECLARATIONS
+
+/* Exit codes. Stopped by a signal: 128 and its number. */
+enum {
+    COMMAND_FINISHED = 0,
+    COMMAND_WRONG = 1, /* the command, the configuration or the content of a file */
+    COMMAND_NO_MEMORY = 2,
+    COMMAND_PRESSURE = 3,
+    COMMAND_NOT_FINITE = 4,
+    COMMAND_IO = 5
+};
+
+int command_exit_code(eitp_status status);
+
+/* Fills in an error as the library does: what is wrong, where, and what to do. Returns `status`. */
+eitp_status command_fail(eitp_error *error, eitp_status status, const char *format, ...) COMMAND_PRINTF(3, 4);
+
+/* Memory of the command itself; without it there is nothing to do but to end with an error. */
+void *command_allocate(size_t size); /* zeroed */
+void *command_resize(void *memory, size_t size);
+char *command_copy(const char *text);
+char *command_format(const char *format, ...) COMMAND_PRINTF(1, 2);
+
+/* The subcommands: the arguments after the name; they return the exit code. */
+int command_train(int count, char **arguments);
+int command_eval(int count, char **arguments);
+int command_generate(int count, char **arguments);
+int command_tokenizer(int count, char **arguments);
+int command_pack(int count, char **arguments);
+
+EITP_END_DECLARATIONS
+
+#endif

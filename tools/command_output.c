@@ -1,0 +1,132 @@
+#include "command_output.h"
+
+#include "command_text.h"
+
+#include <stdarg.h>
+#include <unistd.h>
+
+/* A process has one standard error, so there is one of these. */
+static struct {
+    output_detail detail;
+    int started;
+    int progress; /* a progress line is on the screen */
+    int failed;   /* to write the result */
+    text held;
+} output = {OUTPUT_NORMAL, 0, 0, 0, {NULL, 0, 0}};
+
+void output_set_detail(output_detail detail) {
+    output.detail = detail;
+    if (detail == OUTPUT_VERBOSE)
+        output_start();
+}
+
+static void output_clear_progress(void) {
+    if (output.progress)
+        fputs("\r\033[K", stderr);
+    output.progress = 0;
+}
+
+void output_start(void) {
+    output.started = 1;
+    if (output.held.size) {
+        output_clear_progress();
+        fputs(output.held.data, stderr);
+    }
+    text_release(&output.held);
+}
+
+/* One line, whatever is in it. */
+static void output_line(eitp_log_level level, const char *prefix, const char *message) {
+    char line[1200];
+    int length = snprintf(line, sizeof line - 1, "%s%s", prefix, message);
+    size_t size = length < 0 ? 0 : (size_t)length < sizeof line - 1 ? (size_t)length : sizeof line - 2;
+    for (size_t i = 0; i < size; i++) {
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
+            line[i] = '?';
+    }
+    line[size] = '\n';
+    line[size + 1] = 0;
+    if (!output.started && level < EITP_LOG_ERROR) {
+        text_add(&output.held, line, size + 1);
+        return;
+    }
+    output_clear_progress();
+    fputs(line, stderr);
+}
+
+static void output_log(void *user, eitp_log_level level, const char *message) {
+    static const char *const prefixes[] = {"", "", "warning: ", "error: "};
+    (void)user;
+    if ((level == EITP_LOG_DEBUG && output.detail < OUTPUT_VERBOSE) ||
+        (level == EITP_LOG_INFO && output.detail < OUTPUT_NORMAL))
+        return;
+    output_line(level, prefixes[level <= EITP_LOG_ERROR ? level : EITP_LOG_ERROR], message);
+}
+
+eitp_log_sink output_log_sink(void) {
+    eitp_log_sink sink;
+    sink.user = NULL;
+    sink.write = output_log;
+    return sink;
+}
+
+static void output_formatted(eitp_log_level level, const char *format, va_list arguments) {
+    char message[1000];
+    vsnprintf(message, sizeof message, format, arguments);
+    output_log(NULL, level, message);
+}
+
+void output_info(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    output_formatted(EITP_LOG_INFO, format, arguments);
+    va_end(arguments);
+}
+
+void output_warning(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    output_formatted(EITP_LOG_WARNING, format, arguments);
+    va_end(arguments);
+}
+
+void output_error(const char *format, ...) {
+    va_list arguments;
+    text_release(&output.held);
+    va_start(arguments, format);
+    output_formatted(EITP_LOG_ERROR, format, arguments);
+    va_end(arguments);
+}
+
+int output_fail(const eitp_error *error) {
+    output_error("%s", error->message);
+    return command_exit_code(error->status);
+}
+
+int output_is_terminal(void) {
+    return isatty(STDERR_FILENO);
+}
+
+void output_progress(const char *line) {
+    if (!output_is_terminal() || output.detail < OUTPUT_NORMAL)
+        return;
+    fprintf(stderr, "\r%s\033[K", line);
+    fflush(stderr);
+    output.progress = 1;
+}
+
+void output_result(const char *data, size_t size) {
+    output_clear_progress();
+    if (fwrite(data, 1, size, stdout) != size)
+        output.failed = 1;
+}
+
+int output_finish(int code) {
+    int failed = fflush(stdout) || output.failed;
+    output_clear_progress();
+    if (failed && code == COMMAND_FINISHED) {
+        output_error("cannot write to standard output: %s; the result is not complete", strerror(errno));
+        return COMMAND_IO;
+    }
+    return code;
+}

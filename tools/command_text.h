@@ -1,0 +1,39 @@
+/* Text that grows, and JSON written into it. */
+#ifndef COMMAND_TEXT_H
+#define COMMAND_TEXT_H
+
+#include "command.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* Zero-initialised it is empty. `data` is followed by a zero byte once anything was added. */
+typedef struct text {
+    char *data;
+    size_t size, capacity;
+} text;
+
+void text_release(text *t);
+void text_add(text *t, const void *data, size_t size);
+void text_format(text *t, const char *format, ...) COMMAND_PRINTF(2, 3);
+
+/* A quoted JSON string; bytes that are not UTF-8 become U+FFFD. */
+void text_json_string(text *t, const char *value, size_t size);
+
+/* A number that reads back as the same double; null where it is not finite. */
+void text_json_number(text *t, double value);
+
+/* Members of an object: `"name": value`, with a comma before it unless an object or array was just opened. */
+void text_json_name(text *t, const char *name);
+void text_json_member_string(text *t, const char *name, const char *value);
+void text_json_member_number(text *t, const char *name, double value);
+void text_json_member_integer(text *t, const char *name, int64_t value);
+
+/*
+ * The bytes of the first character of data[0 .. size): its length where it is whole and valid; minus the length of
+ * what is to be replaced by U+FFFD; 0 where the character may go on beyond the end.
+ */
+int text_utf8_length(const char *data, size_t size);
+
+EITP_END_DECLARATIONS
+
+#endif
