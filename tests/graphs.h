@@ -11,7 +11,7 @@
 
 #define GRAPHS_UNUSED __attribute__((unused))
 
-enum { KERNEL_SETS = 3, BUILD_LEAVES = 64, BUILD_OUTPUTS = 48 };
+enum { KERNEL_SETS = 3, BUILD_LEAVES = 200, BUILD_OUTPUTS = 48 };
 
 static const char *const kernel_sets[KERNEL_SETS] = {"ref", "avx2", "avx512"};
 

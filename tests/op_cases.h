@@ -460,8 +460,8 @@ static void softmax_case(build *b, eitp_tensor *(*op)(eitp_tensor *), int is_log
     eitp_tensor *x = real(b, 4, shape);
     put_like(b, op(x), naive_softmax(b, values_of(b, x), is_log));
     for (int i = 0; i < (b->small ? 3 : 6); i++) {
-        b->low = -8;
-        b->high = 8;
+        b->low = b->small ? -2 : -8;
+        b->high = b->small ? 2 : 8;
         x = real2(b, b->small ? 2 : 19, columns[i]);
         put_like(b, op(x), naive_softmax(b, values_of(b, x), is_log));
     }
@@ -478,7 +478,7 @@ static void case_log_softmax(build *b) {
 }
 
 static void case_layer_norm(build *b) {
-    static const int64_t columns[] = {2, 3, 5, 16, 100, 771};
+    static const int64_t columns[] = {3, 4, 5, 2, 100, 771};
     for (int i = 0; i < (b->small ? 3 : 6); i++) {
         eitp_tensor *x = i % 2 ? real3(b, 2, b->small ? 2 : 9, columns[i]) : real2(b, b->small ? 3 : 23, columns[i]);
         eitp_tensor *gain = real1(b, columns[i]), *bias = real1(b, columns[i]);

@@ -272,7 +272,7 @@ static void test_bytes(void) {
     eitp_tokenizer_destroy(NULL);
 }
 
-/* A piece seen before gives the same ids, whatever its length: those that the cache holds and those that it does not. */
+/* A piece seen before gives the same ids, whether its length is one that the cache holds or not. */
 static void test_pieces_again(void) {
     const eitp_host host = eitp_host_default();
     eitp_tokenizer *tokenizer;

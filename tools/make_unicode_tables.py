@@ -43,8 +43,8 @@ def main():
     lines.append(line)
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", "base", "unicode_tables.inc")
     with open(path, "w", newline="\n") as out:
-        out.write("/* Made by tools/make_unicode_tables.py from Unicode %s: where the class of code points changes, as\n" % VERSION)
-        out.write("   code point << 2 | class (0 other, 1 letter, 2 number, 3 white space). */\n")
+        out.write("/* Made by tools/make_unicode_tables.py from Unicode %s: " % VERSION)
+        out.write("where the class of code points changes, as\n   code point << 2 | class (0 other, 1 letter, 2 number, 3 white space). */\n")
         out.write("static const uint32_t eitp__unicode_changes[] = {\n")
         out.write("\n".join(lines) + "\n};\n")
 

@@ -119,19 +119,19 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
     static void function(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                        \
         eitp__ref_grid grid = eitp__ref_broadcast_grid(call);                                                          \
         eitp__ref_walk walk = eitp__ref_walk_from(&grid, begin);                                                       \
-        int64_t step_a = grid.stride[0][grid.rank - 1], step_b = grid.stride[1][grid.rank - 1];                        \
+        int goes_a = grid.stride[0][grid.rank - 1] != 0, goes_b = grid.stride[1][grid.rank - 1] != 0;                  \
         (void)workspace;                                                                                               \
         for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_on(&grid, &walk, count)) {                  \
             const from_type *p = (const from_type *)call->inputs[0].data + walk.offset[0];                             \
             const from_type *q = (const from_type *)call->inputs[1].data + walk.offset[1];                             \
             to_type *y = (to_type *)call->outputs[0].data + i;                                                         \
             count = eitp__ref_walk_run(&grid, &walk, end - i);                                                         \
-            if (step_a && step_b) {                                                                                    \
+            if (goes_a && goes_b) {                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
                     from_type a = p[j], b = q[j];                                                                      \
                     y[j] = (to_type)(expression);                                                                      \
                 }                                                                                                      \
-            } else if (step_a) {                                                                                       \
+            } else if (goes_a) {                                                                                       \
                 from_type b = q[0];                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
                     from_type a = p[j];                                                                                \
@@ -140,7 +140,7 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
             } else {                                                                                                   \
                 from_type a = p[0];                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
-                    from_type b = q[j * step_b];                                                                       \
+                    from_type b = q[j];                                                                                \
                     y[j] = (to_type)(expression);                                                                      \
                 }                                                                                                      \
             }                                                                                                          \

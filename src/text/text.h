@@ -17,7 +17,7 @@ EITP_BEGIN_DECLARATIONS
  * character that ends within its first 1,048,576 bytes, so that memory stays bounded: 100 MB of "a" are a hundred
  * pieces.
  *
- * A tokenizer never changes once made: any number of threads may use it at a time.
+ * A tokenizer never changes once made: any number of threads may use it at a time, if the host's allocator allows that.
  */
 typedef struct eitp_tokenizer eitp_tokenizer;
 

@@ -1,0 +1,62 @@
+/* config.json and trainer_state.json from hostile bytes: an error or a configuration within its bounds, never a crash. */
+#include "tests/everything.h"
+
+/* A file system with one file, whatever its name. */
+typedef struct one_file {
+    const uint8_t *data;
+    size_t size;
+} one_file;
+
+static int one_open(void *user, const char *path, eitp_file_mode mode, void **file) {
+    (void)path;
+    *file = user;
+    return mode == EITP_FILE_READ ? 0 : EROFS;
+}
+
+static int one_close(void *user, void *file) {
+    (void)user;
+    (void)file;
+    return 0;
+}
+
+static int one_size(void *user, void *file, uint64_t *size) {
+    (void)user;
+    *size = ((const one_file *)file)->size;
+    return 0;
+}
+
+static int one_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
+    const one_file *one = (const one_file *)file;
+    (void)user;
+    *done = offset < one->size ? one->size - (size_t)offset : 0;
+    if (*done > size)
+        *done = size;
+    if (*done)
+        memcpy(data, one->data + offset, *done);
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    eitp_host host = eitp_host_default();
+    one_file one;
+    eitp_gpt2_config config;
+    eitp_checkpoint_info info;
+    eitp_error error;
+    one.data = data;
+    one.size = size;
+    host.files.user = &one;
+    host.files.open = one_open;
+    host.files.close = one_close;
+    host.files.size = one_size;
+    host.files.read = one_read;
+    if (!eitp_gpt2_config_read(&host, "config.json", &config, &error) &&
+        (config.vocabulary < 1 || config.width < 1 || config.heads < 1 || config.width % config.heads ||
+         config.layers < 1 || config.layers > 1 << 14 || config.inner < 1 || config.positions < 1))
+        abort();
+    if (!eitp_checkpoint_read_info(&host, "checkpoint", &info, &error) &&
+        (info.step < 0 || info.config.batch_size < 1 || info.config.block_size < 1 || info.config.grad_accum < 1))
+        abort();
+    return 0;
+}

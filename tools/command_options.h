@@ -1,0 +1,150 @@
+/* The options: one table for the command line, --config files, --help and --print-config. */
+#ifndef COMMAND_OPTIONS_H
+#define COMMAND_OPTIONS_H
+
+#include "command.h"
+#include "command_text.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* The subcommands, as bits of option_row.commands. */
+enum {
+    OPTIONS_TRAIN = 1,
+    OPTIONS_EVAL = 2,
+    OPTIONS_GENERATE = 4,
+    OPTIONS_TOKENIZER_TRAIN = 8,
+    OPTIONS_TOKENIZER_INSPECT = 16,
+    OPTIONS_TOKENIZER_ENCODE = 32,
+    OPTIONS_TOKENIZER_DECODE = 64,
+    OPTIONS_PACK = 128,
+    OPTIONS_EVERY = 255
+};
+
+/* In the order of the table. */
+typedef enum option_id {
+    OPTION_DATA,
+    OPTION_VAL_DATA,
+    OPTION_VAL_FRACTION,
+    OPTION_STRICT_UTF8,
+    OPTION_SHUFFLE,
+    OPTION_MODEL,
+    OPTION_INIT,
+    OPTION_VOCAB_SIZE,
+    OPTION_TOKENIZER,
+    OPTION_DROPOUT,
+    OPTION_OUTPUT_DIR,
+    OPTION_RESUME,
+    OPTION_STEPS,
+    OPTION_EPOCHS,
+    OPTION_BATCH_SIZE,
+    OPTION_BLOCK_SIZE,
+    OPTION_GRAD_ACCUM,
+    OPTION_LR,
+    OPTION_FINAL_LR,
+    OPTION_LR_SCHEDULE,
+    OPTION_WARMUP_STEPS,
+    OPTION_WEIGHT_DECAY,
+    OPTION_BETA1,
+    OPTION_BETA2,
+    OPTION_EPSILON,
+    OPTION_MAX_GRAD_NORM,
+    OPTION_MAX_NONFINITE,
+    OPTION_EVAL_STEPS,
+    OPTION_EVAL_WINDOWS,
+    OPTION_SAVE_STEPS,
+    OPTION_SAVE_TOTAL_LIMIT,
+    OPTION_LOG_EVERY,
+    OPTION_PRECISION,
+    OPTION_PROMPT,
+    OPTION_PROMPT_FILE,
+    OPTION_TOKENS,
+    OPTION_TEMPERATURE,
+    OPTION_TOP_K,
+    OPTION_TOP_P,
+    OPTION_SAMPLES,
+    OPTION_ECHO,
+    OPTION_TEXT,
+    OPTION_MIN_FREQUENCY,
+    OPTION_OUTPUT,
+    OPTION_SEED,
+    OPTION_DEVICE,
+    OPTION_THREADS,
+    OPTION_CONFIG,
+    OPTION_PRINT_CONFIG,
+    OPTION_JSON,
+    OPTION_QUIET,
+    OPTION_VERBOSE,
+    OPTION_HELP,
+    OPTION_COUNT
+} option_id;
+
+/* Where a value came from; a later one of these overrules an earlier one. */
+typedef enum option_source {
+    SOURCE_NONE,
+    SOURCE_DEFAULT,
+    SOURCE_RUN,        /* run.json of the run that is resumed */
+    SOURCE_CHECKPOINT, /* the checkpoint that is resumed */
+    SOURCE_CONFIG,
+    SOURCE_COMMAND_LINE
+} option_source;
+
+typedef struct option_value {
+    option_source source;
+    char **texts; /* the values of a list; else one, as it was written */
+    size_t count;
+    int64_t integer; /* also of a flag: 0 or 1 */
+    double number;
+} option_value;
+
+typedef struct options {
+    const char *name; /* of the subcommand: "train", "tokenizer encode", ... */
+    unsigned command; /* its bit */
+    option_value values[OPTION_COUNT];
+    char **positional; /* what is no option, in order */
+    size_t positional_count;
+} options;
+
+/*
+ * Reads the command line, the files of --config, and the defaults. -q and -v take effect. *code is the exit code where the command
+ * ends here: after --help, or with EITP_ERROR_*.
+ */
+eitp_status options_read(options *o, const char *name, unsigned command, int count, char **arguments, int *ended,
+                         eitp_error *error);
+void options_release(options *o);
+
+/* Gives an option a value, unless it has one of a better source; lists collect the values of one source. `where` is for messages. */
+eitp_status options_set(options *o, option_id id, const char *value, option_source source, const char *where,
+                        eitp_error *error);
+
+/* The same for a default that depends on other options; it cannot fail. */
+void options_set_integer(options *o, option_id id, int64_t value, option_source source);
+void options_set_number(options *o, option_id id, double value, option_source source);
+void options_set_text(options *o, option_id id, const char *value, option_source source);
+
+int options_has(const options *o, option_id id);
+int options_is_explicit(const options *o, option_id id); /* from the command line or --config */
+int64_t options_integer(const options *o, option_id id);
+double options_number(const options *o, option_id id);
+const char *options_text(const options *o, option_id id); /* NULL where it has no value */
+const char *options_name(option_id id);
+
+/* The place of a choice's value in the table's list. */
+int options_choice(const options *o, option_id id);
+
+/*
+ * Reads a JSON file of options. Objects within it only group: the name of an option is that of the innermost member. A member called "run" is left
+ * out. For SOURCE_RUN, options that belong to a call rather than to a run are left out too, and so are unknown ones.
+ */
+eitp_status options_read_config(options *o, const char *path, option_source source, eitp_error *error);
+
+/* Adds the options that have values as members of a JSON object, for options_read_config. */
+void options_write(const options *o, text *t);
+
+/* --print-config: every option with its value and where it came from. */
+void options_print(const options *o, int json);
+
+void options_print_help(const char *name, unsigned command);
+
+EITP_END_DECLARATIONS
+
+#endif
