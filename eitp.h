@@ -1,5 +1,154 @@
 /*
  * eitp: trains Transformers inside the memory a machine really has. One C header.
+ *
+ * Do this, in one C or C++ file, to make the implementation:
+ *
+ *     #define EITP_IMPLEMENTATION
+ *     #include "eitp.h"
+ *
+ * and #include "eitp.h" without the #define wherever else you use it. Then compile:
+ *
+ *     cc -O2 file.c -lm                                                  a C11 compiler is all it needs
+ *     cc -O2 -fopenmp file.c -lm                                         with threads
+ *     cc -O2 -fopenmp -DEITP_WITH_OPENBLAS=1 file.c -lopenblas -lm       with OpenBLAS for matrix products
+ *
+ * -O2 is enough: which of plain C, AVX2 and AVX-512 runs is chosen when the program runs. -march and -ffast-math add
+ * nothing but risk. Licence: MIT, at the end of the file.
+ *
+ * A WHOLE PROGRAM: save it as file.c beside eitp.h, compile it as above, run it where file.c is. It takes seconds.
+ *
+ * ```c
+ * #define EITP_IMPLEMENTATION
+ * #include "eitp.h"
+ * #include <stdio.h>
+ * int main(void) { // a small GPT-2 learns the text of this very file, byte by byte
+ *     const char *path = __FILE__;
+ *     eitp_context_config settings = eitp_context_config_default();
+ *     eitp_trainer_config run = eitp_trainer_config_default();
+ *     eitp_pack_config texts = {&path, 1, 0, 0, NULL, NULL};
+ *     eitp_context *context = NULL;
+ *     eitp_tokenizer *tokenizer = NULL;
+ *     eitp_token_file *tokens = NULL;
+ *     eitp_model *model = NULL;
+ *     eitp_trainer *trainer = NULL;
+ *     eitp_gpt2_config shape;
+ *     eitp_token_file_info info;
+ *     eitp_token_range all, none;
+ *     eitp_step_report step = {0, 0, 0, 0, 0, 0};
+ *     eitp_error error;
+ *     // EITP_OK is 0: calls are chained with ||, the first that fails ends the chain, and `error` says why.
+ *     int failed = eitp_context_create(&settings, &context, &error) ||
+ *                  eitp_tokenizer_bytes(&settings.host, &tokenizer, &error) ||
+ *                  eitp_pack(&settings.host, tokenizer, &texts, "text.tok", &info, &error) ||
+ *                  eitp_token_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
+ *                  eitp_split_tokens(info.token_count, 0, run.block_size, &all, &none, &error) ||
+ *                  eitp_gpt2_config_named("tiny", &shape, &error);
+ *     shape.vocabulary = 257; // the bytes and <|endoftext|>
+ *     run.schedule.peak = 1e-3;
+ *     failed = failed || eitp_gpt2_create(context, &shape, &model, &error) ||
+ *              eitp_model_initialize(model, 1, &error) ||
+ *              eitp_trainer_create(model, tokens, all, NULL, none, tokenizer, &run, &trainer, &error);
+ *     while (!failed && step.step < 80) {
+ *         failed = eitp_trainer_step(trainer, &step, &error) != EITP_OK;
+ *         if (step.step % 10 == 0)
+ *             printf("step %2d: loss %.3f nats per byte\n", (int)step.step, step.loss);
+ *     }
+ *     if (failed || eitp_trainer_save(trainer, "out", &error)) // makes out/checkpoint-80
+ *         return fprintf(stderr, "%s\n", error.message), 1;
+ *     printf("the best guess from how often each byte comes has %.3f\n", info.unigram_entropy);
+ *     eitp_trainer_destroy(trainer); // what was made last goes first
+ *     eitp_model_destroy(model);
+ *     eitp_token_file_close(tokens);
+ *     eitp_tokenizer_destroy(tokenizer);
+ *     eitp_context_destroy(context);
+ *     return step.loss < info.unigram_entropy - 0.5 ? 0 : 1;
+ * }
+ * ```
+ *
+ * The directory out/checkpoint-80 that it leaves opens in Hugging Face's transformers, and in `eitp generate`. Further
+ * programs are in examples/: a model of your own, a run that resumes, generation, an allocator of your own.
+ *
+ * WHAT IT DOES
+ *     - language models of GPT-2's architecture: from random weights or from a Hugging Face directory, and back to one
+ *     - models of your own from tensor ops; gradients are tensors, and can be differentiated again
+ *     - byte-level BPE: Hugging Face's tokenizer files, token for token; and learning one from text
+ *     - text of any size: it is packed into a token file once, which is read in windows
+ *     - AdamW, gradient accumulation, clipping by the global norm, schedules, dropout, evaluation, checkpoints
+ *     - the same bits for any number of threads, and after a stop and a resume as without
+ *     - generation with a key-value cache, temperature, top-k and top-p
+ *
+ * WHAT IT DOES NOT
+ *     - print, exit, abort, install signal handlers, or keep state outside the objects it gives you
+ *     - use the network: model directories and texts are files that you have already
+ *     - allocate while a plan runs or a trainer makes a step
+ *     - Windows, and compilers other than gcc and clang (it needs POSIX files and GNU attributes)
+ *
+ * NOT YET
+ *     - arithmetic in bf16 or f16 (files in them are read and written), AMX, CUDA, several machines
+ *     - choosing precision and recomputation to meet a memory budget: a plan says what it needs, and fails if memory is
+ *       not there, before anything runs
+ *     - encoders such as BERT, text classification, tokenizers other than byte-level BPE, optimizers other than AdamW
+ *
+ * STEP BY STEP, in the order of the calls
+ *   Train a language model:
+ *     1. eitp_context_config_default, eitp_context_create: device, threads, memory, log. It owns the parameters.
+ *     2. eitp_tokenizer_load, or eitp_tokenizer_train and eitp_tokenizer_save, or eitp_tokenizer_bytes.
+ *     3. eitp_pack makes a token file; eitp_token_file_open opens it; eitp_split_tokens holds some back for validation.
+ *     4. eitp_model_load for a Hugging Face directory; or eitp_gpt2_config_named, eitp_gpt2_config_read, or your own
+ *        eitp_gpt2_config, then eitp_gpt2_create and eitp_model_initialize.
+ *     5. eitp_trainer_config_default, eitp_trainer_create: takes all memory that training needs. To go on from a
+ *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
+ *     6. Your loop: eitp_trainer_step; now and then eitp_trainer_evaluate, eitp_trainer_save, eitp_checkpoint_prune.
+ *     7. eitp_model_save writes a directory without the training state.
+ *     8. What was made last is destroyed first.
+ *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
+ *   gives the bytes of a token.
+ *   A model of your own: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_adamw_minimize for a
+ *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write, eitp_plan_run, eitp_plan_read.
+ *   Building a graph computes nothing. eitp_variables_save and eitp_variables_load keep the parameters.
+ *
+ * MEMORY
+ *   All of it comes from eitp_host.allocator, by default the C library's. A context has two large parts: variables
+ *   (parameters, optimizer state, gradients: eitp_context_variable_bytes) and the arena, in which all its plans run
+ *   one at a time, as large as the largest needs (eitp_context_arena_bytes; eitp_plan_statistics for one plan).
+ *   Both are taken when a plan or a trainer is created; after that eitp_plan_run, eitp_trainer_step and
+ *   eitp_trainer_evaluate allocate nothing. Packing a text of any size, and training a tokenizer, need a bounded
+ *   amount.
+ *
+ * ERRORS
+ *   What can fail returns an eitp_status, 0 (EITP_OK) for success, and fills an eitp_error with one line: what is
+ *   wrong, where, what to do. NULL may be passed for it. After a failure nothing is half made: outputs are NULL or
+ *   untouched. A failed allocation is an error like any other. Ops return tensors instead: NULL after a failure,
+ *   and on NULL; the first failure is told by eitp_graph_status and eitp_plan_create. Destroying NULL is harmless.
+ *
+ * THREADS
+ *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and
+ *   open token files may be shared by threads. The callbacks (allocator, files, log, progress) are called from the
+ *   thread that called eitp, never from a worker. With OpenMP a context uses config.threads of them; with OpenBLAS,
+ *   making a context sets OpenBLAS itself to one thread, for the whole process, because eitp divides the work.
+ *
+ * SWITCHES: define them before the #include, or with -D
+ *   EITP_IMPLEMENTATION   not defined   makes the implementation; in exactly one file. It is twenty thousand lines to
+ *                                       compile, so give it a file of its own.
+ *   EITP_API              extern        linkage of the public functions; in every file, alike. `static`, in a program
+ *                                       of one file, hides all of eitp.
+ *   EITP_WITH_OPENBLAS    0             1: matrix products by OpenBLAS; where the implementation is. Needs cblas.h and
+ *                                       -lopenblas.
+ *   -fopenmp              off           work is divided among threads; where the implementation is, and when linking.
+ *
+ * ENVIRONMENT VARIABLES
+ *   EITP_ISA               ref, avx2 or avx512 instead of the best that the processor has; one it has not is an error
+ *   EITP_BACKEND           the device where the program asks for "auto": cpu; or null, which computes nothing
+ *   CUDA_VISIBLE_DEVICES   is read only to say why no CUDA device is used; there is no CUDA device yet
+ *   OMP_NUM_THREADS        the number of threads where the program asks for 0; without it, one for each processor
+ *
+ * FINDING THINGS
+ *   The file is made of modules. Each begins with a line that has ">>" and the module's path, and ends with one
+ *   that has "<<" and it: search for ">>" to see them all. First come the public headers (base, tensor, model,
+ *   optim, text, data, io, train), where every function is documented; then the private ones; then the
+ *   implementation. Public names begin with eitp_ or EITP_, private ones with eitp__ or EITP__: those are not for
+ *   you to use. The file is generated: to change it, change the modules in the repository. Only the part before the
+ *   private headers is seen without EITP_IMPLEMENTATION.
  */
 
 /* Generated by tools/amalgamate.c from the modules named below (look for ">>"): change those, then `make eitp.h`. */
@@ -648,7 +797,7 @@ EITP_BEGIN_DECLARATIONS
  * character that ends within its first 1,048,576 bytes, so that memory stays bounded: 100 MB of "a" are a hundred
  * pieces.
  *
- * A tokenizer never changes once made: any number of threads may use it at a time.
+ * A tokenizer never changes once made: any number of threads may use it at a time, if the host's allocator allows that.
  */
 typedef struct eitp_tokenizer eitp_tokenizer;
 
@@ -1326,7 +1475,8 @@ EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t st
 /* >>src/base/sort.h */
 /* Sorting in place: no allocation, and never slower than n log n, whatever the order of the input. */
 
-/* Sorts `count` items of `size` bytes so that compare(a, b) <= 0 for neighbours. Equal items come in no particular order. */
+/* Sorts `count` items of `size` bytes so that compare(a, b) <= 0 for neighbours. Equal items come in no particular
+   order. */
 EITP__PRIVATE void eitp__sort(void *items, size_t count, size_t size, int (*compare)(const void *a, const void *b));
 /* <<src/base/sort.h */
 
@@ -1832,19 +1982,19 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
     static void function(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                        \
         eitp__ref_grid grid = eitp__ref_broadcast_grid(call);                                                          \
         eitp__ref_walk walk = eitp__ref_walk_from(&grid, begin);                                                       \
-        int64_t step_a = grid.stride[0][grid.rank - 1], step_b = grid.stride[1][grid.rank - 1];                        \
+        int goes_a = grid.stride[0][grid.rank - 1] != 0, goes_b = grid.stride[1][grid.rank - 1] != 0;                  \
         (void)workspace;                                                                                               \
         for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_on(&grid, &walk, count)) {                  \
             const from_type *p = (const from_type *)call->inputs[0].data + walk.offset[0];                             \
             const from_type *q = (const from_type *)call->inputs[1].data + walk.offset[1];                             \
             to_type *y = (to_type *)call->outputs[0].data + i;                                                         \
             count = eitp__ref_walk_run(&grid, &walk, end - i);                                                         \
-            if (step_a && step_b) {                                                                                    \
+            if (goes_a && goes_b) {                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
                     from_type a = p[j], b = q[j];                                                                      \
                     y[j] = (to_type)(expression);                                                                      \
                 }                                                                                                      \
-            } else if (step_a) {                                                                                       \
+            } else if (goes_a) {                                                                                       \
                 from_type b = q[0];                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
                     from_type a = p[j];                                                                                \
@@ -1853,7 +2003,7 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
             } else {                                                                                                   \
                 from_type a = p[0];                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
-                    from_type b = q[j * step_b];                                                                       \
+                    from_type b = q[j];                                                                                \
                     y[j] = (to_type)(expression);                                                                      \
                 }                                                                                                      \
             }                                                                                                          \
@@ -2698,7 +2848,8 @@ EITP__PRIVATE eitp_status eitp__text_files_piece(eitp_text_files *files, const c
 /* <<src/data/text_files.h */
 
 /* >>src/io/safetensors.h */
-/* Reading safetensors: one file, or the files that a model.safetensors.index.json names, as one collection of tensors. */
+/* Reading safetensors: one file, or the files that a model.safetensors.index.json names, as one collection of
+   tensors. */
 
 /* The largest header that the format's own library takes. */
 #define EITP__SAFETENSORS_LARGEST_HEADER ((uint64_t)100000000)
@@ -2719,8 +2870,8 @@ typedef struct eitp__safetensors_entry {
 typedef struct eitp__safetensors eitp__safetensors;
 
 /*
- * Opens a file and checks all of its header: types and shapes fit the sizes, the tensors cover the data exactly, without
- * gap or overlap, no name comes twice. What is wrong is EITP_ERROR_FORMAT; more dimensions than EITP_MAX_RANK
+ * Opens a file and checks all of its header: types and shapes fit the sizes, the tensors cover the data exactly,
+ * without gap or overlap, no name comes twice. What is wrong is EITP_ERROR_FORMAT; more dimensions than EITP_MAX_RANK
  * EITP_ERROR_UNSUPPORTED. The memory taken is a small multiple of the header's bytes in the file.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const char *path,
@@ -2750,8 +2901,8 @@ EITP__PRIVATE const char *eitp__safetensors_path(const eitp__safetensors *collec
 EITP__PRIVATE const char *eitp__safetensors_metadata(const eitp__safetensors *collection, const char *key);
 
 /*
- * Reads elements [first, first + count) of an entry: as they are, or converted from F16, BF16 or F64 into f32 through a small
- * buffer. Where `crc` is not NULL, *crc goes on over the bytes in the file (base/checksum.h): begin with 0.
+ * Reads elements [first, first + count) of an entry: as they are, or converted from F16, BF16 or F64 into f32 through
+ * a small buffer. Where `crc` is not NULL, *crc goes on over the bytes in the file (base/checksum.h): begin with 0.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, int64_t first, int64_t count,
@@ -2784,8 +2935,8 @@ typedef struct eitp__safetensors_text {
 typedef struct eitp__safetensors_writer eitp__safetensors_writer;
 
 /*
- * Begins a file: writes its header to "<path>.tmp". The data begins at a multiple of 64 bytes; wider types come first, so
- * that every element is aligned in the file. Tensors and texts may be released afterwards.
+ * Begins a file: writes its header to "<path>.tmp". The data begins at a multiple of 64 bytes; wider types come first,
+ * so that every element is aligned in the file. Tensors and texts may be released afterwards.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const char *path,
                                                   const eitp__safetensors_tensor *tensors, size_t count,
@@ -2793,9 +2944,9 @@ EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const c
                                                   eitp__safetensors_writer **writer, eitp_error *error);
 
 /*
- * Writes the next `count` elements of tensors[index]: as they are, or converted from f32 to its dtype (F32, F64, F16, BF16)
- * through a small buffer. Pieces of different tensors may come in any order. Where `crc` is not NULL, *crc goes on over
- * the bytes in the file (base/checksum.h): begin with 0.
+ * Writes the next `count` elements of tensors[index]: as they are, or converted from f32 to its dtype (F32, F64, F16,
+ * BF16) through a small buffer. Pieces of different tensors may come in any order. Where `crc` is not NULL, *crc goes
+ * on over the bytes in the file (base/checksum.h): begin with 0.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writer, size_t index, const void *data,
                                                   int64_t count, uint32_t *crc, eitp_error *error);
@@ -3105,9 +3256,9 @@ EITP__PRIVATE void eitp__log(const eitp_host *host, eitp_log_level level, const 
 
 /* >>src/base/checksum.c */
 /*
- * Eight bytes at a time: slice k of the table holds, for each value of a byte, the remainder of that byte followed by k
- * zero bytes. The remainder of a sum is the sum of the remainders, so each entry is the exclusive or of those of its bits, and
- * the compiler makes the table of eight constants a slice.
+ * Eight bytes at a time: slice k of the table holds, for each value of a byte, the remainder of that byte followed by
+ * k zero bytes. The remainder of a sum is the sum of the remainders, so each entry is the exclusive or of those of its
+ * bits, and the compiler makes the table of eight constants a slice.
  */
 #define EITP__CRC32C_ENTRY(n, a, b, c, d, e, f, g, h)                                                                  \
     ((n)&1 ? (a) : 0u) ^ ((n)&2 ? (b) : 0u) ^ ((n)&4 ? (c) : 0u) ^ ((n)&8 ? (d) : 0u) ^ ((n)&16 ? (e) : 0u) ^          \
@@ -4617,7 +4768,8 @@ static int64_t eitp__decimal_exponent(const char *at, const char *end) {
     return negative ? -exponent : exponent;
 }
 
-/* A double is a tie or not after at most 767 significant digits; of what follows only matters whether it is all zero. */
+/* A double is a tie or not after at most 767 significant digits; of what follows only matters whether it is all zero.
+   */
 #define EITP__DECIMAL_DIGITS 800
 
 /* A decimal number as digits * 10^exponent, without the point: strtod would want that to be the locale's. */
@@ -5086,7 +5238,7 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
     }
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        if (digits == 17 || strtod(text, NULL) == value)
+        if (strtod(text, NULL) == value)
             break;
     }
     /* Whatever is no digit, sign or exponent is the locale's decimal point, of any number of bytes. */
@@ -8575,6 +8727,7 @@ typedef struct EITP__SIMD(attention) {
     int64_t rows, width, heads, longest; /* width: of a head */
     int64_t block, stride;               /* queries at a time; from one row of scores to the next */
     int64_t begin, end, head;
+    int64_t stop; /* of the sequence; beyond `end` where it is longer than `longest` */
     float scale;
 } EITP__SIMD(attention);
 
@@ -8587,7 +8740,7 @@ static EITP__SIMD(attention) EITP__SIMD(attention_sizes)(const eitp__call *call)
     at.block = EITP__SIMD_SCORES / (at.longest > 0 ? at.longest : 1) / 8 * 8;
     at.block = at.block < 8 ? 8 : at.block > 64 ? 64 : at.block;
     at.stride = (at.longest + 31) / 32 * 32 + 16; /* an odd number of cache lines: rows do not share cache sets */
-    at.begin = at.end = at.head = 0;
+    at.begin = at.end = at.stop = at.head = 0;
     at.scale = (float)call->reals[0];
     return at;
 }
@@ -8614,19 +8767,22 @@ static void EITP__SIMD(attention_select)(EITP__SIMD(attention) * at, const eitp_
     at->begin = offsets[sequence] < 0 ? 0 : offsets[sequence] > at->rows ? at->rows : offsets[sequence];
     at->end = offsets[sequence + 1] < at->begin ? at->begin : offsets[sequence + 1];
     at->end = at->end > at->rows ? at->rows : at->end;
+    at->stop = at->end;
     at->end = at->end - at->begin > at->longest ? at->begin + at->longest : at->end;
 }
 
-/* Zeros `width` columns at p of the rows in no sequence: a head's first pair has those before, its last those after. */
+/*
+ * Zeros `width` columns at p of the rows that see nothing: those cut off at `longest`, and those in no sequence, of which a
+ * head's first pair has the ones before, its last the ones after.
+ */
 static void EITP__SIMD(attention_clear_rest)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t item,
                                              float *p, int64_t stride, int64_t width) {
     int64_t sequence = item / at->heads, last = call->inputs[1].elements - 2;
     if (sequence == 0)
         for (int64_t i = 0; i < at->begin; i++)
             memset(p + i * stride, 0, (size_t)width * sizeof *p);
-    if (sequence == last)
-        for (int64_t i = at->end; i < at->rows; i++)
-            memset(p + i * stride, 0, (size_t)width * sizeof *p);
+    for (int64_t i = at->end, stop = sequence == last ? at->rows : at->stop; i < stop; i++)
+        memset(p + i * stride, 0, (size_t)width * sizeof *p);
 }
 
 static void EITP__SIMD(clear)(float *p, int64_t stride, int64_t rows, int64_t columns) {
@@ -9924,6 +10080,7 @@ typedef struct EITP__SIMD(attention) {
     int64_t rows, width, heads, longest; /* width: of a head */
     int64_t block, stride;               /* queries at a time; from one row of scores to the next */
     int64_t begin, end, head;
+    int64_t stop; /* of the sequence; beyond `end` where it is longer than `longest` */
     float scale;
 } EITP__SIMD(attention);
 
@@ -9936,7 +10093,7 @@ static EITP__SIMD(attention) EITP__SIMD(attention_sizes)(const eitp__call *call)
     at.block = EITP__SIMD_SCORES / (at.longest > 0 ? at.longest : 1) / 8 * 8;
     at.block = at.block < 8 ? 8 : at.block > 64 ? 64 : at.block;
     at.stride = (at.longest + 31) / 32 * 32 + 16; /* an odd number of cache lines: rows do not share cache sets */
-    at.begin = at.end = at.head = 0;
+    at.begin = at.end = at.stop = at.head = 0;
     at.scale = (float)call->reals[0];
     return at;
 }
@@ -9963,19 +10120,22 @@ static void EITP__SIMD(attention_select)(EITP__SIMD(attention) * at, const eitp_
     at->begin = offsets[sequence] < 0 ? 0 : offsets[sequence] > at->rows ? at->rows : offsets[sequence];
     at->end = offsets[sequence + 1] < at->begin ? at->begin : offsets[sequence + 1];
     at->end = at->end > at->rows ? at->rows : at->end;
+    at->stop = at->end;
     at->end = at->end - at->begin > at->longest ? at->begin + at->longest : at->end;
 }
 
-/* Zeros `width` columns at p of the rows in no sequence: a head's first pair has those before, its last those after. */
+/*
+ * Zeros `width` columns at p of the rows that see nothing: those cut off at `longest`, and those in no sequence, of which a
+ * head's first pair has the ones before, its last the ones after.
+ */
 static void EITP__SIMD(attention_clear_rest)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t item,
                                              float *p, int64_t stride, int64_t width) {
     int64_t sequence = item / at->heads, last = call->inputs[1].elements - 2;
     if (sequence == 0)
         for (int64_t i = 0; i < at->begin; i++)
             memset(p + i * stride, 0, (size_t)width * sizeof *p);
-    if (sequence == last)
-        for (int64_t i = at->end; i < at->rows; i++)
-            memset(p + i * stride, 0, (size_t)width * sizeof *p);
+    for (int64_t i = at->end, stop = sequence == last ? at->rows : at->stop; i < stop; i++)
+        memset(p + i * stride, 0, (size_t)width * sizeof *p);
 }
 
 static void EITP__SIMD(clear)(float *p, int64_t stride, int64_t rows, int64_t columns) {
@@ -18603,8 +18763,8 @@ typedef struct eitp__header {
     size_t number; /* of the member, from 1 */
 } eitp__header;
 
-/* The index of the comma or bracket that ends the member that begins at header->at; the size of the text where there is none. What
-   is between may be no JSON at all: that is for the parser to say. */
+/* The index of the comma or bracket that ends the member that begins at header->at; the size of the text where there
+   is none. What is between may be no JSON at all: that is for the parser to say. */
 static size_t eitp__header_member_end(const eitp__header *header, size_t *values) {
     size_t depth = 0, i = header->at;
     int in_text = 0;
@@ -18642,8 +18802,8 @@ static int eitp__is_blank(const char *text, size_t size) {
     return 1;
 }
 
-/* Moves a name to the beginning of the header's memory, where it stays as long as the part. It was longer in the header:
-   nothing that is still to be parsed is overwritten. */
+/* Moves a name to the beginning of the header's memory, where it stays as long as the part. It was longer in the
+   header: nothing that is still to be parsed is overwritten. */
 static const char *eitp__header_keep_name(eitp__header *header, const eitp__json *member) {
     char *name = header->text + header->names;
     memcpy(name, member->name, member->name_size);
@@ -20167,7 +20327,9 @@ static eitp_status eitp__plan_micro_batch(eitp_trainer *trainer, eitp_error *err
     logits = eitp_model_forward(trainer->model, graph, &trainer->inputs, config->block_size);
     trainer->losses = eitp_output(eitp_cross_entropy(logits, trainer->targets, EITP__IGNORED_TARGET));
     loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
-    status = eitp_accumulate_gradients(loss, trainer->carry, error);
+    status = eitp_graph_status(graph, error);
+    if (!status)
+        status = eitp_accumulate_gradients(loss, trainer->carry, error);
     return status ? status : eitp_plan_create(graph, &trainer->micro_plan, error);
 }
 

@@ -1,3 +1,152 @@
 /*
  * eitp: trains Transformers inside the memory a machine really has. One C header.
+ *
+ * Do this, in one C or C++ file, to make the implementation:
+ *
+ *     #define EITP_IMPLEMENTATION
+ *     #include "eitp.h"
+ *
+ * and #include "eitp.h" without the #define wherever else you use it. Then compile:
+ *
+ *     cc -O2 file.c -lm                                                  a C11 compiler is all it needs
+ *     cc -O2 -fopenmp file.c -lm                                         with threads
+ *     cc -O2 -fopenmp -DEITP_WITH_OPENBLAS=1 file.c -lopenblas -lm       with OpenBLAS for matrix products
+ *
+ * -O2 is enough: which of plain C, AVX2 and AVX-512 runs is chosen when the program runs. -march and -ffast-math add
+ * nothing but risk. Licence: MIT, at the end of the file.
+ *
+ * A WHOLE PROGRAM: save it as file.c beside eitp.h, compile it as above, run it where file.c is. It takes seconds.
+ *
+ * ```c
+ * #define EITP_IMPLEMENTATION
+ * #include "eitp.h"
+ * #include <stdio.h>
+ * int main(void) { // a small GPT-2 learns the text of this very file, byte by byte
+ *     const char *path = __FILE__;
+ *     eitp_context_config settings = eitp_context_config_default();
+ *     eitp_trainer_config run = eitp_trainer_config_default();
+ *     eitp_pack_config texts = {&path, 1, 0, 0, NULL, NULL};
+ *     eitp_context *context = NULL;
+ *     eitp_tokenizer *tokenizer = NULL;
+ *     eitp_token_file *tokens = NULL;
+ *     eitp_model *model = NULL;
+ *     eitp_trainer *trainer = NULL;
+ *     eitp_gpt2_config shape;
+ *     eitp_token_file_info info;
+ *     eitp_token_range all, none;
+ *     eitp_step_report step = {0, 0, 0, 0, 0, 0};
+ *     eitp_error error;
+ *     // EITP_OK is 0: calls are chained with ||, the first that fails ends the chain, and `error` says why.
+ *     int failed = eitp_context_create(&settings, &context, &error) ||
+ *                  eitp_tokenizer_bytes(&settings.host, &tokenizer, &error) ||
+ *                  eitp_pack(&settings.host, tokenizer, &texts, "text.tok", &info, &error) ||
+ *                  eitp_token_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
+ *                  eitp_split_tokens(info.token_count, 0, run.block_size, &all, &none, &error) ||
+ *                  eitp_gpt2_config_named("tiny", &shape, &error);
+ *     shape.vocabulary = 257; // the bytes and <|endoftext|>
+ *     run.schedule.peak = 1e-3;
+ *     failed = failed || eitp_gpt2_create(context, &shape, &model, &error) ||
+ *              eitp_model_initialize(model, 1, &error) ||
+ *              eitp_trainer_create(model, tokens, all, NULL, none, tokenizer, &run, &trainer, &error);
+ *     while (!failed && step.step < 80) {
+ *         failed = eitp_trainer_step(trainer, &step, &error) != EITP_OK;
+ *         if (step.step % 10 == 0)
+ *             printf("step %2d: loss %.3f nats per byte\n", (int)step.step, step.loss);
+ *     }
+ *     if (failed || eitp_trainer_save(trainer, "out", &error)) // makes out/checkpoint-80
+ *         return fprintf(stderr, "%s\n", error.message), 1;
+ *     printf("the best guess from how often each byte comes has %.3f\n", info.unigram_entropy);
+ *     eitp_trainer_destroy(trainer); // what was made last goes first
+ *     eitp_model_destroy(model);
+ *     eitp_token_file_close(tokens);
+ *     eitp_tokenizer_destroy(tokenizer);
+ *     eitp_context_destroy(context);
+ *     return step.loss < info.unigram_entropy - 0.5 ? 0 : 1;
+ * }
+ * ```
+ *
+ * The directory out/checkpoint-80 that it leaves opens in Hugging Face's transformers, and in `eitp generate`. Further
+ * programs are in examples/: a model of your own, a run that resumes, generation, an allocator of your own.
+ *
+ * WHAT IT DOES
+ *     - language models of GPT-2's architecture: from random weights or from a Hugging Face directory, and back to one
+ *     - models of your own from tensor ops; gradients are tensors, and can be differentiated again
+ *     - byte-level BPE: Hugging Face's tokenizer files, token for token; and learning one from text
+ *     - text of any size: it is packed into a token file once, which is read in windows
+ *     - AdamW, gradient accumulation, clipping by the global norm, schedules, dropout, evaluation, checkpoints
+ *     - the same bits for any number of threads, and after a stop and a resume as without
+ *     - generation with a key-value cache, temperature, top-k and top-p
+ *
+ * WHAT IT DOES NOT
+ *     - print, exit, abort, install signal handlers, or keep state outside the objects it gives you
+ *     - use the network: model directories and texts are files that you have already
+ *     - allocate while a plan runs or a trainer makes a step
+ *     - Windows, and compilers other than gcc and clang (it needs POSIX files and GNU attributes)
+ *
+ * NOT YET
+ *     - arithmetic in bf16 or f16 (files in them are read and written), AMX, CUDA, several machines
+ *     - choosing precision and recomputation to meet a memory budget: a plan says what it needs, and fails if memory is
+ *       not there, before anything runs
+ *     - encoders such as BERT, text classification, tokenizers other than byte-level BPE, optimizers other than AdamW
+ *
+ * STEP BY STEP, in the order of the calls
+ *   Train a language model:
+ *     1. eitp_context_config_default, eitp_context_create: device, threads, memory, log. It owns the parameters.
+ *     2. eitp_tokenizer_load, or eitp_tokenizer_train and eitp_tokenizer_save, or eitp_tokenizer_bytes.
+ *     3. eitp_pack makes a token file; eitp_token_file_open opens it; eitp_split_tokens holds some back for validation.
+ *     4. eitp_model_load for a Hugging Face directory; or eitp_gpt2_config_named, eitp_gpt2_config_read, or your own
+ *        eitp_gpt2_config, then eitp_gpt2_create and eitp_model_initialize.
+ *     5. eitp_trainer_config_default, eitp_trainer_create: takes all memory that training needs. To go on from a
+ *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
+ *     6. Your loop: eitp_trainer_step; now and then eitp_trainer_evaluate, eitp_trainer_save, eitp_checkpoint_prune.
+ *     7. eitp_model_save writes a directory without the training state.
+ *     8. What was made last is destroyed first.
+ *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
+ *   gives the bytes of a token.
+ *   A model of your own: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_adamw_minimize for a
+ *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write, eitp_plan_run, eitp_plan_read.
+ *   Building a graph computes nothing. eitp_variables_save and eitp_variables_load keep the parameters.
+ *
+ * MEMORY
+ *   All of it comes from eitp_host.allocator, by default the C library's. A context has two large parts: variables
+ *   (parameters, optimizer state, gradients: eitp_context_variable_bytes) and the arena, in which all its plans run
+ *   one at a time, as large as the largest needs (eitp_context_arena_bytes; eitp_plan_statistics for one plan).
+ *   Both are taken when a plan or a trainer is created; after that eitp_plan_run, eitp_trainer_step and
+ *   eitp_trainer_evaluate allocate nothing. Packing a text of any size, and training a tokenizer, need a bounded
+ *   amount.
+ *
+ * ERRORS
+ *   What can fail returns an eitp_status, 0 (EITP_OK) for success, and fills an eitp_error with one line: what is
+ *   wrong, where, what to do. NULL may be passed for it. After a failure nothing is half made: outputs are NULL or
+ *   untouched. A failed allocation is an error like any other. Ops return tensors instead: NULL after a failure,
+ *   and on NULL; the first failure is told by eitp_graph_status and eitp_plan_create. Destroying NULL is harmless.
+ *
+ * THREADS
+ *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and
+ *   open token files may be shared by threads. The callbacks (allocator, files, log, progress) are called from the
+ *   thread that called eitp, never from a worker. With OpenMP a context uses config.threads of them; with OpenBLAS,
+ *   making a context sets OpenBLAS itself to one thread, for the whole process, because eitp divides the work.
+ *
+ * SWITCHES: define them before the #include, or with -D
+ *   EITP_IMPLEMENTATION   not defined   makes the implementation; in exactly one file. It is twenty thousand lines to
+ *                                       compile, so give it a file of its own.
+ *   EITP_API              extern        linkage of the public functions; in every file, alike. `static`, in a program
+ *                                       of one file, hides all of eitp.
+ *   EITP_WITH_OPENBLAS    0             1: matrix products by OpenBLAS; where the implementation is. Needs cblas.h and
+ *                                       -lopenblas.
+ *   -fopenmp              off           work is divided among threads; where the implementation is, and when linking.
+ *
+ * ENVIRONMENT VARIABLES
+ *   EITP_ISA               ref, avx2 or avx512 instead of the best that the processor has; one it has not is an error
+ *   EITP_BACKEND           the device where the program asks for "auto": cpu; or null, which computes nothing
+ *   CUDA_VISIBLE_DEVICES   is read only to say why no CUDA device is used; there is no CUDA device yet
+ *   OMP_NUM_THREADS        the number of threads where the program asks for 0; without it, one for each processor
+ *
+ * FINDING THINGS
+ *   The file is made of modules. Each begins with a line that has ">>" and the module's path, and ends with one
+ *   that has "<<" and it: search for ">>" to see them all. First come the public headers (base, tensor, model,
+ *   optim, text, data, io, train), where every function is documented; then the private ones; then the
+ *   implementation. Public names begin with eitp_ or EITP_, private ones with eitp__ or EITP__: those are not for
+ *   you to use. The file is generated: to change it, change the modules in the repository. Only the part before the
+ *   private headers is seen without EITP_IMPLEMENTATION.
  */

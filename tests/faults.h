@@ -10,8 +10,8 @@
  *         if (!faults_end(&f)) break;            // the n-th call never came: everything was swept
  *     }
  *
- * faults_end checks (with CHECK) that all memory and all files were given back. Allocated memory is filled with 0xa5 and
- * released memory with 0xdd, so what is used too early or too late is seen.
+ * faults_end checks (with CHECK) that all memory and all files were given back. Allocated memory is filled with 0xa5
+ * and released memory with 0xdd, so what is used too early or too late is seen.
  */
 #ifndef EITP_TEST_FAULTS_H
 #define EITP_TEST_FAULTS_H
@@ -218,7 +218,8 @@ static FAULTS_UNUSED int faults_end(faults *f) {
            (f->fail_file_call && f->file_calls >= f->fail_file_call);
 }
 
-/* Makes a new empty directory for a test's files and stores its path; 0 where that fails. Remove it with scratch_remove. */
+/* Makes a new empty directory for a test's files and stores its path; 0 where that fails. Remove it with
+   scratch_remove. */
 static FAULTS_UNUSED int scratch_make(char path[512]) {
     const eitp_host host = eitp_host_default();
     const char *parent = getenv("TMPDIR");

@@ -1,7 +1,7 @@
 /*
- * Any bytes into the safetensors reader. An input that begins with '{' is a header up to the first zero byte, with the data
- * behind it; one that begins with 'I' an index up to the first zero byte, with the one file that all of its names lead
- * to behind it; any other the file itself.
+ * Any bytes into the safetensors reader. An input that begins with '{' is a header up to the first zero byte, with the
+ * data behind it; one that begins with 'I' an index up to the first zero byte, with the one file that all of its names
+ * lead to behind it; any other the file itself.
  */
 #include "tests/everything.h"
 

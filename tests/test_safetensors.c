@@ -238,12 +238,14 @@ static void refuses_files_that_are_no_safetensors(void) {
     CHECK(!open_file(in("other"), &error) && error.status == EITP_ERROR_FORMAT);
     put("other", beyond, sizeof beyond);
     CHECK(!open_file(in("other"), &error) && error.status == EITP_ERROR_FORMAT);
+    CHECK_THAT(strstr(error.message, "10 bytes with a header of 3"), "%s", error.message);
     put("other", "", 0);
     CHECK(!open_file(in("other"), &error) && error.status == EITP_ERROR_FORMAT);
     CHECK(!open_file(in("missing"), &error) && error.status == EITP_ERROR_ARGUMENT);
 }
 
-/* A file cut anywhere, or with any byte of its header changed, is refused or still consistent; it never reads out of bounds. */
+/* A file cut anywhere, or with any byte of its header changed, is refused or still consistent; it never reads out of
+   bounds. */
 static void damage_is_survived(void) {
     static char bytes[4096];
     eitp_error error;
@@ -270,7 +272,7 @@ static void damage_is_survived(void) {
     CHECK_THAT(refused > (size - 84) / 2, "%llu", (unsigned long long)refused);
 }
 
-/* 16 bytes of header a value would be 90 times as large as a tree: memory must follow the file, not what it says. */
+/* Memory follows the bytes that are in the file, not what they would make as one tree. */
 static void memory_follows_the_header(void) {
     faults f;
     eitp__safetensors *collection = NULL;

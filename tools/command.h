@@ -16,9 +16,9 @@
 #include <string.h>
 
 #ifdef __GNUC__
-#define COMMAND_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define COMMAND_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
-#define COMMAND_PRINTF(format, first)
+#define COMMAND_PRINTF(text, first)
 #endif
 
 #define COMMAND_COUNT(array) (sizeof(array) / sizeof *(array))

@@ -195,7 +195,7 @@ static option_id find_name(const char *name, char *value, size_t value_size) {
     return OPTION_COUNT;
 }
 
-/* Levenshtein's distance, at most 63. */
+/* Levenshtein's distance of the first names; 63 for very long ones. */
 static size_t name_distance(const char *a, const char *b, size_t b_size) {
     size_t row[64], a_size = strlen(a);
     if (a_size > 62 || b_size > 62)
@@ -203,10 +203,11 @@ static size_t name_distance(const char *a, const char *b, size_t b_size) {
     for (size_t j = 0; j <= b_size; j++)
         row[j] = j;
     for (size_t i = 1; i <= a_size; i++) {
+        char letter = a[i - 1] == '_' ? '-' : a[i - 1];
         size_t diagonal = row[0];
         row[0] = i;
         for (size_t j = 1; j <= b_size; j++) {
-            size_t best = diagonal + !names_equal((const char[]){0}, "", 0) + (a[i - 1] != b[j - 1]) - 1 + 1;
+            size_t best = diagonal + (letter != b[j - 1]);
             diagonal = row[j];
             if (row[j] + 1 < best)
                 best = row[j] + 1;
@@ -216,4 +217,459 @@ static size_t name_distance(const char *a, const char *b, size_t b_size) {
         }
     }
     return row[b_size];
+}
+
+static void nearest_of(const char *name, const char *list, size_t *least, char *nearest, size_t size) {
+    const char *word;
+    size_t length;
+    while (next_word(&list, &word, &length)) {
+        const char *equals = (const char *)memchr(word, '=', length);
+        size_t distance;
+        if (equals)
+            length = (size_t)(equals - word);
+        distance = name_distance(name, word, length);
+        if (distance < *least) {
+            *least = distance;
+            snprintf(nearest, size, "%.*s", (int)length, word);
+        }
+    }
+}
+
+static eitp_status fail_unknown(const options *o, const char *name, const char *where, eitp_error *error) {
+    char nearest[64] = "";
+    size_t least = strlen(name) / 3 + 2;
+    for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
+        if (rows[i].commands & o->command) {
+            nearest_of(name, rows[i].name, &least, nearest, sizeof nearest);
+            nearest_of(name, rows[i].aliases, &least, nearest, sizeof nearest);
+        }
+    }
+    if (*nearest)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%sunknown option '%s'; did you mean '%s'?", where, name,
+                            nearest);
+    return command_fail(error, EITP_ERROR_ARGUMENT, "%sunknown option '%s'; 'eitp help %s' lists the options", where,
+                        name, o->name);
+}
+
+/* ---- Values ---- */
+
+/* The number of the word that `value` is a spelling of, or -1. */
+static int find_choice(const char *words, const char *value) {
+    const char *word;
+    size_t size;
+    for (int number = 0; next_word(&words, &word, &size); number++) {
+        for (size_t at = 0; at <= size;) {
+            size_t length = strcspn(word + at, "= ");
+            if (names_equal(value, word + at, length))
+                return number;
+            at += length + 1;
+        }
+    }
+    return -1;
+}
+
+/* The first spellings of the choices, as "a, b or c" or with another separator. */
+static void list_choices(const char *words, const char *separator, const char *last, char *list, size_t size) {
+    const char *word;
+    size_t length, at = 0;
+    *list = 0;
+    while (at < size && next_word(&words, &word, &length)) {
+        const char *between = !at ? "" : words[strspn(words, " ")] ? separator : last;
+        at += (size_t)snprintf(list + at, size - at, "%s%.*s", between, (int)strcspn(word, "= "), word);
+    }
+}
+
+static eitp_status parse_choice(const option_row *row, const char *value, option_value *parsed, const char *where,
+                                eitp_error *error) {
+    static const char later[] = "fp16=16=f16=float16=16-mixed=16-true=half=bf16=bfloat16=bf16-mixed=bf16-true=fp64=64";
+    char list[200];
+    parsed->integer = find_choice(row->words, value);
+    if (parsed->integer >= 0)
+        return EITP_OK;
+    list_choices(row->words, ", ", " or ", list, sizeof list);
+    if (row->kind == KIND_PRECISION && !find_choice(later, value))
+        return command_fail(error, EITP_ERROR_UNSUPPORTED, "%s%s %s comes later; this version has %s", where, row->name,
+                            value, list);
+    return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s '%s' is none of its values; use %s", where, row->name, value,
+                        list);
+}
+
+static eitp_status parse_flag(const option_row *row, const char *value, option_value *parsed, const char *where,
+                              eitp_error *error) {
+    parsed->integer = find_choice("false=0=no=off true=1=yes=on", value);
+    if (parsed->integer >= 0)
+        return EITP_OK;
+    return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s '%s' is neither true nor false", where, row->name, value);
+}
+
+static eitp_status parse_number(const option_row *row, const char *value, option_value *parsed, const char *where,
+                                eitp_error *error) {
+    char *end = NULL;
+    int whole = row->kind == KIND_INTEGER, valid;
+    errno = 0;
+    parsed->integer = whole ? strtoll(value, &end, 10) : 0;
+    parsed->number = whole ? (double)parsed->integer : strtod(value, &end);
+    /* No white space, no hexadecimal numbers, no "nan" and "infinity". */
+    valid = *value && end && !*end && (errno != ERANGE || !whole) && !value[strspn(value, "0123456789+-.eE")];
+    if (!valid)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s '%s' is no %s", where, row->name, value,
+                            whole ? "whole number" : "number");
+    if (!(parsed->number >= row->low && parsed->number <= row->high))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s %s is out of range; it must be %.16g to %.16g", where,
+                            row->name, value, row->low, row->high);
+    return EITP_OK;
+}
+
+static void value_clear(option_value *value) {
+    for (size_t i = 0; i < value->count; i++)
+        free(value->texts[i]);
+    free(value->texts);
+    memset(value, 0, sizeof *value);
+}
+
+static void value_add(option_value *value, const char *text) {
+    value->texts = (char **)command_resize(value->texts, (value->count + 1) * sizeof *value->texts);
+    value->texts[value->count++] = command_copy(text);
+}
+
+eitp_status options_set(options *o, option_id id, const char *value, option_source source, const char *where,
+                        eitp_error *error) {
+    const option_row *row = &rows[id];
+    option_value *target = &o->values[id], parsed;
+    eitp_status status = EITP_OK;
+    memset(&parsed, 0, sizeof parsed);
+    if (row->kind == KIND_FLAG)
+        status = parse_flag(row, value, &parsed, where, error);
+    else if (row->kind == KIND_INTEGER || row->kind == KIND_NUMBER)
+        status = parse_number(row, value, &parsed, where, error);
+    else if (row->kind == KIND_CHOICE || row->kind == KIND_PRECISION)
+        status = parse_choice(row, value, &parsed, where, error);
+    else if (!*value && id != OPTION_PROMPT && id != OPTION_TEXT)
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "%s%s is empty; give it a value", where, row->name);
+    if (status || source < target->source)
+        return status;
+    if (row->kind != KIND_LIST || source > target->source)
+        value_clear(target);
+    target->source = source;
+    target->integer = parsed.integer;
+    target->number = parsed.number;
+    value_add(target, value);
+    return EITP_OK;
+}
+
+void options_set_text(options *o, option_id id, const char *value, option_source source) {
+    eitp_error error;
+    options_set(o, id, value, source, "", &error);
+}
+
+void options_set_integer(options *o, option_id id, int64_t value, option_source source) {
+    char digits[32];
+    snprintf(digits, sizeof digits, "%lld", (long long)value);
+    options_set_text(o, id, digits, source);
+}
+
+void options_set_number(options *o, option_id id, double value, option_source source) {
+    text digits = {NULL, 0, 0};
+    text_json_number(&digits, value);
+    options_set_text(o, id, digits.data, source);
+    text_release(&digits);
+}
+
+int options_has(const options *o, option_id id) {
+    return o->values[id].count > 0;
+}
+
+int options_is_explicit(const options *o, option_id id) {
+    return o->values[id].source >= SOURCE_CONFIG;
+}
+
+int64_t options_integer(const options *o, option_id id) {
+    return o->values[id].integer;
+}
+
+double options_number(const options *o, option_id id) {
+    return o->values[id].number;
+}
+
+const char *options_text(const options *o, option_id id) {
+    return o->values[id].count ? o->values[id].texts[0] : NULL;
+}
+
+int options_choice(const options *o, option_id id) {
+    return (int)o->values[id].integer;
+}
+
+void options_release(options *o) {
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        value_clear(&o->values[i]);
+    free(o->positional);
+    memset(o, 0, sizeof *o);
+}
+
+/* ---- The command line ---- */
+
+/* Names that are taken and mean nothing; *has_value tells whether a value follows. */
+static int find_ignored(const char *name, int *has_value) {
+    for (size_t i = 0; i < COMMAND_COUNT(ignored); i++) {
+        if (!names_equal(name, ignored[i].name, strlen(ignored[i].name)))
+            continue;
+        *has_value = ignored[i].has_value;
+        output_warning("%s has no effect: %s", ignored[i].name, ignored[i].why);
+        return 1;
+    }
+    return 0;
+}
+
+/* "no-<flag>" stands for the flag with the value 0. */
+static option_id find_negated(const char *name) {
+    char value[32];
+    option_id id = strncmp(name, "no-", 3) && strncmp(name, "no_", 3) ? OPTION_COUNT : find_name(name + 3, value, sizeof value);
+    return id != OPTION_COUNT && rows[id].kind == KIND_FLAG ? id : OPTION_COUNT;
+}
+
+/* One option: `argument` without its dashes. *at is advanced where the value is the next argument. */
+static eitp_status read_option(options *o, const char *argument, int count, char **arguments, int *at,
+                               eitp_error *error) {
+    const char *equals = strchr(argument, '=');
+    char *name = command_copy(argument), implied[64];
+    const char *value = equals ? equals + 1 : NULL;
+    option_id id;
+    int has_value = 1;
+    eitp_status status = EITP_OK;
+    if (equals)
+        name[equals - argument] = 0;
+    id = find_name(name, implied, sizeof implied);
+    if (id == OPTION_COUNT && find_ignored(name, &has_value)) {
+        *at += has_value && !value && *at + 1 < count;
+        free(name);
+        return EITP_OK;
+    }
+    if (id == OPTION_COUNT && !value && (id = find_negated(name)) != OPTION_COUNT)
+        snprintf(implied, sizeof implied, "0");
+    if (id != OPTION_COUNT && rows[id].kind == KIND_FLAG && !value && !*implied)
+        snprintf(implied, sizeof implied, "1");
+    if (id == OPTION_COUNT)
+        status = fail_unknown(o, name, "", error);
+    else if (!(rows[id].commands & o->command))
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "--%s is no option of 'eitp %s'; 'eitp help %s' lists them",
+                              name, o->name, o->name);
+    else if (*implied && value)
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "--%s takes no value; write --%s=%s", name, rows[id].name, value);
+    else if (*implied)
+        value = implied;
+    else if (!value && *at + 1 >= count)
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "--%s needs a value", name);
+    else if (!value)
+        value = arguments[++*at];
+    free(name);
+    return status ? status : options_set(o, id, value, SOURCE_COMMAND_LINE, "--", error);
+}
+
+static eitp_status read_command_line(options *o, int count, char **arguments, eitp_error *error) {
+    int literal = 0;
+    eitp_status status = EITP_OK;
+    o->positional = (char **)command_allocate((size_t)count * sizeof *o->positional);
+    for (int at = 0; at < count && !status; at++) {
+        const char *argument = arguments[at];
+        if (!literal && !strcmp(argument, "--"))
+            literal = 1;
+        else if (!literal && !strncmp(argument, "--", 2))
+            status = read_option(o, argument + 2, count, arguments, &at, error);
+        else if (!literal && !strcmp(argument, "-q"))
+            options_set_integer(o, OPTION_QUIET, 1, SOURCE_COMMAND_LINE);
+        else if (!literal && !strcmp(argument, "-v"))
+            options_set_integer(o, OPTION_VERBOSE, 1, SOURCE_COMMAND_LINE);
+        else if (!literal && !strcmp(argument, "-h"))
+            options_set_integer(o, OPTION_HELP, 1, SOURCE_COMMAND_LINE);
+        else if (!literal && argument[0] == '-' && argument[1])
+            status = command_fail(error, EITP_ERROR_ARGUMENT,
+                                  "unknown option '%s'; options have two dashes: 'eitp help %s' lists them", argument,
+                                  o->name);
+        else
+            o->positional[o->positional_count++] = arguments[at];
+    }
+    if (!status && o->positional_count && o->command != OPTIONS_TOKENIZER_DECODE)
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; values follow options, as in --data %s",
+                              o->positional[0], o->positional[0]);
+    return status;
+}
+
+static void set_fallbacks(options *o) {
+    for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
+        if (rows[i].fallback && (rows[i].commands & o->command))
+            options_set_text(o, (option_id)i, rows[i].fallback, SOURCE_DEFAULT);
+    }
+}
+
+eitp_status options_read(options *o, const char *name, unsigned command, int count, char **arguments, int *ended,
+                         eitp_error *error) {
+    eitp_status status;
+    memset(o, 0, sizeof *o);
+    o->name = name;
+    o->command = command;
+    *ended = 0;
+    status = read_command_line(o, count, arguments, error);
+    if (!status && options_integer(o, OPTION_HELP)) {
+        options_print_help(name, command);
+        *ended = 1;
+        return EITP_OK;
+    }
+    if (!status && options_has(o, OPTION_CONFIG))
+        status = options_read_config(o, options_text(o, OPTION_CONFIG), SOURCE_CONFIG, error);
+    set_fallbacks(o);
+    if (!status)
+        output_set_detail(options_integer(o, OPTION_VERBOSE) ? OUTPUT_VERBOSE
+                          : options_integer(o, OPTION_QUIET) ? OUTPUT_QUIET
+                                                             : OUTPUT_NORMAL);
+    return status;
+}
+
+/* ---- Files of options ---- */
+
+typedef struct config_reader {
+    options *o;
+    const char *path;
+    option_source source;
+    size_t lines[OPTION_COUNT]; /* where an option was given */
+} config_reader;
+
+static eitp_status read_config_value(void *user, const json_value *value, eitp_error *error) {
+    config_reader *reader = (config_reader *)user;
+    char where[400], implied[64];
+    option_id id = find_name(value->name, implied, sizeof implied);
+    int has_value, recorded = reader->source == SOURCE_RUN;
+    if (value->kind == JSON_NULL)
+        return EITP_OK;
+    snprintf(where, sizeof where, "%.300s:%zu: ", reader->path, value->line);
+    if (recorded && (id == OPTION_COUNT || !rows[id].of_run))
+        return EITP_OK;
+    if (id == OPTION_COUNT && find_ignored(value->name, &has_value))
+        return EITP_OK;
+    if (id == OPTION_COUNT || id == OPTION_CONFIG || id == OPTION_HELP)
+        return fail_unknown(reader->o, value->name, where, error);
+    if (!(rows[id].commands & reader->o->command))
+        return EITP_OK; /* one file may serve several commands */
+    if (value->in_array && rows[id].kind != KIND_LIST)
+        return command_fail(error, EITP_ERROR_FORMAT, "%s%s takes one value, not a list", where, value->name);
+    if (!value->in_array && reader->lines[id])
+        return command_fail(error, EITP_ERROR_FORMAT, "%s%s was given in line %zu already", where, value->name,
+                            reader->lines[id]);
+    reader->lines[id] = value->line;
+    if (*implied) {
+        /* A flag that stands for a value of an option: false says nothing. */
+        if (value->kind != JSON_BOOLEAN)
+            return command_fail(error, EITP_ERROR_FORMAT, "%s%s must be true or false", where, value->name);
+        return strcmp(value->text, "true") ? EITP_OK
+                                           : options_set(reader->o, id, implied, reader->source, where, error);
+    }
+    return options_set(reader->o, id, value->text, reader->source, where, error);
+}
+
+eitp_status options_read_config(options *o, const char *path, option_source source, eitp_error *error) {
+    config_reader *reader = (config_reader *)command_allocate(sizeof *reader);
+    eitp_status status;
+    reader->o = o;
+    reader->path = path;
+    reader->source = source;
+    status = json_read_file(path, "run", read_config_value, reader, error);
+    free(reader);
+    /* The command line's status for a file whose content is wrong. */
+    return status;
+}
+
+static void write_value(const option_row *row, const option_value *value, size_t index, text *t) {
+    if (row->kind == KIND_FLAG)
+        text_format(t, "%s", value->integer ? "true" : "false");
+    else if (row->kind == KIND_INTEGER)
+        text_format(t, "%lld", (long long)value->integer);
+    else if (row->kind == KIND_NUMBER)
+        text_json_number(t, value->number);
+    else
+        text_json_string(t, value->texts[index], strlen(value->texts[index]));
+}
+
+static void write_values(const option_row *row, const option_value *value, text *t) {
+    if (row->kind != KIND_LIST) {
+        write_value(row, value, 0, t);
+        return;
+    }
+    text_add(t, "[", 1);
+    for (size_t i = 0; i < value->count; i++) {
+        if (i)
+            text_add(t, ", ", 2);
+        write_value(row, value, i, t);
+    }
+    text_add(t, "]", 1);
+}
+
+void options_write(const options *o, text *t) {
+    for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
+        if (!rows[i].of_run || !(rows[i].commands & o->command) || !o->values[i].count)
+            continue;
+        text_json_name(t, rows[i].name);
+        write_values(&rows[i], &o->values[i], t);
+    }
+}
+
+static const char *const source_names[] = {"not set", "default", "run.json", "checkpoint", "config", "command line"};
+
+void options_print(const options *o, int json) {
+    text t = {NULL, 0, 0};
+    if (json)
+        text_add(&t, "{", 1);
+    for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
+        const option_value *value = &o->values[i];
+        if (!(rows[i].commands & o->command) || i == OPTION_HELP || i == OPTION_PRINT_CONFIG)
+            continue;
+        if (json) {
+            text_json_name(&t, rows[i].name);
+            text_format(&t, "{\"value\": ");
+        } else {
+            text_format(&t, "%-18s ", rows[i].name);
+        }
+        if (value->count)
+            write_values(&rows[i], value, &t);
+        else
+            text_format(&t, json ? "null" : "-");
+        text_format(&t, json ? ", \"source\": \"%s\"}" : "  (%s)\n", source_names[value->source]);
+    }
+    if (json)
+        text_format(&t, "}\n");
+    output_result(t.data, t.size);
+    text_release(&t);
+}
+
+static void print_option_help(const option_row *row, text *t) {
+    char argument[100], left[160];
+    if (row->kind == KIND_CHOICE || row->kind == KIND_PRECISION)
+        list_choices(row->words, "|", "|", argument, sizeof argument);
+    else
+        snprintf(argument, sizeof argument, "%s", row->words);
+    snprintf(left, sizeof left, "--%s%s%s", row->name, *argument ? " " : "", argument);
+    text_format(t, "  %-32s %s", left, row->help);
+    if (row->fallback && row->kind != KIND_FLAG)
+        text_format(t, " (default: %s)", row->fallback);
+    else if (row->fallback && *row->fallback == '1')
+        text_format(t, " (--no-%s: do not)", row->name);
+    text_format(t, "\n");
+    if (*row->aliases) {
+        const char *list = row->aliases, *word;
+        size_t size;
+        text_format(t, "  %-32s also:", "");
+        while (next_word(&list, &word, &size))
+            text_format(t, " --%.*s", (int)strcspn(word, "= "), word);
+        text_format(t, "\n");
+    }
+}
+
+void options_print_help(const char *name, unsigned command) {
+    text t = {NULL, 0, 0};
+    text_format(&t, "usage: eitp %s [options]%s\n\n", name, command == OPTIONS_TOKENIZER_DECODE ? " [ID ...]" : "");
+    for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
+        if (rows[i].commands & command)
+            print_option_help(&rows[i], &t);
+    }
+    text_format(&t, "\n--name VALUE or --name=VALUE; - and _ are the same.\n");
+    output_result(t.data, t.size);
+    text_release(&t);
 }

@@ -105,8 +105,8 @@ typedef struct options {
 } options;
 
 /*
- * Reads the command line, the files of --config, and the defaults. -q and -v take effect. *code is the exit code where the command
- * ends here: after --help, or with EITP_ERROR_*.
+ * Reads the command line, the file of --config, and the defaults; -q and -v take effect. *ended is 1 where that was all that was asked
+ * for: --help. Release it in any case.
  */
 eitp_status options_read(options *o, const char *name, unsigned command, int count, char **arguments, int *ended,
                          eitp_error *error);

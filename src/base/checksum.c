@@ -1,9 +1,9 @@
 #include "base/checksum.h"
 
 /*
- * Eight bytes at a time: slice k of the table holds, for each value of a byte, the remainder of that byte followed by k
- * zero bytes. The remainder of a sum is the sum of the remainders, so each entry is the exclusive or of those of its bits, and
- * the compiler makes the table of eight constants a slice.
+ * Eight bytes at a time: slice k of the table holds, for each value of a byte, the remainder of that byte followed by
+ * k zero bytes. The remainder of a sum is the sum of the remainders, so each entry is the exclusive or of those of its
+ * bits, and the compiler makes the table of eight constants a slice.
  */
 #define EITP__CRC32C_ENTRY(n, a, b, c, d, e, f, g, h)                                                                  \
     ((n)&1 ? (a) : 0u) ^ ((n)&2 ? (b) : 0u) ^ ((n)&4 ? (c) : 0u) ^ ((n)&8 ? (d) : 0u) ^ ((n)&16 ? (e) : 0u) ^          \

@@ -251,7 +251,8 @@ static int64_t eitp__decimal_exponent(const char *at, const char *end) {
     return negative ? -exponent : exponent;
 }
 
-/* A double is a tie or not after at most 767 significant digits; of what follows only matters whether it is all zero. */
+/* A double is a tie or not after at most 767 significant digits; of what follows only matters whether it is all zero.
+   */
 #define EITP__DECIMAL_DIGITS 800
 
 /* A decimal number as digits * 10^exponent, without the point: strtod would want that to be the locale's. */
@@ -720,7 +721,7 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
     }
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        if (digits == 17 || strtod(text, NULL) == value)
+        if (strtod(text, NULL) == value)
             break;
     }
     /* Whatever is no digit, sign or exponent is the locale's decimal point, of any number of bytes. */

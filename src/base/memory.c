@@ -31,7 +31,7 @@ EITP__PRIVATE int eitp__add_size(size_t a, size_t b, size_t *sum) {
 }
 
 EITP__PRIVATE int eitp__reserve(const eitp_host *host, void **array, size_t *capacity, size_t needed, size_t element) {
-    size_t grown = *capacity ? *capacity : 16, bytes;
+    size_t grown = *capacity > 16 ? *capacity : 16, bytes;
     void *memory;
     if (needed <= *capacity)
         return 1;

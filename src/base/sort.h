@@ -4,7 +4,8 @@
 
 #include "base/platform.h"
 
-/* Sorts `count` items of `size` bytes so that compare(a, b) <= 0 for neighbours. Equal items come in no particular order. */
+/* Sorts `count` items of `size` bytes so that compare(a, b) <= 0 for neighbours. Equal items come in no particular
+   order. */
 EITP__PRIVATE void eitp__sort(void *items, size_t count, size_t size, int (*compare)(const void *a, const void *b));
 
 #endif

@@ -157,8 +157,8 @@ typedef struct eitp__header {
     size_t number; /* of the member, from 1 */
 } eitp__header;
 
-/* The index of the comma or bracket that ends the member that begins at header->at; the size of the text where there is none. What
-   is between may be no JSON at all: that is for the parser to say. */
+/* The index of the comma or bracket that ends the member that begins at header->at; the size of the text where there
+   is none. What is between may be no JSON at all: that is for the parser to say. */
 static size_t eitp__header_member_end(const eitp__header *header, size_t *values) {
     size_t depth = 0, i = header->at;
     int in_text = 0;
@@ -196,8 +196,8 @@ static int eitp__is_blank(const char *text, size_t size) {
     return 1;
 }
 
-/* Moves a name to the beginning of the header's memory, where it stays as long as the part. It was longer in the header:
-   nothing that is still to be parsed is overwritten. */
+/* Moves a name to the beginning of the header's memory, where it stays as long as the part. It was longer in the
+   header: nothing that is still to be parsed is overwritten. */
 static const char *eitp__header_keep_name(eitp__header *header, const eitp__json *member) {
     char *name = header->text + header->names;
     memcpy(name, member->name, member->name_size);

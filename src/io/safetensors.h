@@ -1,4 +1,5 @@
-/* Reading safetensors: one file, or the files that a model.safetensors.index.json names, as one collection of tensors. */
+/* Reading safetensors: one file, or the files that a model.safetensors.index.json names, as one collection of
+   tensors. */
 #ifndef EITP_SAFETENSORS_H
 #define EITP_SAFETENSORS_H
 
@@ -23,8 +24,8 @@ typedef struct eitp__safetensors_entry {
 typedef struct eitp__safetensors eitp__safetensors;
 
 /*
- * Opens a file and checks all of its header: types and shapes fit the sizes, the tensors cover the data exactly, without
- * gap or overlap, no name comes twice. What is wrong is EITP_ERROR_FORMAT; more dimensions than EITP_MAX_RANK
+ * Opens a file and checks all of its header: types and shapes fit the sizes, the tensors cover the data exactly,
+ * without gap or overlap, no name comes twice. What is wrong is EITP_ERROR_FORMAT; more dimensions than EITP_MAX_RANK
  * EITP_ERROR_UNSUPPORTED. The memory taken is a small multiple of the header's bytes in the file.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_open(const eitp_host *host, const char *path,
@@ -54,8 +55,8 @@ EITP__PRIVATE const char *eitp__safetensors_path(const eitp__safetensors *collec
 EITP__PRIVATE const char *eitp__safetensors_metadata(const eitp__safetensors *collection, const char *key);
 
 /*
- * Reads elements [first, first + count) of an entry: as they are, or converted from F16, BF16 or F64 into f32 through a small
- * buffer. Where `crc` is not NULL, *crc goes on over the bytes in the file (base/checksum.h): begin with 0.
+ * Reads elements [first, first + count) of an entry: as they are, or converted from F16, BF16 or F64 into f32 through
+ * a small buffer. Where `crc` is not NULL, *crc goes on over the bytes in the file (base/checksum.h): begin with 0.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_read(const eitp__safetensors *collection,
                                                  const eitp__safetensors_entry *entry, int64_t first, int64_t count,

@@ -21,8 +21,8 @@ typedef struct eitp__safetensors_text {
 typedef struct eitp__safetensors_writer eitp__safetensors_writer;
 
 /*
- * Begins a file: writes its header to "<path>.tmp". The data begins at a multiple of 64 bytes; wider types come first, so
- * that every element is aligned in the file. Tensors and texts may be released afterwards.
+ * Begins a file: writes its header to "<path>.tmp". The data begins at a multiple of 64 bytes; wider types come first,
+ * so that every element is aligned in the file. Tensors and texts may be released afterwards.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const char *path,
                                                   const eitp__safetensors_tensor *tensors, size_t count,
@@ -30,9 +30,9 @@ EITP__PRIVATE eitp_status eitp__safetensors_begin(const eitp_host *host, const c
                                                   eitp__safetensors_writer **writer, eitp_error *error);
 
 /*
- * Writes the next `count` elements of tensors[index]: as they are, or converted from f32 to its dtype (F32, F64, F16, BF16)
- * through a small buffer. Pieces of different tensors may come in any order. Where `crc` is not NULL, *crc goes on over
- * the bytes in the file (base/checksum.h): begin with 0.
+ * Writes the next `count` elements of tensors[index]: as they are, or converted from f32 to its dtype (F32, F64, F16,
+ * BF16) through a small buffer. Pieces of different tensors may come in any order. Where `crc` is not NULL, *crc goes
+ * on over the bytes in the file (base/checksum.h): begin with 0.
  */
 EITP__PRIVATE eitp_status eitp__safetensors_write(eitp__safetensors_writer *writer, size_t index, const void *data,
                                                   int64_t count, uint32_t *crc, eitp_error *error);

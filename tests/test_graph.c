@@ -1,0 +1,434 @@
+/* Building graphs: what is refused and how it is said, and memory that runs out at any allocation. */
+#include "tests/transformer.h"
+
+#include "tests/faults.h"
+
+/* ---- Refusals ---- */
+
+typedef struct leaves {
+    eitp_tensor *scalar;         /* f32 [] */
+    eitp_tensor *vector;         /* f32 [4] */
+    eitp_tensor *matrix, *other; /* f32 [3, 4], [5, 4] */
+    eitp_tensor *cube;           /* f32 [2, 3, 4] */
+    eitp_tensor *wide;           /* f32 [3, 12] */
+    eitp_tensor *rows;           /* f32 [8, 4], of the capacity */
+    eitp_tensor *row_ids;        /* i32 [8], of the capacity */
+    eitp_tensor *doubles;        /* f64 [3, 4] */
+    eitp_tensor *ids;            /* i32 [3] */
+    eitp_tensor *grid;           /* i32 [3, 4] */
+    eitp_tensor *key;            /* i64 [3] */
+} leaves;
+
+static leaves make_leaves(eitp_graph *graph) {
+    static const int64_t d4[1] = {4}, d3[1] = {3}, d34[2] = {3, 4}, d54[2] = {5, 4}, d234[3] = {2, 3, 4};
+    static const int64_t d312[2] = {3, 12}, d84[2] = {8, 4};
+    leaves l;
+    l.scalar = eitp_input(graph, "scalar", EITP_F32, 0, NULL);
+    l.vector = eitp_input(graph, "vector", EITP_F32, 1, d4);
+    l.matrix = eitp_input(graph, "matrix", EITP_F32, 2, d34);
+    l.other = eitp_input(graph, "other", EITP_F32, 2, d54);
+    l.cube = eitp_input(graph, "cube", EITP_F32, 3, d234);
+    l.wide = eitp_input(graph, "wide", EITP_F32, 2, d312);
+    l.rows = eitp_input_rows(graph, "rows", EITP_F32, 2, d84);
+    l.row_ids = eitp_input_rows(graph, "row ids", EITP_I32, 1, d84);
+    l.doubles = eitp_input(graph, "doubles", EITP_F64, 2, d34);
+    l.ids = eitp_input(graph, "ids", EITP_I32, 1, d3);
+    l.grid = eitp_input(graph, "grid", EITP_I32, 2, d34);
+    l.key = eitp_input(graph, "key", EITP_I64, 1, d3);
+    return l;
+}
+
+typedef eitp_tensor *refused(const leaves *l);
+
+#define REFUSED(name, expression)                                                                                      \
+    static eitp_tensor *refused_##name(const leaves *l) {                                                              \
+        return expression;                                                                                             \
+    }
+
+static const int64_t shape_7[1] = {7}, shape_m1_m1[2] = {-1, -1}, shape_0_4[2] = {0, 4}, shape_5_m1[2] = {5, -1};
+static const int64_t shape_many[7] = {1, 1, 1, 1, 1, 1, 1}, shape_huge[2] = {INT64_MAX / 2, INT64_MAX / 2};
+static const int64_t shape_2_6[2] = {2, 6}, shape_4_8[2] = {4, 8};
+static const int order_twice[2] = {0, 0}, order_negative[2] = {-1, 0}, order_beyond[2] = {2, 0}, order_swap[2] = {1, 0};
+static const int64_t shape_9[1] = {9};
+
+REFUSED(exp, eitp_exp(l->ids))
+REFUSED(add_shapes, eitp_add(l->matrix, l->other))
+REFUSED(add_dtypes, eitp_add(l->matrix, l->doubles))
+REFUSED(add_null, eitp_add(l->matrix, NULL))
+REFUSED(add_rows, eitp_add(l->rows, eitp_fill(l->rows->graph, EITP_F32, 2, l->rows->shape, 1)))
+REFUSED(less_dtypes, eitp_less(l->ids, l->vector))
+REFUSED(where_condition, eitp_where(l->matrix, l->matrix, l->matrix))
+REFUSED(where_dtypes, eitp_where(eitp_less(l->matrix, l->matrix), l->matrix, l->doubles))
+REFUSED(fill_rank, eitp_fill(l->matrix->graph, EITP_F32, 7, shape_many, 1))
+REFUSED(fill_negative, eitp_fill(l->matrix->graph, EITP_F32, 2, shape_m1_m1, 1))
+REFUSED(fill_huge, eitp_fill(l->matrix->graph, EITP_F32, 2, shape_huge, 1))
+REFUSED(arange, eitp_arange(l->matrix->graph, EITP_F32, 0))
+REFUSED(input_zero, eitp_input(l->matrix->graph, "none", EITP_F32, 2, shape_0_4))
+REFUSED(input_rows, eitp_input_rows(l->matrix->graph, "more rows", EITP_F32, 1, shape_9))
+REFUSED(input_rows_scalar, eitp_input_rows(l->matrix->graph, "no rows", EITP_F32, 0, NULL))
+REFUSED(reshape_count, eitp_reshape(l->matrix, 1, shape_7))
+REFUSED(reshape_two, eitp_reshape(l->matrix, 2, shape_m1_m1))
+REFUSED(reshape_part, eitp_reshape(l->matrix, 2, shape_5_m1))
+REFUSED(reshape_huge, eitp_reshape(l->matrix, 2, shape_huge))
+REFUSED(reshape_rank, eitp_reshape(l->matrix, 7, shape_many))
+REFUSED(reshape_negative_rank, eitp_reshape(l->matrix, -1, shape_many))
+REFUSED(reshape_rows, eitp_reshape(l->rows, 2, shape_4_8))
+REFUSED(broadcast, eitp_broadcast(l->matrix, 2, shape_2_6))
+REFUSED(broadcast_rank, eitp_broadcast(l->matrix, 7, shape_many))
+REFUSED(permute_twice, eitp_permute(l->matrix, order_twice))
+REFUSED(permute_negative, eitp_permute(l->matrix, order_negative))
+REFUSED(permute_beyond, eitp_permute(l->matrix, order_beyond))
+REFUSED(permute_rows, eitp_permute(l->rows, order_swap))
+REFUSED(transpose, eitp_transpose(l->vector))
+REFUSED(slice_dimension, eitp_slice(l->matrix, 2, 0, 1))
+REFUSED(slice_before, eitp_slice(l->matrix, -3, 0, 1))
+REFUSED(slice_empty, eitp_slice(l->matrix, 1, 2, 2))
+REFUSED(slice_beyond, eitp_slice(l->matrix, 1, 2, 5))
+REFUSED(slice_extreme, eitp_slice(l->matrix, 1, INT64_MIN, INT64_MAX))
+REFUSED(slice_rows, eitp_slice(l->rows, 0, 0, 4))
+REFUSED(pad_negative, eitp_pad(l->matrix, 0, -1, 2))
+REFUSED(pad_extreme, eitp_pad(l->matrix, 0, INT64_MAX, INT64_MAX))
+REFUSED(pad_dimension, eitp_pad(l->matrix, 2, 1, 1))
+REFUSED(pad_rows, eitp_pad(l->rows, 0, 0, 1))
+
+static eitp_tensor *refused_concat(const leaves *l) {
+    eitp_tensor *both[2];
+    both[0] = l->matrix;
+    both[1] = l->other;
+    return eitp_concat(both, 2, 1);
+}
+
+static eitp_tensor *refused_concat_dimension(const leaves *l) {
+    eitp_tensor *both[2];
+    both[0] = both[1] = l->matrix;
+    return eitp_concat(both, 2, 2);
+}
+
+static eitp_tensor *refused_concat_null(const leaves *l) {
+    eitp_tensor *both[2];
+    both[0] = l->matrix;
+    both[1] = NULL;
+    return eitp_concat(both, 2, 1);
+}
+
+REFUSED(gather, eitp_gather(l->matrix, l->ids, 0))
+REFUSED(gather_dtype, eitp_gather(l->matrix, l->matrix, 0))
+REFUSED(gather_dimension, eitp_gather(l->matrix, l->grid, 5))
+REFUSED(scatter, eitp_scatter_add(l->matrix, l->ids, 0, 4))
+REFUSED(scatter_extent, eitp_scatter_add(l->matrix, l->grid, 0, 0))
+REFUSED(sum, eitp_sum(l->grid, 1, 0))
+REFUSED(mean_rows, eitp_mean(l->rows, 1, 0))
+REFUSED(matmul_inner, eitp_matmul(l->matrix, l->other))
+REFUSED(matmul_rank, eitp_matmul(l->matrix, l->vector))
+REFUSED(matmul_dtype, eitp_matmul(l->matrix, eitp_transpose(l->doubles)))
+REFUSED(matmul_batch, eitp_matmul(l->cube, eitp_reshape(eitp_concat((eitp_tensor *const *)&l->cube, 1, 0), 3,
+                                                        (const int64_t *)l->cube->shape)))
+REFUSED(matmul_rows, eitp_matmul_transposed(l->rows, l->other, 1, 1))
+REFUSED(linear_bias, eitp_linear(l->matrix, eitp_transpose(l->other), l->vector, EITP_RELU))
+REFUSED(layer_norm_gain, eitp_layer_norm(l->matrix, l->ids, l->vector, 1e-5))
+REFUSED(layer_norm_vector, eitp_layer_norm(l->vector, l->vector, l->vector, 1e-5))
+REFUSED(embedding, eitp_embedding(l->matrix, l->grid))
+REFUSED(dropout_key, eitp_dropout(l->matrix, l->ids, 0.5))
+REFUSED(dropout_one, eitp_dropout(l->matrix, l->key, 1))
+REFUSED(dropout_nan, eitp_dropout(l->matrix, l->key, (double)NAN))
+REFUSED(dropout_null, eitp_dropout(l->matrix, NULL, 0.5))
+REFUSED(attention_heads, eitp_attention(l->wide, l->ids, 3, 5, 1, NULL, 0))
+REFUSED(attention_none, eitp_attention(l->wide, l->ids, 0, 5, 1, NULL, 0))
+REFUSED(attention_width, eitp_attention(l->matrix, l->ids, 1, 5, 1, NULL, 0))
+REFUSED(attention_offsets, eitp_attention(l->wide, l->vector, 2, 5, 1, NULL, 0))
+REFUSED(attention_longest, eitp_attention(l->wide, l->ids, 2, 0, 1, NULL, 0))
+REFUSED(attention_probability, eitp_attention(l->wide, l->ids, 2, 5, 1, l->key, 1.5))
+REFUSED(attention_cached, eitp_attention_cached(l->wide, l->matrix, l->matrix, l->ids, 2, 1))
+REFUSED(cross_entropy, eitp_cross_entropy(l->other, l->ids, -1))
+REFUSED(cross_entropy_rows,
+        eitp_cross_entropy(eitp_fill(l->matrix->graph, EITP_F32, 2, l->rows->shape, 0), l->row_ids, -1))
+REFUSED(accumulate_target, eitp_accumulate(l->matrix, l->matrix, NULL))
+REFUSED(accumulate_shape, eitp_accumulate(eitp_parameter(l->matrix->graph, "p", 1, shape_7), l->matrix, NULL))
+REFUSED(variable_rank, eitp_parameter(l->matrix->graph, "p", 7, shape_many))
+REFUSED(variable_shape, eitp_parameter(l->matrix->graph, "p", 2, shape_0_4))
+REFUSED(variable_huge, eitp_parameter(l->matrix->graph, "p", 2, shape_huge))
+
+static const struct {
+    refused *make;
+    const char *words[3]; /* that the message has */
+} refusals[] = {
+    {refused_exp, {"exp", "i32", "cast"}},
+    {refused_add_shapes, {"add", "[3, 4]", "[5, 4]"}},
+    {refused_add_dtypes, {"add", "f32", "f64"}},
+    {refused_add_null, {"add", "input 1", "NULL"}},
+    {refused_add_rows, {"add", "capacity", "fixed"}},
+    {refused_less_dtypes, {"less", "i32", "f32"}},
+    {refused_where_condition, {"where", "condition", "u8"}},
+    {refused_where_dtypes, {"where", "f32", "f64"}},
+    {refused_fill_rank, {"fill", "rank 7", "6"}},
+    {refused_fill_negative, {"fill", "dimension 0", "-1"}},
+    {refused_fill_huge, {"fill", "dimension", "not possible"}},
+    {refused_arange, {"arange", "dimension 0", "0"}},
+    {refused_input_zero, {"dimension 0", "0", "not possible"}},
+    {refused_input_rows, {"more rows", "9", "8"}},
+    {refused_input_rows_scalar, {"no rows", "capacity", "8"}},
+    {refused_reshape_count, {"reshape", "[3, 4]", "shape"}},
+    {refused_reshape_two, {"reshape", "[3, 4]", "shape"}},
+    {refused_reshape_part, {"reshape", "[3, 4]", "shape"}},
+    {refused_reshape_huge, {"reshape", "[3, 4]", "shape"}},
+    {refused_reshape_rank, {"reshape", "rank 7", "6"}},
+    {refused_reshape_negative_rank, {"reshape", "rank -1", "6"}},
+    {refused_reshape_rows, {"reshape", "leading dimension", "run"}},
+    {refused_broadcast, {"broadcast", "[3, 4]", "shape"}},
+    {refused_broadcast_rank, {"broadcast", "rank 7", "6"}},
+    {refused_permute_twice, {"permute", "permutation", "2"}},
+    {refused_permute_negative, {"permute", "permutation", "2"}},
+    {refused_permute_beyond, {"permute", "permutation", "2"}},
+    {refused_permute_rows, {"permute", "leading dimension", "run"}},
+    {refused_transpose, {"transpose", "rank 1", "two"}},
+    {refused_slice_dimension, {"slice", "rank 2", "dimension 2"}},
+    {refused_slice_before, {"slice", "rank 2", "dimension -3"}},
+    {refused_slice_empty, {"slice", "2 to 2", "dimension 1"}},
+    {refused_slice_beyond, {"slice", "2 to 5", "4"}},
+    {refused_slice_extreme, {"slice", "dimension 1", "4"}},
+    {refused_slice_rows, {"slice", "leading dimension", "run"}},
+    {refused_pad_negative, {"pad", "-1", "2"}},
+    {refused_pad_extreme, {"pad", "before", "after"}},
+    {refused_pad_dimension, {"pad", "rank 2", "dimension 2"}},
+    {refused_pad_rows, {"pad", "leading dimension", "run"}},
+    {refused_concat, {"concat", "[3, 4]", "[5, 4]"}},
+    {refused_concat_dimension, {"concat", "rank 2", "dimension 2"}},
+    {refused_concat_null, {"concat", "1", "NULL"}},
+    {refused_gather, {"gather", "[3, 4]", "[3]"}},
+    {refused_gather_dtype, {"gather", "f32", "dimension 0"}},
+    {refused_gather_dimension, {"gather", "rank 2", "dimension 5"}},
+    {refused_scatter, {"scatter_add", "[3, 4]", "[3]"}},
+    {refused_scatter_extent, {"scatter_add", "dimension 0", "0"}},
+    {refused_sum, {"sum", "i32", "cast"}},
+    {refused_mean_rows, {"mean", "rows", "1 / rows"}},
+    {refused_matmul_inner, {"matmul", "[3, 4]", "[5, 4]"}},
+    {refused_matmul_rank, {"matmul", "[3, 4]", "[4]"}},
+    {refused_matmul_dtype, {"matmul", "f32", "f64"}},
+    {refused_matmul_batch, {"matmul", "[2, 3, 4]", "cannot"}},
+    {refused_matmul_rows, {"matmul", "transposed", "[5, 4]"}},
+    {refused_linear_bias, {"matmul", "bias", "[5]"}},
+    {refused_layer_norm_gain, {"layer_norm", "gain", "[4]"}},
+    {refused_layer_norm_vector, {"layer_norm", "rank", "2"}},
+    {refused_embedding, {"embedding", "matrix", "i32"}},
+    {refused_dropout_key, {"dropout", "key", "i64 [3]"}},
+    {refused_dropout_one, {"dropout", "probability", "1"}},
+    {refused_dropout_nan, {"dropout", "probability", "nan"}},
+    {refused_dropout_null, {"dropout", "input 1", "NULL"}},
+    {refused_attention_heads, {"attention", "4", "3 heads"}},
+    {refused_attention_none, {"attention", "4", "0 heads"}},
+    {refused_attention_width, {"attention", "[n, 3c]", "[3, 4]"}},
+    {refused_attention_offsets, {"attention", "offsets", "i32"}},
+    {refused_attention_longest, {"attention", "longest", "1"}},
+    {refused_attention_probability, {"attention", "probability", "1.5"}},
+    {refused_attention_cached, {"attention_cached", "caches", "variables"}},
+    {refused_cross_entropy, {"cross_entropy", "[5, 4]", "[3]"}},
+    {refused_cross_entropy_rows, {"cross_entropy", "[8, 4]", "[8]"}},
+    {refused_accumulate_target, {"accumulate", "target", "variable"}},
+    {refused_accumulate_shape, {"accumulate", "[3, 4]", "[7]"}},
+    {refused_variable_rank, {"'p'", "rank 7", "6"}},
+    {refused_variable_shape, {"'p'", "dimension 0", "0"}},
+    {refused_variable_huge, {"'p'", "dimension", "impossible"}},
+};
+
+/* Each gives NULL, is kept as the first error, and is given by the plan. */
+static void refusals_name_op_and_shapes(void) {
+    eitp_context *context = open_context("ref", 1);
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        eitp_graph *graph = NULL;
+        eitp_plan *plan = (eitp_plan *)&i;
+        eitp_error error = EITP__ZERO, again = EITP__ZERO;
+        leaves l;
+        REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+        l = make_leaves(graph);
+        CHECK(eitp_graph_status(graph, &error) == EITP_OK);
+        CHECK_THAT(refusals[i].make(&l) == NULL, "refusal %d gave a tensor", (int)i);
+        CHECK_THAT(eitp_graph_status(graph, &error) == EITP_ERROR_ARGUMENT, "refusal %d was no error", (int)i);
+        for (int j = 0; j < 3; j++)
+            CHECK_THAT(strstr(error.message, refusals[i].words[j]), "no '%s' in: %s", refusals[i].words[j],
+                       error.message);
+        CHECK(!eitp_exp(l.matrix) && !eitp_add(l.matrix, l.other) && !eitp_input(graph, "late", EITP_F32, 0, NULL));
+        CHECK(!eitp_parameter(graph, "late", 0, NULL));
+        CHECK(eitp_plan_create(graph, &plan, &again) == EITP_ERROR_ARGUMENT && !plan);
+        CHECK(!strcmp(error.message, again.message));
+        eitp_graph_destroy(graph);
+    }
+    eitp_context_destroy(context);
+}
+
+/* Ops on NULL give NULL. */
+static void null_goes_through(void) {
+    const int64_t shape[1] = {4};
+    const int order[1] = {0};
+    eitp_tensor *nothing = NULL;
+    CHECK(!eitp_output(NULL) && !eitp_exp(NULL) && !eitp_add(NULL, NULL) && !eitp_where(NULL, NULL, NULL));
+    CHECK(!eitp_affine(NULL, 1, 1) && !eitp_clamp(NULL, 0, 1) && !eitp_cast(NULL, EITP_F64));
+    CHECK(!eitp_stop_gradient(NULL) && !eitp_reshape(NULL, 1, shape) && !eitp_broadcast(NULL, 1, shape));
+    CHECK(!eitp_permute(NULL, order) && !eitp_transpose(NULL) && !eitp_slice(NULL, 0, 0, 1));
+    CHECK(!eitp_pad(NULL, 0, 0, 1) && !eitp_concat(&nothing, 1, 0) && !eitp_concat(NULL, 0, 0));
+    CHECK(!eitp_gather(NULL, NULL, 0) && !eitp_scatter_add(NULL, NULL, 0, 1));
+    CHECK(!eitp_sum(NULL, 1, 0) && !eitp_mean(NULL, 1, 0) && !eitp_max(NULL, 1, 0) && !eitp_sum_squares(NULL));
+    CHECK(!eitp_matmul(NULL, NULL) && !eitp_linear(NULL, NULL, NULL, EITP_RELU) && !eitp_softmax(NULL));
+    CHECK(!eitp_log_softmax(NULL) && !eitp_gelu_tanh(NULL) && !eitp_gelu_erf(NULL));
+    CHECK(!eitp_layer_norm(NULL, NULL, NULL, 1e-5) && !eitp_embedding(NULL, NULL) && !eitp_dropout(NULL, NULL, 0.5));
+    CHECK(!eitp_attention(NULL, NULL, 1, 1, 1, NULL, 0) && !eitp_attention_cached(NULL, NULL, NULL, NULL, 1, 1));
+    CHECK(!eitp_cross_entropy(NULL, NULL, 0) && !eitp_accumulate(NULL, NULL, NULL));
+    eitp_graph_destroy(NULL);
+    eitp_plan_destroy(NULL);
+    eitp_context_destroy(NULL);
+}
+
+static void tensors_tell_what_they_are(void) {
+    eitp_context *context = open_context("ref", 1);
+    const int64_t shape[3] = {2, 3, 4};
+    eitp_graph *graph = NULL;
+    eitp_error error;
+    eitp_tensor *x;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    x = eitp_input(graph, "x", EITP_BF16, 3, shape);
+    CHECK(eitp_tensor_rank(x) == 3 && eitp_tensor_elements(x) == 24 && eitp_tensor_dtype(x) == EITP_BF16);
+    CHECK(eitp_tensor_dimension(x, 0) == 2 && eitp_tensor_dimension(x, -1) == 4 && eitp_tensor_dimension(x, -3) == 2);
+    CHECK(eitp_tensor_graph(x) == graph);
+    CHECK(eitp_tensor_elements(eitp_input(graph, "s", EITP_F32, 0, NULL)) == 1);
+    CHECK(eitp_parameter(graph, "p", 3, shape) == eitp_parameter(graph, "p", 3, shape));
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* A tensor of another graph is refused. */
+static void graphs_do_not_mix(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *one = NULL, *two = NULL;
+    eitp_error error;
+    leaves a, b;
+    REQUIRE_OK(eitp_graph_create(context, &one, &error), error);
+    REQUIRE_OK(eitp_graph_create(context, &two, &error), error);
+    a = make_leaves(one);
+    b = make_leaves(two);
+    CHECK(!eitp_add(a.matrix, b.matrix));
+    CHECK(eitp_graph_status(one, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "another graph"));
+    CHECK(eitp_graph_status(two, &error) == EITP_OK);
+    eitp_graph_destroy(one);
+    eitp_graph_destroy(two);
+    eitp_context_destroy(context);
+}
+
+/* ---- Memory that runs out ---- */
+
+/* A context, a transformer's graph with its training step, a plan and a run. Returns the first failure. */
+static eitp_status train_once(const eitp_host *host, const char *set) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_adamw_config adamw = eitp_adamw_config_default();
+    eitp_context *context = NULL;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_update update;
+    eitp_status status;
+    eitp_error error = EITP__ZERO;
+    config.host = *host;
+    config.device = "cpu";
+    config.threads = 1;
+    config.isa = set;
+    status = eitp_context_create(&config, &context, &error);
+    CHECK(!status == (context != NULL));
+    if (!status)
+        status = eitp_graph_create(context, &graph, &error);
+    CHECK(!status == (graph != NULL));
+    if (!status) {
+        transformer t = transformer_make(graph, &tiny_transformer);
+        float hyper[2] = {0.01f, 1}, limit = 1;
+        status = t.loss ? eitp_adamw_minimize(t.loss, &adamw, &update, &error) : eitp_graph_status(graph, &error);
+        CHECK(t.loss || status == EITP_ERROR_MEMORY);
+        if (!status)
+            status = eitp_plan_create(graph, &plan, &error);
+        CHECK(!status == (plan != NULL));
+        if (!status) {
+            eitp_status run;
+            transformer_initialize(context);
+            transformer_write(&t, plan, t.config.rows, 1);
+            CHECK(eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error) == EITP_OK);
+            CHECK(eitp_plan_write(plan, update.limit, &limit, sizeof limit, &error) == EITP_OK);
+            run = eitp_plan_run(plan, &error);
+            CHECK(run == EITP_OK);
+        }
+    }
+    CHECK_THAT(!status || (status == EITP_ERROR_MEMORY && error.message[0]), "%s: %s", eitp_status_name(status),
+               error.message);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+    return status;
+}
+
+static void every_allocation_may_fail(void) {
+    for (int all = 0; all < 2; all++) {
+        for (long n = 1;; n++) {
+            eitp_status status;
+            faults f;
+            faults_begin(&f);
+            f.fail_allocation = n;
+            f.all_allocations = all;
+            status = train_once(&f.host, "ref");
+            if (!faults_end(&f)) {
+                CHECK(status == EITP_OK && n > 20);
+                break;
+            }
+            CHECK_THAT(status == EITP_ERROR_MEMORY, "allocation %ld failed, and the status is %d", n, (int)status);
+        }
+    }
+}
+
+/* The same where ops are expanded: the second derivative of attention in f32. */
+static eitp_status plan_second_derivative(const eitp_host *host) {
+    eitp_context_config config = eitp_context_config_default();
+    const int64_t shape[2] = {4, 6}, bounds = 2;
+    eitp_context *context = NULL;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_status status;
+    eitp_error error = EITP__ZERO;
+    config.host = *host;
+    config.device = "cpu";
+    config.threads = 1;
+    config.isa = "ref";
+    status = eitp_context_create(&config, &context, &error);
+    if (!status)
+        status = eitp_graph_create(context, &graph, &error);
+    if (!status) {
+        eitp_tensor *x = eitp_input(graph, "x", EITP_F32, 2, shape), *gradient = NULL, *second = NULL, *y;
+        y = eitp_attention(x, eitp_input(graph, "offsets", EITP_I32, 1, &bounds), 1, 4, 1, NULL, 0);
+        status = y ? eitp_gradients(y, NULL, 1, &x, &gradient, &error) : eitp_graph_status(graph, &error);
+        if (!status)
+            status = eitp_gradients(gradient, NULL, 1, &x, &second, &error);
+        eitp_output(second);
+        if (!status)
+            status = eitp_plan_create(graph, &plan, &error);
+    }
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+    return status;
+}
+
+static void every_allocation_of_expansions_may_fail(void) {
+    for (long n = 1;; n++) {
+        eitp_status status;
+        faults f;
+        faults_begin(&f);
+        f.fail_allocation = n;
+        status = plan_second_derivative(&f.host);
+        if (!faults_end(&f)) {
+            CHECK(status == EITP_OK && n > 20);
+            break;
+        }
+        CHECK_THAT(status == EITP_ERROR_MEMORY, "allocation %ld failed, and the status is %d", n, (int)status);
+    }
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(refusals_name_op_and_shapes), TEST(null_goes_through),
+        TEST(tensors_tell_what_they_are),  TEST(graphs_do_not_mix),
+        TEST(every_allocation_may_fail),   TEST(every_allocation_of_expansions_may_fail),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}

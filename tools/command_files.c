@@ -1,0 +1,186 @@
+#include "command_files.h"
+
+#include "command_output.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+eitp_host command_host(void) {
+    eitp_host host = eitp_host_default();
+    host.log = output_log_sink();
+    return host;
+}
+
+char *files_join(const char *directory, const char *name) {
+    size_t length = strlen(directory);
+    return command_format("%s%s%s", directory, length && directory[length - 1] == '/' ? "" : "/", name);
+}
+
+char *files_parent(const char *path) {
+    char *parent = command_copy(path);
+    size_t length = strlen(parent);
+    while (length > 1 && parent[length - 1] == '/')
+        length--;
+    while (length && parent[length - 1] != '/')
+        length--;
+    while (length > 1 && parent[length - 1] == '/')
+        length--;
+    if (!length) {
+        free(parent);
+        return command_copy(".");
+    }
+    parent[length] = 0;
+    return parent;
+}
+
+eitp_path_info files_info(const char *path) {
+    const eitp_host host = command_host();
+    eitp_path_info info;
+    memset(&info, 0, sizeof info);
+    if (host.files.info(host.files.user, path, &info))
+        info.kind = EITP_PATH_MISSING;
+    return info;
+}
+
+int files_is_file(const char *directory, const char *name) {
+    char *path = files_join(directory, name);
+    int is_file = files_info(path).kind == EITP_PATH_FILE;
+    free(path);
+    return is_file;
+}
+
+int files_same(const char *a, const char *b) {
+    struct stat first, second;
+    return !stat(a, &first) && !stat(b, &second) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+eitp_status files_fail(eitp_error *error, int code, const char *action, const char *path) {
+    return command_fail(error, EITP_ERROR_IO, "cannot %s '%s': %s", action, path, strerror(code));
+}
+
+/* Reads an open file to its end. */
+static int files_read_open(const eitp_files *files, void *file, size_t limit, text *content) {
+    char piece[16384];
+    for (;;) {
+        size_t done = 0;
+        int code = files->read(files->user, file, content->size, piece, sizeof piece, &done);
+        if (code)
+            return code;
+        text_add(content, piece, done);
+        if (content->size > limit)
+            return EFBIG;
+        if (!done)
+            return 0;
+    }
+}
+
+eitp_status files_read(const char *path, size_t limit, text *content, eitp_error *error) {
+    const eitp_host host = command_host();
+    void *file;
+    int code = host.files.open(host.files.user, path, EITP_FILE_READ, &file);
+    if (code) {
+        files_fail(error, code, "read", path);
+        if (code == ENOENT || code == ENOTDIR || code == EISDIR || code == ENXIO || code == ENAMETOOLONG)
+            error->status = EITP_ERROR_ARGUMENT;
+        return error->status;
+    }
+    code = files_read_open(&host.files, file, limit, content);
+    host.files.close(host.files.user, file);
+    if (code == EFBIG)
+        return command_fail(error, EITP_ERROR_FORMAT, "'%s' is larger than %zu bytes; is it the right file?", path,
+                            limit);
+    return code ? files_fail(error, code, "read", path) : EITP_OK;
+}
+
+eitp_status files_read_input(size_t limit, text *content, eitp_error *error) {
+    char piece[16384];
+    size_t done;
+    text_add(content, "", 0);
+    while ((done = fread(piece, 1, sizeof piece, stdin)) > 0) {
+        text_add(content, piece, done);
+        if (content->size > limit)
+            return command_fail(error, EITP_ERROR_ARGUMENT, "standard input is larger than %zu bytes", limit);
+    }
+    return ferror(stdin) ? files_fail(error, errno, "read", "standard input") : EITP_OK;
+}
+
+static int files_write_all(const eitp_files *files, void *file, const void *data, size_t size) {
+    for (size_t at = 0; at < size;) {
+        size_t done = 0;
+        int code = files->write(files->user, file, at, (const char *)data + at, size - at, &done);
+        if (code || !done)
+            return code ? code : EIO;
+        at += done;
+    }
+    return files->sync(files->user, file);
+}
+
+eitp_status files_replace(const char *path, const void *data, size_t size, eitp_error *error) {
+    const eitp_host host = command_host();
+    char *partial = command_format("%s.partial", path), *parent = files_parent(path);
+    void *file;
+    int code = host.files.open(host.files.user, partial, EITP_FILE_REPLACE, &file);
+    if (!code) {
+        int closed;
+        code = files_write_all(&host.files, file, data, size);
+        closed = host.files.close(host.files.user, file);
+        code = code ? code : closed;
+        if (!code)
+            code = host.files.rename(host.files.user, partial, path);
+        if (code)
+            files_remove(partial);
+        else
+            code = host.files.sync_directory(host.files.user, parent);
+    }
+    free(partial);
+    free(parent);
+    return code ? files_fail(error, code, "write", path) : EITP_OK;
+}
+
+eitp_status files_make_directories(const char *path, int *made, eitp_error *error) {
+    const eitp_host host = command_host();
+    char *parent;
+    eitp_status status = EITP_OK;
+    int code = host.files.make_directory(host.files.user, path);
+    if (code == ENOENT) {
+        parent = files_parent(path);
+        /* A path that is its own parent, or whose parent is there, cannot be helped. */
+        if (strcmp(parent, path) && files_info(parent).kind == EITP_PATH_MISSING)
+            status = files_make_directories(parent, made, error);
+        free(parent);
+        if (status)
+            return status;
+        code = host.files.make_directory(host.files.user, path);
+    }
+    if (code == EEXIST)
+        return files_info(path).kind == EITP_PATH_DIRECTORY ? EITP_OK : files_fail(error, ENOTDIR, "write in", path);
+    if (code)
+        return files_fail(error, code, "make the directory", path);
+    ++*made;
+    return EITP_OK;
+}
+
+void files_remove(const char *path) {
+    const eitp_host host = command_host();
+    host.files.remove(host.files.user, path);
+}
+
+eitp_status files_check_writable(const char *directory, eitp_error *error) {
+    static const char content[] = "written to see whether files can be written here\n";
+    const eitp_host host = command_host();
+    char *path = command_format("%s/.eitp-%ld.partial", directory, (long)getpid());
+    void *file;
+    int code = host.files.open(host.files.user, path, EITP_FILE_REPLACE, &file);
+    if (!code) {
+        int closed;
+        code = files_write_all(&host.files, file, content, sizeof content - 1);
+        closed = host.files.close(host.files.user, file);
+        code = code ? code : closed;
+        files_remove(path);
+    }
+    free(path);
+    return code ? command_fail(error, EITP_ERROR_IO,
+                               "cannot write in the directory '%s': %s; free some space, or choose another", directory,
+                               strerror(code))
+                : EITP_OK;
+}

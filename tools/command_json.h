@@ -1,0 +1,30 @@
+/* Reading JSON (RFC 8259) of names and plain values: options, and nothing that needs a tree. */
+#ifndef COMMAND_JSON_H
+#define COMMAND_JSON_H
+
+#include "command.h"
+
+EITP_BEGIN_DECLARATIONS
+
+typedef enum json_kind { JSON_NULL, JSON_BOOLEAN, JSON_NUMBER, JSON_STRING } json_kind;
+
+typedef struct json_value {
+    const char *name; /* of the member, the innermost one */
+    json_kind kind;
+    const char *text; /* of a string with its escapes resolved, else as written */
+    int in_array;
+    size_t line; /* from 1 */
+} json_value;
+
+typedef eitp_status (*json_visitor)(void *user, const json_value *value, eitp_error *error);
+
+/*
+ * Calls `visit` for every plain value of a file, in order. The whole must be an object; objects may hold objects, and arrays of plain
+ * values. Members called `skipped` of the outermost object are checked, not visited. A file of more than a mebibyte, nesting
+ * deeper than 16 and everything that is no JSON are EITP_ERROR_FORMAT with file and line.
+ */
+eitp_status json_read_file(const char *path, const char *skipped, json_visitor visit, void *user, eitp_error *error);
+
+EITP_END_DECLARATIONS
+
+#endif

@@ -1,0 +1,68 @@
+#include "command_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_signal;
+
+static void handle_stop(int number) {
+    if (stop_signal)
+        _exit(128 + number);
+    stop_signal = number;
+}
+
+void process_catch_signals(void) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handle_stop;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+void process_ignore_file_limit(void) {
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+int process_stop_signal(void) {
+    return stop_signal;
+}
+
+const char *process_stop_name(void) {
+    return stop_signal == SIGTERM ? "SIGTERM" : "SIGINT";
+}
+
+size_t process_memory(void) {
+    char content[128];
+    unsigned long pages = 0;
+    ssize_t size;
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 0;
+    size = read(file, content, sizeof content - 1);
+    close(file);
+    content[size > 0 ? size : 0] = 0;
+    /* The second number is the resident set. */
+    return sscanf(content, "%*u %lu", &pages) == 1 ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+size_t process_peak_memory(void) {
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage))
+        return 0;
+#ifdef __APPLE__
+    return (size_t)usage.ru_maxrss;
+#else
+    return (size_t)usage.ru_maxrss * 1024;
+#endif
+}
+
+double process_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
