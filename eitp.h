@@ -315,8 +315,8 @@ typedef struct eitp_files {
     int (*sync_directory)(void *user, const char *path);
     int (*rename)(void *user, const char *from, const char *to); /* replaces a file at `to` */
     int (*remove)(void *user, const char *path);                 /* a file or an empty directory */
-    /* Calls `visit` with the name of every entry but "." and "..", in no order; stops and returns what it returned if that is
-       not 0. */
+    /* Calls `visit` with the name of every entry but "." and "..", in no order; stops and returns what it returned if
+       that is not 0. */
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
 } eitp_files;
 
@@ -337,8 +337,9 @@ EITP_END_DECLARATIONS
 /*
  * Contexts, graphs, tensors, ops, gradients and plans.
  *
- * A context owns the parameters and the memory that plans run in. A graph is built lazily: an op checks its inputs, adds a
- * node and returns a tensor; nothing is computed. A plan makes a graph ready to run: after eitp_plan_create nothing allocates.
+ * A context owns the parameters and the memory that plans run in. A graph is built lazily: an op checks its inputs,
+ * adds a node and returns a tensor; nothing is computed. A plan makes a graph ready to run: after eitp_plan_create
+ * nothing allocates.
  *
  * Graph building reports its first error once: an op that fails returns NULL, ops on NULL return NULL, and
  * eitp_graph_status and eitp_plan_create give that first error.
@@ -437,8 +438,8 @@ EITP_API eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *erro
 EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape);
 
 /*
- * An input whose leading dimension is a capacity: eitp_plan_set_count says how many rows there are at run time. A graph has
- * one capacity; ops that keep rows apart pass it on, ops that add over rows add over those that are there.
+ * An input whose leading dimension is a capacity: eitp_plan_set_count says how many rows there are at run time. A graph
+ * has one capacity; ops that keep rows apart pass it on, ops that add over rows add over those that are there.
  */
 EITP_API eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape);
@@ -514,7 +515,8 @@ EITP_API eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep); /
 
 /* ---- Ops: products and networks ---- */
 
-/* a [.., m, k] times b [.., k, n]; batch dimensions broadcast. With transpose_a, a is [.., k, m]; with transpose_b, b is [.., n, k]. */
+/* a [.., m, k] times b [.., k, n]; batch dimensions broadcast. With transpose_a, a is [.., k, m]; with transpose_b, b
+ * is [.., n, k]. */
 EITP_API eitp_tensor *eitp_matmul(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_matmul_transposed(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b);
 
@@ -535,52 +537,58 @@ EITP_API eitp_tensor *eitp_gelu_erf(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_softmax(eitp_tensor *x);     /* along the last dimension */
 EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimension */
 
-/* Over the last dimension: (x - mean) / sqrt(variance + epsilon) * gain + bias (Ba, Kiros, Hinton, arXiv 1607.06450). */
+/* Over the last dimension: (x - mean) / sqrt(variance + epsilon) * gain + bias (Ba, Kiros, Hinton, arXiv 1607.06450).
+ */
 EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
 
 /* Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. */
 EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
 
 /*
- * Zeroes elements with `probability` and scales the others by 1 / (1 - probability). `key` is I64 [3], written before a run: seed,
- * step, and the number within the step of row 0, so that a step draws the same however it is cut into micro-batches.
+ * Zeroes elements with `probability` and scales the others by 1 / (1 - probability). `key` is I64 [3], written before a
+ * run: seed, step, and the number within the step of row 0, so that a step draws the same however it is cut into
+ * micro-batches.
  */
 EITP_API eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability);
 
 /*
- * Causal self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv 1706.03762).
- * qkv [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i+1]), offsets I32 [sequences + 1]
- * ascending, no sequence longer than `longest`. Rows in no sequence give zeros. `key` as for dropout (of the probabilities), or NULL.
+ * Causal self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv
+ * 1706.03762). qkv [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i+1]), offsets I32
+ * [sequences + 1] ascending, no sequence longer than `longest`. Rows in no sequence give zeros. `key` as for dropout
+ * (of the probabilities), or NULL.
  */
 EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads, int64_t longest, double scale,
                                      eitp_tensor *key, double probability);
 
 /*
- * Attention of new rows to a cache: row i of qkv [n, 3c] is at position[0] + i (I32 [1]); its key and value are stored in the
- * variables `keys` and `values` [longest, c]. For generation; it has no gradient.
+ * Attention of new rows to a cache: row i of qkv [n, 3c] is at position[0] + i (I32 [1]); its key and value are stored
+ * in the variables `keys` and `values` [longest, c]. For generation; it has no gradient.
  */
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
 
-/* Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. The mean is the caller's. */
+/* Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. The
+ * mean is the caller's. */
 EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored);
 
 /* ---- Gradients ---- */
 
 /*
- * The gradients of y with respect to each of xs, weighted by `seed` (of y's shape; NULL: ones). They are tensors like any other and can
- * be differentiated again. A gradient that is zero everywhere is a tensor of zeros.
+ * The gradients of y with respect to each of xs, weighted by `seed` (of y's shape; NULL: ones). They are tensors like
+ * any other and can be differentiated again. A gradient that is zero everywhere is a tensor of zeros.
  */
 EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_tensor *const *xs,
                                     eitp_tensor **gradients, eitp_error *error);
 
 /*
- * Adds the gradient of `loss` with respect to every F32 parameter the graph uses to a variable of role EITP_GRADIENT, called "gradient." and
- * the parameter's name: gradient = carry[0] * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it.
+ * Adds the gradient of `loss` with respect to every F32 parameter the graph uses to a variable of role EITP_GRADIENT,
+ * called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32 [1] is 0 for the first
+ * micro-batch of a step and 1 after it.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
-/* target = carry * target + x, where target is a variable's tensor; returns the variable's value after it. NULL carry: 1. */
+/* target = carry * target + x, where target is a variable's tensor; returns the variable's value after it. NULL
+ * carry: 1. */
 EITP_API eitp_tensor *eitp_accumulate(eitp_tensor *target, eitp_tensor *x, eitp_tensor *carry);
 
 /* The sum of squares of all elements, F64 [1]. */
@@ -597,9 +605,9 @@ typedef struct eitp_plan_stats {
 } eitp_plan_stats;
 
 /*
- * Lays the graph's outputs and updates out to run. Ops that the backend has no kernel for are expanded into others. The graph must
- * outlive the plan. All plans of a context share one arena: what a plan's inputs and outputs hold lasts until another
- * plan runs or is created.
+ * Lays the graph's outputs and updates out to run. Ops that the backend has no kernel for are expanded into others. The
+ * graph must outlive the plan. All plans of a context share one arena: what a plan's inputs and outputs hold lasts
+ * until another plan runs or is created.
  */
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);
@@ -642,8 +650,8 @@ typedef struct eitp_gpt2_config {
 } eitp_gpt2_config;
 
 /*
- * "gpt2" (124M parameters), "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", and "tiny" (4 layers of 128), all with the vocabulary of
- * 50257 tokens.
+ * "gpt2" (124M parameters), "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", and "tiny" (4 layers of 128), all
+ * with the vocabulary of 50257 tokens.
  */
 EITP_API eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, eitp_error *error);
 
@@ -666,9 +674,13 @@ EITP_API eitp_gpt2_config eitp_model_config(const eitp_model *model);
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
 EITP_API int64_t eitp_model_parameter_count(const eitp_model *model);
 
+/* Changes the dropout probabilities of graphs that are built from now on; each must be 0 or more and below 1. */
+EITP_API eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,
+                                            eitp_error *error);
+
 /*
- * Random weights: matrices and embeddings normal with the configuration's initializer_range, those that write to the residual
- * stream divided by sqrt(2 * layers) as the paper says, gains 1, biases 0.
+ * Random weights: matrices and embeddings normal with the configuration's initializer_range, those that write to the
+ * residual stream divided by sqrt(2 * layers) as the paper says, gains 1, biases 0.
  */
 EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error);
 
@@ -694,6 +706,7 @@ typedef struct eitp_sampling {
     double temperature; /* 0: always the likeliest token */
     int top_k;          /* only the k likeliest; 0: all */
     double top_p;       /* only the likeliest that together have this probability; 1: all */
+    int32_t vocabulary; /* only tokens below this, where the tokenizer has fewer than the model; 0: all */
     uint64_t seed;
 } eitp_sampling;
 
@@ -749,14 +762,15 @@ typedef struct eitp_update {
 } eitp_update;
 
 /*
- * Adds one AdamW step to the graph: of every F32 parameter the graph uses, by its gradient of `loss` (a scalar). The gradient is scaled by min(1,
- * limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not finite nothing is changed.
- * Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER.
+ * Adds one AdamW step to the graph: of every F32 parameter the graph uses, by its gradient of `loss` (a scalar). The
+ * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
+ * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
 
-/* The same step from the accumulated gradients (eitp_accumulate_gradients) of all parameters in the context that have one. */
+/* The same step from the accumulated gradients (eitp_accumulate_gradients) of all parameters in the context that have
+ * one. */
 EITP_API eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
                                       eitp_error *error);
 
@@ -767,8 +781,8 @@ typedef enum eitp_schedule_kind {
 } eitp_schedule_kind;
 
 /*
- * The learning rate of step s (from 1): during warm-up peak * s / warmup; then, with p = (s - 1 - warmup) / (steps - warmup), from the peak towards
- * `final`: along a line, or final + (peak - final) (1 + cos(pi p)) / 2.
+ * The learning rate of step s (from 1): during warm-up peak * s / warmup; then, with p = (s - 1 - warmup) / (steps -
+ * warmup), from the peak towards `final`: along a line, or final + (peak - final) (1 + cos(pi p)) / 2.
  */
 typedef struct eitp_schedule {
     eitp_schedule_kind kind;
@@ -1076,9 +1090,9 @@ EITP_END_DECLARATIONS
 EITP_BEGIN_DECLARATIONS
 
 /*
- * Writes all variables of one role to a safetensors file, F32 ones as `dtype` (EITP_F32, EITP_F16 or EITP_BF16); the file is
- * replaced as a whole or not at all. `checksum`, which may be NULL, gets the CRC-32C of the tensors' bytes in the
- * variables' order.
+ * Writes all variables of one role to a safetensors file, F32 ones as `dtype` (EITP_F32, EITP_F16 or EITP_BF16); the
+ * file is replaced as a whole or not at all. `checksum`, which may be NULL, gets the CRC-32C of the tensors' bytes in
+ * the variables' order.
  */
 EITP_API eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                          uint32_t *checksum, eitp_error *error);
@@ -1091,25 +1105,27 @@ EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path
                                          eitp_error *error);
 
 /*
- * A model from a Hugging Face directory: config.json, and model.safetensors or the shards of model.safetensors.index.json, in F32,
- * F16 or BF16, with or without "transformer." before the names, read straight into the parameters.
+ * A model from a Hugging Face directory: config.json, and model.safetensors or the shards of
+ * model.safetensors.index.json, in F32, F16 or BF16, with or without "transformer." before the names, read straight
+ * into the parameters.
  */
 EITP_API eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model,
                                      eitp_error *error);
 
 /*
- * Writes config.json and model.safetensors into a directory that exists. `end_of_text` is the tokenizer's id, or -1. `checksum` as of
- * eitp_variables_save.
+ * Writes config.json and model.safetensors into a directory that exists. `end_of_text` is the tokenizer's id, or -1.
+ * `checksum` as of eitp_variables_save.
  */
 EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                                      uint32_t *checksum, eitp_error *error);
 
 /*
- * Checkpoints are directories "checkpoint-<step>" in an output directory. Each is written under another name, synced and renamed
- * when complete, so that one that has its name is whole.
+ * Checkpoints are directories "checkpoint-<step>" in an output directory. Each is written under another name, synced
+ * and renamed when complete, so that one that has its name is whole.
  */
 
-/* Calls fill(user, directory) to write the files of checkpoint `step`, and gives it its name. What fill or the disk refuses leaves nothing. */
+/* Calls fill(user, directory) to write the files of checkpoint `step`, and gives it its name. What fill or the disk
+ * refuses leaves nothing. */
 EITP_API eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                             eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                             void *user, eitp_error *error);
@@ -1127,8 +1143,8 @@ EITP_END_DECLARATIONS
 
 /* >>src/train/train.h */
 /*
- * Training a language model: steps, evaluation, checkpoints. The program keeps the loop; the trainer keeps everything that a step
- * needs and a checkpoint must hold.
+ * Training a language model: steps, evaluation, checkpoints. The program keeps the loop; the trainer keeps everything
+ * that a step needs and a checkpoint must hold.
  */
 
 EITP_BEGIN_DECLARATIONS
@@ -1152,9 +1168,9 @@ EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 typedef struct eitp_trainer eitp_trainer;
 
 /*
- * Prepares training on tokens of a file, and evaluation on others (validation->count 0: none). All memory that training needs is
- * taken here. Model, files and tokenizer must live as long as the trainer; `tokenizer` is saved with checkpoints and
- * may be NULL.
+ * Prepares training on tokens of a file, and evaluation on others (validation->count 0: none). All memory that training
+ * needs is taken here. Model, files and tokenizer must live as long as the trainer; `tokenizer` is saved with
+ * checkpoints and may be NULL.
  */
 EITP_API eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *training_file,
                                          eitp_token_range training, const eitp_token_file *validation_file,
@@ -1196,8 +1212,8 @@ EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
 /*
- * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the configuration,
- * data and kernels of the run that wrote it: what differs and would change bits is refused, by name.
+ * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
+ * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
@@ -1388,7 +1404,8 @@ EITP__PRIVATE void eitp__buffer_add(eitp__buffer *buffer, const void *data, size
 EITP__PRIVATE void eitp__buffer_add_text(eitp__buffer *buffer, const char *text);
 EITP__PRIVATE void eitp__buffer_format(eitp__buffer *buffer, const char *format, ...) EITP__PRINTF(2, 3);
 
-/* A copy of a C string, or of `size` bytes with a zero byte after them; released with its length + 1. NULL when memory runs out. */
+/* A copy of a C string, or of `size` bytes with a zero byte after them; released with its length + 1. NULL when memory
+ * runs out. */
 EITP__PRIVATE char *eitp__copy_text(const eitp_host *host, const char *text);
 EITP__PRIVATE char *eitp__copy_bytes(const eitp_host *host, const void *data, size_t size);
 EITP__PRIVATE void eitp__release_text(const eitp_host *host, char *text);
@@ -1429,8 +1446,8 @@ EITP__PRIVATE void eitp__convert_from_f32(eitp_dtype dtype, const float *source,
 
 /* >>src/base/random.h */
 /*
- * Counter-based random numbers: a value is a function of (seed, step, stream, index) and of nothing else, so recompute, resume
- * and any number of threads draw the same. Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers:
+ * Counter-based random numbers: a value is a function of (seed, step, stream, index) and of nothing else, so recompute,
+ * resume and any number of threads draw the same. Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers:
  * As Easy as 1, 2, 3", SC 2011).
  */
 
@@ -1489,8 +1506,8 @@ EITP__PRIVATE int eitp__processor_count(void);
 /* The most threads a parallel loop may have: 1 without OpenMP. */
 EITP__PRIVATE int eitp__thread_limit(void);
 
-/* Calls work(argument, piece, thread) for every piece in [0, pieces), on up to `threads` threads; `thread` is in [0, threads). Pieces are
-   handed out as threads become free. */
+/* Calls work(argument, piece, thread) for every piece in [0, pieces), on up to `threads` threads; `thread` is in [0,
+   threads). Pieces are handed out as threads become free. */
 EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void *argument, int64_t piece, int thread),
                                   void *argument);
 /* <<src/base/threads.h */
@@ -1561,7 +1578,8 @@ EITP__PRIVATE eitp_status eitp__read_file(const eitp_host *host, const char *pat
 EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                            eitp_error *error);
 
-/* Writes beside `path`, syncs, renames over it and syncs the directory: the old content or the new one, never a part. */
+/* Writes beside `path`, syncs, renames over it and syncs the directory: the old content or the new one, never a part.
+ */
 EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                              eitp_error *error);
 
@@ -1616,8 +1634,8 @@ typedef struct eitp__json {
 
 typedef struct eitp__json_document eitp__json_document;
 
-/* Parses `size` bytes. Nesting deeper than 64, invalid UTF-8, lone surrogates, duplicate keys and anything after the value
-   are errors that give line and column. Allocation is bounded by a small multiple of `size`. */
+/* Parses `size` bytes. Nesting deeper than 64, invalid UTF-8, lone surrogates, duplicate keys and anything after the
+   value are errors that give line and column. Allocation is bounded by a small multiple of `size`. */
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error);
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document);
@@ -1631,8 +1649,8 @@ EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char
 EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name);
 
 /*
- * Reading a member with its type checked. A missing or null member leaves *value as it is and is fine; one of another type
- * or outside [low, high] is EITP_ERROR_FORMAT with line and name.
+ * Reading a member with its type checked. A missing or null member leaves *value as it is and is fine; one of another
+ * type or outside [low, high] is EITP_ERROR_FORMAT with line and name.
  */
 EITP__PRIVATE eitp_status eitp__json_get_integer(const eitp__json *object, const char *name, int64_t low, int64_t high,
                                                  int64_t *value, eitp_error *error);
@@ -1653,9 +1671,10 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
 /*
  * The kernel contract: the slots, what each slot's operands are, and the table that kernel sets are written into.
  *
- * A kernel is a pure function over pointers and sizes. It does items [begin, end) of its slot's iteration family and writes
- * only what belongs to those items; which items form a piece follows from the shapes, never from the number of threads, and an item's result
- * never depends on the piece it is in. It allocates nothing, logs nothing and starts no threads.
+ * A kernel is a pure function over pointers and sizes. It does items [begin, end) of its slot's iteration family and
+ * writes only what belongs to those items; which items form a piece follows from the shapes, never from the number of
+ * threads, and an item's result never depends on the piece it is in. It allocates nothing, logs nothing and starts no
+ * threads.
  */
 
 /*
@@ -1685,49 +1704,59 @@ typedef enum eitp__family {
 
 /*
  * The slots: name, family. Operands are dense, row-major; x, y, a, b, d... have the slot's dtype unless said otherwise.
- * "accumulates" means that the slot honours eitp__call.carry.
+ * "accumulates" means that the slot honours eitp__call.carry. The output of an element-wise slot may be the memory of an
+ * input of the same shape, and dlogits that of logits.
  *
  *   FILL                 () -> y; reals[0] the value
  *   ARANGE               () -> y [n]; 0, 1, 2, ...
  *   NEGATE ... RELU, ERF (x) -> y
  *   AFFINE               (x) -> y = reals[0] * x + reals[1]
  *   CLAMP                (x) -> y; reals[0] low, reals[1] high
- *   CAST                 (x of any dtype) -> y; the slot's dtype is that of y
+ *   CAST                 (x) -> y; of any dtype each
  *   ADD ... DIVIDE       (a, b) -> y; NumPy broadcasting
- *   LESS, EQUAL          (a, b of the slot's dtype) -> y U8, 0 or 1; NumPy broadcasting
+ *   LESS, EQUAL          (a, b) -> y U8, 0 or 1; NumPy broadcasting
  *   WHERE                (condition U8, a, b) -> y; NumPy broadcasting
  *   BROADCAST            (x) -> y
  *   PERMUTE              (x) -> y; dimension i of y is dimension integers[i] of x
  *   SLICE                (x) -> y; dimension i of y starts at integers[i] of x
  *   PAD                  (x) -> y; x placed at integers[i] in zeros
  *   CONCAT               (x...) -> y; along dimension integers[0]
- *   SUM, MAX             (x) -> y; y has x's rank with 1 in the dimensions of bit mask integers[0]; SUM accumulates
- *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]
- *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from zeros
- *   MATMUL               (a [.., m, k], b [.., k, n], bias [n] or none) -> y [.., m, n]; integers[0]: a is given as [.., k, m],
- *                        integers[1]: b is given as [.., n, k]; batch dimensions broadcast; accumulates
+ *   SUM, MAX             (x) -> y; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM accumulates
+ *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
+ *                        the index is outside
+ *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
+ *                        zeros; indices outside are left out
+ *   MATMUL               (a [.., m, k], b [.., k, n], bias [n] or none) -> y [.., m, n]; with integers[0], a is given
+ *                        as [.., k, m], with integers[1], b as [.., n, k]; batch dimensions broadcast; accumulates
  *   SOFTMAX, LOG_SOFTMAX (x) -> y; along the last dimension
  *   ..._BACKWARD         (y, dy) -> dx
- *   GELU_TANH, GELU_ERF  (x) -> y;  ..._BACKWARD (x, dy) -> dx
- *   LAYER_NORM           (x [.., c], gain [c], bias [c]) -> y, mean [..], deviation [..] (reciprocal); reals[0] epsilon
+ *   GELU_TANH, GELU_ERF  (x) -> y
+ *   ..._BACKWARD         (x, dy) -> dx
+ *   LAYER_NORM           (x [.., c], gain [c], bias [c]) -> y, mean [..], deviation [..] (its reciprocal); reals[0]
+ *                        epsilon
  *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy) -> dx
  *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain [c], dbias [c]; accumulates
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id outside the table gives a row of zeros
- *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable [v, c]; accumulates
- *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none) -> o [n, c], logsumexp [n, heads]; causal, packed: sequence i
- *                        is rows [offsets[i], offsets[i + 1]); integers[0] heads, integers[1] the longest sequence, integers[2] random
- *                        stream; reals[0] scale, reals[1] dropout probability; rows in no sequence get zeros
+ *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable [v, c]; ids outside are left out; accumulates
+ *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none) -> o [n, c], logsumexp [n, heads];
+ *                        causal, packed: sequence i is rows [offsets[i], offsets[i + 1]); integers[0] heads,
+ *                        integers[1] the longest sequence, integers[2] random stream; reals[0] scale, reals[1] dropout
+ *                        probability; rows in no sequence, or beyond the longest, get zeros
  *   ATTENTION_BACKWARD   (qkv, offsets, key or none, o, logsumexp, do) -> dqkv; attributes as above
- *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i is at position + i: its
- *                        key and value are stored there, then it sees all up to itself; integers[0] heads; reals[0] scale
- *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss [n], logsumexp [n]; integers[0] the ignored target
+ *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i
+ *                        is at position + i: its key and value are stored there, then it sees all up to itself;
+ *                        integers[0] heads; reals[0] scale
+ *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss [n], logsumexp [n]; integers[0] the ignored target;
+ *                        targets outside the vocabulary are ignored too
  *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss [n]) -> dlogits
- *   DROPOUT              (x, key I64 [3]) -> y; integers[0] random stream; reals[0] probability; key is seed, step, first row of the step
+ *   DROPOUT              (x, key I64 [3]) -> y; integers[0] random stream; reals[0] probability; the key is seed, step,
+ *                        first row of the step
  *   ACCUMULATE           (target, x, carry F32 [1] or none) -> target; target = carry * target + x
  *   SUM_SQUARES          (x) -> y F64 [ceil(elements / EITP__SUM_BLOCK)]
- *   COMMIT               (sum F64 [1], limit F32 [1]) -> commit F32 [2], norm F32 [1]; scale and apply (0 or 1) of this step's updates
- *   ADAMW                (parameter, gradient, m, v, hyper F32 [2], commit F32 [2]) -> parameter, m, v; hyper: learning rate, step number
- *                        (from 1); reals: beta1, beta2, epsilon, weight decay
+ *   COMMIT               (sum F64 [1], limit F32 [1]) -> commit F32 [2], norm F32 [1]; scale and apply (0 or 1) of this
+ *                        step's updates
+ *   ADAMW                (parameter, gradient, m, v, hyper F32 [2], commit F32 [2]) -> parameter, m, v; hyper: learning
+ *                        rate, number of the step from 1; reals: beta1, beta2, epsilon, weight decay
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -1806,14 +1835,15 @@ typedef struct eitp__operand {
 /* One execution of a kernel: everything that its items share. */
 typedef struct eitp__call {
     eitp__slot slot;
-    eitp_dtype dtype; /* the slot's dtype: the column of the kernel table */
+    eitp_dtype dtype; /* column of the kernel table: that of the first floating input, else of the first, else of y */
     int input_count;
     int output_count;
     eitp__operand inputs[EITP__MAX_INPUTS];
     eitp__operand outputs[EITP__MAX_OUTPUTS];
     int64_t integers[EITP_MAX_RANK];
     double reals[4];
-    /* Where not NULL, every output becomes carry[0] * output + value instead of value; an output is not read while carry[0] is 0. */
+    /* Where not NULL, every output becomes carry[0] * output + value instead of value; an output is not read while
+     * carry[0] is 0. */
     int accumulates;
     const float *carry; /* with `accumulates`: NULL means 1 */
 } eitp__call;
@@ -1836,7 +1866,8 @@ typedef struct eitp__kernel_table {
 /* Instruction sets, in the order of preference; each includes those before it. */
 typedef enum eitp__isa { EITP__ISA_REF = 0, EITP__ISA_AVX2 = 1, EITP__ISA_AVX512 = 2, EITP__ISA_COUNT = 3 } eitp__isa;
 
-/* Each set writes the kernels it has over what is there. A set that was not compiled for this processor family writes nothing. */
+/* Each set writes the kernels it has over what is there. A set that was not compiled for this processor family writes
+ * nothing. */
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table);
@@ -2073,8 +2104,8 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void);
 EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);
 
 /*
- * Makes the backend that `device` names: "cpu", "cuda", "null", or "auto" (NULL or ""): EITP_BACKEND if set, else the best
- * there is; why it was chosen goes to the log. A device that is named and not there is an error, never a fallback.
+ * Makes the backend that `device` names: "cpu", "cuda", "null", or "auto" (NULL or ""): EITP_BACKEND if set, else the
+ * best there is; why it was chosen goes to the log. A device that is named and not there is an error, never a fallback.
  */
 EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
                                                const eitp__backend_config *config, eitp__backend **backend,
@@ -2160,7 +2191,8 @@ typedef enum eitp__op_code {
 
 typedef struct eitp__node eitp__node;
 
-/* What an op is given beside its inputs. `shape`, `rank` and `dtype` are the result's, where inputs do not tell them. */
+/* What an op is given beside its inputs. `shape`, `rank` and `dtype` are the result's, where inputs do not tell them.
+ */
 typedef struct eitp__attributes {
     int64_t integers[EITP_MAX_RANK];
     double reals[4];
@@ -2219,15 +2251,17 @@ struct eitp_graph {
 
 /*
  * An op: one entry of the table in op_table.c.
- *   shape     checks inputs and attributes and makes the outputs with eitp__node_output
- *   gradient  adds to dx[i] (NULL to begin with) what flows to input i, given dy[j] for each output (NULL: none)
- *   expand    builds the outputs from primitives: the op's specification, its oracle, and what a backend without its kernel
- *             runs; an op without is a primitive
- *   backward_of, wrt   for the fused gradient of another op: inputs are that op's inputs, (what it saved,) and last the output's gradient; output i is
- *             the gradient of its input wrt[i]. The expansion follows from that op's own.
- *   shares    output i has the memory of input shares[i] - 1, and changes it; 0: its own
- *   reuse     input whose memory output 0 may take where nothing else needs it, + 1; 0: none (a bit mask)
- *   flops     arithmetic per run
+ *   shape        checks inputs and attributes and makes the outputs with eitp__node_output
+ *   gradient     adds to dx[i] (NULL to begin with) what flows to input i, given dy[0]
+ *   expand       builds the outputs from primitives: the op's specification, its oracle, and what a backend without its
+ *                kernel runs; a primitive has none
+ *   backward_of  for the fused gradient of another op, that op + 1: the inputs are that op's, then what it saved, last
+ *                the output's gradient; output i is the gradient of its input wrt[i]. The expansion follows from that
+ *                op's own.
+ *   shares       output i has the memory of input shares[i] - 1, and changes it; 0: its own
+ *   reuse        bit i: output 0 may take the memory of input i, where nothing else needs it
+ *   accumulates  the slot honours eitp__call.carry
+ *   flops        arithmetic of a run; NULL: none to speak of
  */
 typedef struct eitp__op_info {
     const char *name;
@@ -2245,7 +2279,8 @@ typedef struct eitp__op_info {
 
 EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op);
 
-/* Adds a node; NULL, with the graph's error set, where the shape rule refuses, an input is NULL though required, or memory is short. */
+/* Adds a node; NULL, with the graph's error set, where the shape rule refuses, an input is NULL though required, or
+ * memory is short. */
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes);
 
@@ -2279,7 +2314,8 @@ EITP__PRIVATE int eitp__same_shape(const eitp_tensor *a, const eitp_tensor *b);
 /* "[256, 768]" into `text`. */
 EITP__PRIVATE const char *eitp__shape_text(const eitp_tensor *tensor, char *text, size_t size);
 
-/* The node's outputs from primitives, by its expand rule or as the gradient of the op it is the fused gradient of. 0: it is a primitive. */
+/* The node's outputs from primitives, by its expand rule or as the gradient of the op it is the fused gradient of. 0:
+ * it is a primitive. */
 EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **outputs);
 /* <<src/tensor/graph.h */
 
@@ -2358,12 +2394,12 @@ EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares;
 
 /* >>src/tensor/plan.h */
 /*
- * A plan: a graph made ready to run. The passes, each in a file or function of its own, in the order they run:
- *   lower     nodes that the outputs and updates need; those without a kernel are expanded            plan_lower.c
- *   fuse      products and sums that only feed an accumulation write to its target themselves         plan_lower.c
- *   order     what runs when: creation order, but updates as soon as they can, and after every reader of the old value    plan_order.c
- *   lay out   lifetimes, memory taken over in place, offsets in the arena                              plan_layout.c
- *   bind      calls with operands, whose addresses are filled in when a plan runs                      plan.c
+ * A plan: a graph made ready to run. The passes, in the order they run, and where each is:
+ *   lower    plan_lower.c   the nodes that outputs and updates need; those without a kernel are expanded
+ *   fuse     plan_lower.c   products and sums that only feed an accumulation add to its target themselves
+ *   order    plan_order.c   creation order, but updates as soon as nobody reads the old value any more
+ *   lay out  plan_layout.c  lifetimes, memory taken over in place, offsets in the arena
+ *   bind     plan.c         calls with operands; addresses are filled in when a plan runs
  */
 
 /* A node in the plan. */
@@ -2398,7 +2434,8 @@ struct eitp_plan {
     eitp_graph *graph;
     eitp__step *steps;
     size_t step_count, step_capacity;
-    int *stretch_of; /* by tensor id: of the tensor that owns the memory; -1: none */
+    int *stretch_of;         /* by tensor id: of the tensor that owns the memory; -1: none */
+    unsigned char *readable; /* by tensor id: was it an output when the plan was created? */
     size_t tensor_count;
     eitp__stretch *stretches;
     size_t stretch_count, stretch_capacity;
@@ -3140,7 +3177,7 @@ EITP__PRIVATE int eitp__add_size(size_t a, size_t b, size_t *sum) {
 }
 
 EITP__PRIVATE int eitp__reserve(const eitp_host *host, void **array, size_t *capacity, size_t needed, size_t element) {
-    size_t grown = *capacity ? *capacity : 16, bytes;
+    size_t grown = *capacity > 16 ? *capacity : 16, bytes;
     void *memory;
     if (needed <= *capacity)
         return 1;
@@ -8772,8 +8809,8 @@ static void EITP__SIMD(attention_select)(EITP__SIMD(attention) * at, const eitp_
 }
 
 /*
- * Zeros `width` columns at p of the rows that see nothing: those cut off at `longest`, and those in no sequence, of which a
- * head's first pair has the ones before, its last the ones after.
+ * Zeros `width` columns at p of the rows that see nothing: those cut off at `longest`, and those in no sequence, of
+ * which a head's first pair has the ones before, its last the ones after.
  */
 static void EITP__SIMD(attention_clear_rest)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t item,
                                              float *p, int64_t stride, int64_t width) {
@@ -10125,8 +10162,8 @@ static void EITP__SIMD(attention_select)(EITP__SIMD(attention) * at, const eitp_
 }
 
 /*
- * Zeros `width` columns at p of the rows that see nothing: those cut off at `longest`, and those in no sequence, of which a
- * head's first pair has the ones before, its last the ones after.
+ * Zeros `width` columns at p of the rows that see nothing: those cut off at `longest`, and those in no sequence, of
+ * which a head's first pair has the ones before, its last the ones after.
  */
 static void EITP__SIMD(attention_clear_rest)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t item,
                                              float *p, int64_t stride, int64_t width) {
@@ -10362,7 +10399,8 @@ EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
 /* In order of preference; the null backend is never chosen by itself. */
 static const eitp__backend_interface *(*const eitp__backends[])(void) = {eitp__cpu_backend, eitp__null_backend};
 
-/* Why a CUDA device is not used: this build has no CUDA backend, and an empty CUDA_VISIBLE_DEVICES hides every device anyway. */
+/* Why a CUDA device is not used: this build has no CUDA backend, and an empty CUDA_VISIBLE_DEVICES hides every device
+ * anyway. */
 static const char *eitp__no_cuda_reason(void) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     return visible && !*visible ? "CUDA_VISIBLE_DEVICES hides every CUDA device" : "this version has no CUDA backend";
@@ -10400,7 +10438,8 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
 /* <<backends/backend.c */
 
 /* >>backends/null/null.c */
-/* The null backend: has memory, supports everything, runs nothing and counts calls; for tests of the API and of failures. */
+/* The null backend: has memory, supports everything, runs nothing and counts calls; for tests of the API and of
+ * failures. */
 
 typedef struct eitp__null {
     eitp__backend base;
@@ -10647,7 +10686,8 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
                       name);
 }
 
-/* Where OpenBLAS, if it is compiled in, is the faster one: a table and not a measurement, since bits must not depend on the weather. */
+/* Where OpenBLAS, if it is compiled in, is the faster one: a table and not a measurement, since bits must not depend on
+ * the weather. */
 static const int eitp__openblas_is_faster[EITP__ISA_COUNT] = {0, 1, 0};
 
 /* Puts OpenBLAS's matrix product into the table where it was asked for, or is the faster one. */
@@ -10809,8 +10849,8 @@ static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kern
 #define EITP__PIECE_ELEMENTS 16384
 
 /*
- * Items in a piece, from the shapes alone. Flat pieces are multiples of 64 elements, so that no two threads write to one cache
- * line and vector kernels meet the same alignment in every piece.
+ * Items in a piece, from the shapes alone. Flat pieces are multiples of 64 elements, so that no two threads write to
+ * one cache line and vector kernels meet the same alignment in every piece.
  */
 static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
     int64_t largest = 1, touched, piece;
@@ -10997,7 +11037,7 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     if (*index >= 0) {
         info = &context->variables[*index].info;
         if (info->role != role || info->dtype != dtype || info->rank != rank ||
-            memcmp(info->shape, shape, (size_t)rank * sizeof *shape))
+            (rank && memcmp(info->shape, shape, (size_t)rank * sizeof *shape)))
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "variable '%s' exists with another role, dtype or shape; choose another name", name);
         return EITP_OK;
@@ -11015,7 +11055,8 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     info->role = role;
     info->dtype = dtype;
     info->rank = rank;
-    memcpy(info->shape, shape, (size_t)rank * sizeof *shape);
+    for (int i = 0; i < rank; i++)
+        info->shape[i] = shape[i];
     info->size = size;
     info->decay = role == EITP_PARAMETER && rank >= 2;
     return EITP_OK;
@@ -11246,19 +11287,21 @@ EITP__PRIVATE void *eitp__graph_allocate(eitp_graph *graph, size_t size) {
     return memory;
 }
 
-static eitp_tensor *eitp__tensor_create(eitp_graph *graph, eitp_dtype dtype, int rank, const int64_t *shape, int rows) {
+/* `subject`: the op or the leaf that the tensor is of, for messages. */
+static eitp_tensor *eitp__tensor_create(eitp_graph *graph, const char *subject, eitp_dtype dtype, int rank,
+                                        const int64_t *shape, int rows) {
     eitp_tensor *tensor;
     size_t elements = 1;
     if (rank < 0 || rank > EITP_MAX_RANK) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "a tensor of rank %d is not possible; at most %d is", rank,
-                         EITP_MAX_RANK);
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: a tensor of rank %d is not possible; at most %d is", subject,
+                         rank, EITP_MAX_RANK);
         return NULL;
     }
     for (int i = 0; i < rank; i++) {
         if (shape[i] < 1 || !eitp__multiply_size(elements, (size_t)shape[i], &elements) ||
             elements > (size_t)INT64_MAX / 16) {
-            eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "a tensor with dimension %d of %lld is not possible", i,
-                             (long long)shape[i]);
+            eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: a tensor with dimension %d of %lld is not possible",
+                             subject, i, (long long)shape[i]);
             return NULL;
         }
     }
@@ -11276,7 +11319,8 @@ static eitp_tensor *eitp__tensor_create(eitp_graph *graph, eitp_dtype dtype, int
     tensor->variable = -1;
     tensor->dtype = dtype;
     tensor->rank = rank;
-    memcpy(tensor->shape, shape, (size_t)rank * sizeof *shape);
+    for (int i = 0; i < rank; i++)
+        tensor->shape[i] = shape[i];
     tensor->rows = rows;
     graph->tensors[graph->tensor_count++] = tensor;
     return tensor;
@@ -11287,7 +11331,7 @@ static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const 
     eitp_tensor *tensor;
     if (graph->error.status)
         return NULL;
-    tensor = eitp__tensor_create(graph, dtype, rank, shape, 0);
+    tensor = eitp__tensor_create(graph, name, dtype, rank, shape, 0);
     if (tensor) {
         tensor->leaf = leaf;
         snprintf(tensor->name, sizeof tensor->name, "%s", name);
@@ -11476,7 +11520,7 @@ EITP__PRIVATE eitp_tensor *eitp__apply(eitp__op_code op, eitp_tensor *const *inp
 
 EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, int rank, const int64_t *shape,
                                             int rows, eitp_error *error) {
-    eitp_tensor *tensor = eitp__tensor_create(node->graph, dtype, rank, shape, rows);
+    eitp_tensor *tensor = eitp__tensor_create(node->graph, eitp__op(node->op)->name, dtype, rank, shape, rows);
     if (!tensor) {
         if (error)
             *error = node->graph->error;
@@ -11621,8 +11665,8 @@ eitp_tensor *eitp_fill(eitp_graph *graph, eitp_dtype dtype, int rank, const int6
     attributes.reals[0] = value;
     attributes.dtype = dtype;
     attributes.rank = rank;
-    if (rank >= 0 && rank <= EITP_MAX_RANK)
-        memcpy(attributes.shape, shape, (size_t)rank * sizeof *shape);
+    for (int d = 0; d < rank && d < EITP_MAX_RANK; d++)
+        attributes.shape[d] = shape[d];
     node = eitp__node_create(graph, EITP__OP_FILL, NULL, 0, &attributes);
     return node ? node->outputs[0] : NULL;
 }
@@ -12115,6 +12159,12 @@ eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension) 
     if (!joined || (along = eitp__checked_dimension(joined, dimension, "concat")) < 0)
         return NULL;
     attributes.integers[0] = along;
+    for (int i = 1; i < count; i++) {
+        if (!tensors[i]) {
+            eitp__graph_fail(joined->graph, EITP_ERROR_ARGUMENT, "input %d of concat is NULL", i);
+            return NULL;
+        }
+    }
     /* A node takes a few inputs at a time; the first of each is what was joined so far. */
     for (int i = 1; i < count && joined;) {
         eitp_tensor *inputs[EITP__MAX_INPUTS];
@@ -12122,10 +12172,6 @@ eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension) 
         inputs[n++] = joined;
         while (i < count && n < EITP__MAX_INPUTS)
             inputs[n++] = tensors[i++];
-        for (int j = 0; j < n; j++) {
-            if (!inputs[j])
-                return NULL;
-        }
         joined = eitp__apply(EITP__OP_CONCAT, inputs, n, &attributes);
     }
     return joined;
@@ -12803,7 +12849,8 @@ static eitp__packing eitp__unpack(eitp_tensor *qkv, eitp_tensor *offsets) {
     return packing;
 }
 
-/* The dropout mask of the probabilities [heads, n, n]: entry (i, h, j) of the kernel's numbering is by position in the sequence. */
+/* The dropout mask of the probabilities [heads, n, n]: entry (i, h, j) of the kernel's numbering is by position in the
+ * sequence. */
 static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__packing *packing, eitp_dtype dtype) {
     int64_t heads = node->attributes.integers[0], longest = node->attributes.integers[1];
     int64_t rows = node->inputs[0]->shape[0], shape[3];
@@ -13154,8 +13201,8 @@ EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op) {
 
 /* >>src/tensor/autograd.c */
 /*
- * Reverse-mode differentiation of the graph. Gradients are ordinary nodes. An op without a gradient rule is differentiated through
- * its expansion, so a gradient can be differentiated again through anything.
+ * Reverse-mode differentiation of the graph. Gradients are ordinary nodes. An op without a gradient rule is
+ * differentiated through its expansion, so a gradient can be differentiated again through anything.
  */
 
 /* One of the terms that a gradient is the sum of. */
@@ -13248,7 +13295,8 @@ static void eitp__differentiate_node(eitp__flow *flow, const eitp__node *node) {
     if (!flows)
         return;
     memset(dx, 0, sizeof dx);
-    /* A rule takes the gradient of the first output; others are what the op saved, and only an expansion knows their part. */
+    /* A rule takes the gradient of the first output; others are what the op saved, and only an expansion knows their
+     * part. */
     if (info->gradient && dy[0] && !dy[1] && !dy[2])
         info->gradient(node, dy, dx);
     else
@@ -13260,7 +13308,8 @@ static void eitp__differentiate_node(eitp__flow *flow, const eitp__node *node) {
 }
 
 /*
- * terms[i]: what flows from the ys, weighted by seeds (a NULL y or seed: nothing), to xs[i] through the nodes from `first` on.
+ * terms[i]: what flows from the ys, weighted by seeds (a NULL y or seed: nothing), to xs[i] through the nodes from
+ * `first` on.
  */
 static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, eitp_tensor *const *ys,
                                 eitp_tensor *const *seeds, int x_count, eitp_tensor *const *xs, eitp__term **terms) {
@@ -13456,7 +13505,8 @@ static int eitp__supported(const eitp_plan *plan, const eitp__node *node) {
     return eitp__is_view(node) || backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
 }
 
-/* What is needed, by node id, and which of these were not looked at yet. Grows with the graph while nodes are expanded. */
+/* What is needed, by node id, and which of these were not looked at yet. Grows with the graph while nodes are expanded.
+ */
 typedef struct eitp__lowering {
     eitp_plan *plan;
     unsigned char *needed;
@@ -13658,8 +13708,9 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
 
 /* >>src/tensor/plan_order.c */
 /*
- * The order of a plan's steps: that of creation (forward as written, backward in reverse), but what changes a variable runs as
- * soon as its inputs are there and nobody reads the old value any more. So what an update consumes is free at once.
+ * The order of a plan's steps: that of creation (forward as written, backward in reverse), but what changes a variable
+ * runs as soon as its inputs are there and nobody reads the old value any more. So what an update consumes is free at
+ * once.
  */
 
 /* Edges between steps, as a list for each: `next` chains those that leave the same step. */
@@ -13873,7 +13924,8 @@ static void eitp__extend(eitp_plan *plan, const eitp__step *step, int at) {
 }
 
 /*
- * The first pass over the steps: makes a stretch for every tensor with memory of its own, and finds how long it is used.
+ * The first pass over the steps: makes a stretch for every tensor with memory of its own, and finds how long it is
+ * used.
  */
 static int eitp__find_lifetimes(eitp_plan *plan) {
     eitp_graph *graph = plan->graph;
@@ -13893,6 +13945,7 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
     }
     for (size_t t = 0; t < graph->tensor_count; t++) {
         eitp__stretch *stretch = graph->tensors[t]->is_output ? eitp__stretch_for(plan, graph->tensors[t]) : NULL;
+        plan->readable[t] = (unsigned char)graph->tensors[t]->is_output;
         if (stretch)
             stretch->last = end;
     }
@@ -13955,8 +14008,8 @@ static int eitp__compare_offsets(const void *left, const void *right) {
 }
 
 /*
- * Puts the largest stretch first, each at the lowest place that is free all the time it is in use. `placed` is kept sorted by
- * offset.
+ * Puts the largest stretch first, each at the lowest place that is free all the time it is in use. `placed` is kept
+ * sorted by offset.
  */
 static void eitp__place_all(eitp_plan *plan, eitp__placement *order, eitp__placement *placed) {
     size_t count = 0;
@@ -14001,8 +14054,9 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
     size_t bytes;
     plan->tensor_count = plan->graph->tensor_count;
     plan->stretch_of = (int *)eitp__allocate(host, plan->tensor_count * sizeof *plan->stretch_of);
-    if (!plan->stretch_of)
-        return eitp__fail_memory(error, plan->tensor_count * sizeof *plan->stretch_of, "the layout of a plan");
+    plan->readable = (unsigned char *)eitp__allocate(host, plan->tensor_count);
+    if (!plan->stretch_of || !plan->readable)
+        return eitp__fail_memory(error, plan->tensor_count * (sizeof *plan->stretch_of + 1), "the layout of a plan");
     memset(plan->stretch_of, -1, plan->tensor_count * sizeof *plan->stretch_of);
     if (!eitp__find_lifetimes(plan))
         return eitp__fail_memory(error, plan->stretch_count * sizeof *plan->stretches, "the layout of a plan");
@@ -14141,6 +14195,7 @@ void eitp_plan_destroy(eitp_plan *plan) {
     host = plan->context->host;
     eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
     eitp__release(&host, plan->stretch_of, plan->tensor_count * sizeof *plan->stretch_of);
+    eitp__release(&host, plan->readable, plan->tensor_count);
     eitp__release(&host, plan->stretches, plan->stretch_capacity * sizeof *plan->stretches);
     eitp__release(&host, plan->calls, plan->step_count * sizeof *plan->calls);
     eitp__release(&host, plan->bindings, plan->step_count * sizeof *plan->bindings);
@@ -14223,12 +14278,6 @@ static eitp_status eitp__transfer(const eitp_plan *plan, eitp_tensor *tensor, si
     return EITP_OK;
 }
 
-/* Is what the tensor holds there until the end of a run? */
-static int eitp__is_kept(const eitp_plan *plan, eitp_tensor *tensor) {
-    eitp__place place = eitp__place_of(plan, tensor);
-    return place.stretch < 0 || plan->stretches[place.stretch].last == (int)plan->step_count;
-}
-
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
     void *address = NULL;
     eitp_status status = eitp__transfer(plan, input, size, &address, error);
@@ -14244,7 +14293,7 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
     eitp_status status = eitp__transfer(plan, output, size, &address, error);
     if (status)
         return status;
-    if (!output->is_output || !address || !eitp__is_kept(plan, output))
+    if (!address || !plan->readable[output->id])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "only outputs can be read; mark the tensor with eitp_output before the plan is created");
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
@@ -14645,6 +14694,19 @@ eitp_gpt2_config eitp_model_config(const eitp_model *model) {
     return model->config;
 }
 
+eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,
+                                   eitp_error *error) {
+    eitp_gpt2_config config = model->config;
+    eitp_status status;
+    config.embedding_dropout = embedding;
+    config.attention_dropout = attention;
+    config.residual_dropout = residual;
+    status = eitp__gpt2_config_check(&config, error);
+    if (!status)
+        model->config = config;
+    return status;
+}
+
 eitp_context *eitp_model_context(const eitp_model *model) {
     return model->context;
 }
@@ -14827,6 +14889,7 @@ eitp_sampling eitp_sampling_default(void) {
     sampling.temperature = 1;
     sampling.top_k = 0;
     sampling.top_p = 1;
+    sampling.vocabulary = 0;
     sampling.seed = 0;
     return sampling;
 }
@@ -14954,6 +15017,12 @@ const float *eitp_generator_logits(const eitp_generator *generator) {
     return generator->row;
 }
 
+/* How many tokens there are to choose from. */
+static int64_t eitp__sampled_tokens(const eitp_generator *generator, const eitp_sampling *sampling) {
+    int64_t vocabulary = generator->model->config.vocabulary;
+    return sampling->vocabulary > 0 && sampling->vocabulary < vocabulary ? sampling->vocabulary : vocabulary;
+}
+
 static int32_t eitp__likeliest(const float *logits, int64_t count) {
     int32_t best = 0;
     for (int32_t i = 1; i < count; i++) {
@@ -14985,11 +15054,12 @@ static void eitp__sift_likeliest(const float *logits, int32_t *heap, int64_t roo
 }
 
 /*
- * Takes tokens in falling order of probability from a heap, until there are top_k of them or they have top_p of the whole; draws from those.
+ * Takes tokens in falling order of probability from a heap, until there are top_k of them or they have top_p of the
+ * whole; draws from those.
  */
 static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_sampling *sampling, double uniform,
                                    double total) {
-    int64_t count = generator->model->config.vocabulary, left = count, taken = 0;
+    int64_t count = eitp__sampled_tokens(generator, sampling), left = count, taken = 0;
     int64_t most = sampling->top_k > 0 && sampling->top_k < count ? sampling->top_k : count;
     const float *logits = generator->row;
     int32_t *heap = generator->order;
@@ -15017,7 +15087,7 @@ static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_samplin
 }
 
 int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sampling) {
-    int64_t count = generator->model->config.vocabulary;
+    int64_t count = eitp__sampled_tokens(generator, sampling);
     const float *logits = generator->row;
     int32_t best = eitp__likeliest(logits, count);
     double total = 0, sum = 0, uniform;
@@ -20543,8 +20613,8 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_e
 
 /* >>src/train/trainer_state.c */
 /*
- * The trainer's checkpoints: the model directory, optimizer.safetensors, the tokenizer, and trainer_state.json with step, data
- * position (it follows from the step), and every choice that the bits of the run depend on.
+ * The trainer's checkpoints: the model directory, optimizer.safetensors, the tokenizer, and trainer_state.json with
+ * step, data position (it follows from the step), and every choice that the bits of the run depend on.
  */
 
 #define EITP__STATE_FILE "trainer_state.json"

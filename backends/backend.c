@@ -5,7 +5,8 @@
 /* In order of preference; the null backend is never chosen by itself. */
 static const eitp__backend_interface *(*const eitp__backends[])(void) = {eitp__cpu_backend, eitp__null_backend};
 
-/* Why a CUDA device is not used: this build has no CUDA backend, and an empty CUDA_VISIBLE_DEVICES hides every device anyway. */
+/* Why a CUDA device is not used: this build has no CUDA backend, and an empty CUDA_VISIBLE_DEVICES hides every device
+ * anyway. */
 static const char *eitp__no_cuda_reason(void) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     return visible && !*visible ? "CUDA_VISIBLE_DEVICES hides every CUDA device" : "this version has no CUDA backend";

@@ -64,8 +64,8 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void);
 EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend);
 
 /*
- * Makes the backend that `device` names: "cpu", "cuda", "null", or "auto" (NULL or ""): EITP_BACKEND if set, else the best
- * there is; why it was chosen goes to the log. A device that is named and not there is an error, never a fallback.
+ * Makes the backend that `device` names: "cpu", "cuda", "null", or "auto" (NULL or ""): EITP_BACKEND if set, else the
+ * best there is; why it was chosen goes to the log. A device that is named and not there is an error, never a fallback.
  */
 EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char *device,
                                                const eitp__backend_config *config, eitp__backend **backend,

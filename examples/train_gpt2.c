@@ -1,24 +1,23 @@
 /*
  * Teaches: training a GPT-2 on text, with validation, checkpoints, and going on after a stop. Compile and run:
  *     cc -O2 -I. examples/train_gpt2.c -lm -o train_gpt2 && ./train_gpt2 OUTPUT_DIRECTORY [TEXT...]
- * A TEXT is a file or a directory; without one, the source of this example is the text, which makes a quick try. Stop it
+ * A TEXT is a file or a directory; without one, the source of this example is the text, for a quick try. Stop it
  * at any time and run it again: it goes on from its last checkpoint as if nothing had happened.
  */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { VOCABULARY = 512, BLOCK = 64, BATCH = 8, STEPS = 120, SAVE_EVERY = 40 };
+enum { VOCABULARY = 512, BLOCK = 64, BATCH = 8, STEPS = 120, SAVE_EVERY = 40, PATH_SIZE = 1000 };
 
 static eitp_error error;
 
 /* Everything that the run needs; made in this order, and destroyed in the opposite one. */
 typedef struct run {
     const char *output;
-    char token_path[1000];
+    char token_path[PATH_SIZE];
     eitp_context *context;
     eitp_tokenizer *tokenizer;
     eitp_token_file *tokens;
@@ -33,14 +32,17 @@ static void print_log(void *user, eitp_log_level level, const char *message) {
         fprintf(stderr, "%s\n", message);
 }
 
-/* Learns a tokenizer from the texts, or loads the one that an earlier run has learned. */
+/* Loads the tokenizer that an earlier run has learnt, or learns one from the texts. */
 static eitp_status make_tokenizer(run *r, const eitp_host *host, const char *const *paths, size_t path_count) {
     eitp_tokenizer_train_config config = {VOCABULARY, 0, 0};
     eitp_text_files *texts = NULL;
     eitp_text_source source;
     eitp_status status;
-    if (eitp_tokenizer_load(host, r->output, &r->tokenizer, &error) == EITP_OK)
-        return EITP_OK;
+    eitp_path_info info;
+    char path[PATH_SIZE];
+    snprintf(path, sizeof path, "%s/tokenizer.json", r->output);
+    if (host->files.info(host->files.user, path, &info) == 0 && info.kind == EITP_PATH_FILE)
+        return eitp_tokenizer_load(host, path, &r->tokenizer, &error);
     status = eitp_text_files_open(host, paths, path_count, 0, &texts, &error);
     if (status)
         return status;
@@ -94,7 +96,7 @@ static eitp_status make_trainer(run *r) {
 
 /* Goes on from the newest checkpoint where there is one. */
 static eitp_status resume(run *r, const eitp_host *host) {
-    char checkpoint[1000];
+    char checkpoint[PATH_SIZE];
     int64_t step = -1;
     eitp_status status = eitp_checkpoint_newest(host, r->output, &step, &error);
     if (status || step < 0)
@@ -137,7 +139,7 @@ int main(int argument_count, char **arguments) {
     run r;
     int failed;
     memset(&r, 0, sizeof r);
-    if (argument_count < 2) {
+    if (argument_count < 2 || strlen(arguments[1]) > PATH_SIZE - 50) {
         fprintf(stderr, "usage: %s OUTPUT_DIRECTORY [TEXT...]\n", arguments[0]);
         return 2;
     }
@@ -148,7 +150,7 @@ int main(int argument_count, char **arguments) {
              make_tokenizer(&r, &settings.host, paths, path_count) ||
              make_tokens(&r, &settings.host, paths, path_count) || make_model(&r) || make_trainer(&r);
     if (!failed)
-        printf("%lld parameters; a plan of %.1f MB beside %.1f MB of parameters, gradients and optimizer state\n",
+        printf("%lld parameters; %.1f MB to compute in beside %.1f MB of parameters, gradients and optimizer state\n",
                (long long)eitp_model_parameter_count(r.model), (double)eitp_context_arena_bytes(r.context) / 1e6,
                (double)(eitp_context_variable_bytes(r.context, EITP_PARAMETER) +
                         eitp_context_variable_bytes(r.context, EITP_GRADIENT) +

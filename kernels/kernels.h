@@ -1,9 +1,10 @@
 /*
  * The kernel contract: the slots, what each slot's operands are, and the table that kernel sets are written into.
  *
- * A kernel is a pure function over pointers and sizes. It does items [begin, end) of its slot's iteration family and writes
- * only what belongs to those items; which items form a piece follows from the shapes, never from the number of threads, and an item's result
- * never depends on the piece it is in. It allocates nothing, logs nothing and starts no threads.
+ * A kernel is a pure function over pointers and sizes. It does items [begin, end) of its slot's iteration family and
+ * writes only what belongs to those items; which items form a piece follows from the shapes, never from the number of
+ * threads, and an item's result never depends on the piece it is in. It allocates nothing, logs nothing and starts no
+ * threads.
  */
 #ifndef EITP_KERNELS_H
 #define EITP_KERNELS_H
@@ -38,49 +39,59 @@ typedef enum eitp__family {
 
 /*
  * The slots: name, family. Operands are dense, row-major; x, y, a, b, d... have the slot's dtype unless said otherwise.
- * "accumulates" means that the slot honours eitp__call.carry.
+ * "accumulates" means that the slot honours eitp__call.carry. The output of an element-wise slot may be the memory of an
+ * input of the same shape, and dlogits that of logits.
  *
  *   FILL                 () -> y; reals[0] the value
  *   ARANGE               () -> y [n]; 0, 1, 2, ...
  *   NEGATE ... RELU, ERF (x) -> y
  *   AFFINE               (x) -> y = reals[0] * x + reals[1]
  *   CLAMP                (x) -> y; reals[0] low, reals[1] high
- *   CAST                 (x of any dtype) -> y; the slot's dtype is that of y
+ *   CAST                 (x) -> y; of any dtype each
  *   ADD ... DIVIDE       (a, b) -> y; NumPy broadcasting
- *   LESS, EQUAL          (a, b of the slot's dtype) -> y U8, 0 or 1; NumPy broadcasting
+ *   LESS, EQUAL          (a, b) -> y U8, 0 or 1; NumPy broadcasting
  *   WHERE                (condition U8, a, b) -> y; NumPy broadcasting
  *   BROADCAST            (x) -> y
  *   PERMUTE              (x) -> y; dimension i of y is dimension integers[i] of x
  *   SLICE                (x) -> y; dimension i of y starts at integers[i] of x
  *   PAD                  (x) -> y; x placed at integers[i] in zeros
  *   CONCAT               (x...) -> y; along dimension integers[0]
- *   SUM, MAX             (x) -> y; y has x's rank with 1 in the dimensions of bit mask integers[0]; SUM accumulates
- *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]
- *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from zeros
- *   MATMUL               (a [.., m, k], b [.., k, n], bias [n] or none) -> y [.., m, n]; integers[0]: a is given as [.., k, m],
- *                        integers[1]: b is given as [.., n, k]; batch dimensions broadcast; accumulates
+ *   SUM, MAX             (x) -> y; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM accumulates
+ *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
+ *                        the index is outside
+ *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
+ *                        zeros; indices outside are left out
+ *   MATMUL               (a [.., m, k], b [.., k, n], bias [n] or none) -> y [.., m, n]; with integers[0], a is given
+ *                        as [.., k, m], with integers[1], b as [.., n, k]; batch dimensions broadcast; accumulates
  *   SOFTMAX, LOG_SOFTMAX (x) -> y; along the last dimension
  *   ..._BACKWARD         (y, dy) -> dx
- *   GELU_TANH, GELU_ERF  (x) -> y;  ..._BACKWARD (x, dy) -> dx
- *   LAYER_NORM           (x [.., c], gain [c], bias [c]) -> y, mean [..], deviation [..] (reciprocal); reals[0] epsilon
+ *   GELU_TANH, GELU_ERF  (x) -> y
+ *   ..._BACKWARD         (x, dy) -> dx
+ *   LAYER_NORM           (x [.., c], gain [c], bias [c]) -> y, mean [..], deviation [..] (its reciprocal); reals[0]
+ *                        epsilon
  *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy) -> dx
  *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain [c], dbias [c]; accumulates
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id outside the table gives a row of zeros
- *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable [v, c]; accumulates
- *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none) -> o [n, c], logsumexp [n, heads]; causal, packed: sequence i
- *                        is rows [offsets[i], offsets[i + 1]); integers[0] heads, integers[1] the longest sequence, integers[2] random
- *                        stream; reals[0] scale, reals[1] dropout probability; rows in no sequence get zeros
+ *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable [v, c]; ids outside are left out; accumulates
+ *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none) -> o [n, c], logsumexp [n, heads];
+ *                        causal, packed: sequence i is rows [offsets[i], offsets[i + 1]); integers[0] heads,
+ *                        integers[1] the longest sequence, integers[2] random stream; reals[0] scale, reals[1] dropout
+ *                        probability; rows in no sequence, or beyond the longest, get zeros
  *   ATTENTION_BACKWARD   (qkv, offsets, key or none, o, logsumexp, do) -> dqkv; attributes as above
- *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i is at position + i: its
- *                        key and value are stored there, then it sees all up to itself; integers[0] heads; reals[0] scale
- *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss [n], logsumexp [n]; integers[0] the ignored target
+ *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i
+ *                        is at position + i: its key and value are stored there, then it sees all up to itself;
+ *                        integers[0] heads; reals[0] scale
+ *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss [n], logsumexp [n]; integers[0] the ignored target;
+ *                        targets outside the vocabulary are ignored too
  *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss [n]) -> dlogits
- *   DROPOUT              (x, key I64 [3]) -> y; integers[0] random stream; reals[0] probability; key is seed, step, first row of the step
+ *   DROPOUT              (x, key I64 [3]) -> y; integers[0] random stream; reals[0] probability; the key is seed, step,
+ *                        first row of the step
  *   ACCUMULATE           (target, x, carry F32 [1] or none) -> target; target = carry * target + x
  *   SUM_SQUARES          (x) -> y F64 [ceil(elements / EITP__SUM_BLOCK)]
- *   COMMIT               (sum F64 [1], limit F32 [1]) -> commit F32 [2], norm F32 [1]; scale and apply (0 or 1) of this step's updates
- *   ADAMW                (parameter, gradient, m, v, hyper F32 [2], commit F32 [2]) -> parameter, m, v; hyper: learning rate, step number
- *                        (from 1); reals: beta1, beta2, epsilon, weight decay
+ *   COMMIT               (sum F64 [1], limit F32 [1]) -> commit F32 [2], norm F32 [1]; scale and apply (0 or 1) of this
+ *                        step's updates
+ *   ADAMW                (parameter, gradient, m, v, hyper F32 [2], commit F32 [2]) -> parameter, m, v; hyper: learning
+ *                        rate, number of the step from 1; reals: beta1, beta2, epsilon, weight decay
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -159,14 +170,15 @@ typedef struct eitp__operand {
 /* One execution of a kernel: everything that its items share. */
 typedef struct eitp__call {
     eitp__slot slot;
-    eitp_dtype dtype; /* the slot's dtype: the column of the kernel table */
+    eitp_dtype dtype; /* column of the kernel table: that of the first floating input, else of the first, else of y */
     int input_count;
     int output_count;
     eitp__operand inputs[EITP__MAX_INPUTS];
     eitp__operand outputs[EITP__MAX_OUTPUTS];
     int64_t integers[EITP_MAX_RANK];
     double reals[4];
-    /* Where not NULL, every output becomes carry[0] * output + value instead of value; an output is not read while carry[0] is 0. */
+    /* Where not NULL, every output becomes carry[0] * output + value instead of value; an output is not read while
+     * carry[0] is 0. */
     int accumulates;
     const float *carry; /* with `accumulates`: NULL means 1 */
 } eitp__call;
@@ -189,7 +201,8 @@ typedef struct eitp__kernel_table {
 /* Instruction sets, in the order of preference; each includes those before it. */
 typedef enum eitp__isa { EITP__ISA_REF = 0, EITP__ISA_AVX2 = 1, EITP__ISA_AVX512 = 2, EITP__ISA_COUNT = 3 } eitp__isa;
 
-/* Each set writes the kernels it has over what is there. A set that was not compiled for this processor family writes nothing. */
+/* Each set writes the kernels it has over what is there. A set that was not compiled for this processor family writes
+ * nothing. */
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table);

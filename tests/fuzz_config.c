@@ -1,4 +1,5 @@
-/* config.json and trainer_state.json from hostile bytes: an error or a configuration within its bounds, never a crash. */
+/* config.json and trainer_state.json from hostile bytes: an error or a configuration within its bounds, never a crash.
+ */
 #include "tests/everything.h"
 
 /* A file system with one file, whatever its name. */

@@ -1,6 +1,6 @@
 /*
- * What every test program is written with. A test is a function; the program runs those whose name contains argv[1] (all
- * without it), prints a line for each that fails and, at the end, "N passed, N failed".
+ * What every test program is written with. A test is a function; the program runs those whose name contains argv[1]
+ * (all without it), prints a line for each that fails and, at the end, "N passed, N failed".
  */
 #ifndef EITP_TEST_H
 #define EITP_TEST_H
@@ -10,42 +10,42 @@
 
 static int test_failures_; /* of the running test */
 
-#define CHECK(condition)                                                     \
-    do {                                                                     \
-        if (!(condition)) {                                                  \
-            printf("    %s:%d: CHECK(%s)\n", __FILE__, __LINE__, #condition); \
-            test_failures_++;                                                \
-        }                                                                    \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            printf("    %s:%d: CHECK(%s)\n", __FILE__, __LINE__, #condition);                                          \
+            test_failures_++;                                                                                          \
+        }                                                                                                              \
     } while (0)
 
 /* As CHECK, with a formatted explanation. */
-#define CHECK_THAT(condition, ...)                                                     \
-    do {                                                                               \
-        if (!(condition)) {                                                            \
-            printf("    %s:%d: CHECK(%s): ", __FILE__, __LINE__, #condition);           \
-            printf(__VA_ARGS__);                                                       \
-            printf("\n");                                                              \
-            test_failures_++;                                                          \
-        }                                                                              \
+#define CHECK_THAT(condition, ...)                                                                                     \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            printf("    %s:%d: CHECK(%s): ", __FILE__, __LINE__, #condition);                                          \
+            printf(__VA_ARGS__);                                                                                       \
+            printf("\n");                                                                                              \
+            test_failures_++;                                                                                          \
+        }                                                                                                              \
     } while (0)
 
 /* As CHECK, but leaves the test: for what the rest of it cannot do without. */
-#define REQUIRE(condition)                                                     \
-    do {                                                                       \
-        if (!(condition)) {                                                    \
-            printf("    %s:%d: REQUIRE(%s)\n", __FILE__, __LINE__, #condition); \
-            test_failures_++;                                                  \
-            return;                                                            \
-        }                                                                      \
+#define REQUIRE(condition)                                                                                             \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            printf("    %s:%d: REQUIRE(%s)\n", __FILE__, __LINE__, #condition);                                        \
+            test_failures_++;                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
     } while (0)
 
-#define REQUIRE_OK(call, error)                                                                        \
-    do {                                                                                               \
-        if ((call) != EITP_OK) {                                                                       \
-            printf("    %s:%d: %s: %s\n", __FILE__, __LINE__, #call, (error).message);                  \
-            test_failures_++;                                                                          \
-            return;                                                                                    \
-        }                                                                                              \
+#define REQUIRE_OK(call, error)                                                                                        \
+    do {                                                                                                               \
+        if ((call) != EITP_OK) {                                                                                       \
+            printf("    %s:%d: %s: %s\n", __FILE__, __LINE__, #call, (error).message);                                 \
+            test_failures_++;                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
     } while (0)
 
 typedef struct test_case {
@@ -53,10 +53,8 @@ typedef struct test_case {
     void (*run)(void);
 } test_case;
 
-#define TEST(function)        \
-    {                         \
-        #function, function   \
-    }
+#define TEST(function)                                                                                                 \
+    { #function, function }
 
 static int run_tests(const test_case *tests, size_t count, int argc, char **argv) {
     int passed = 0, failed = 0;

@@ -1,9 +1,10 @@
-/* Gradients: against central differences in double, of gradients too, and those of f32's fused ops against f64's expansions. */
+/* Gradients: against central differences in double, of gradients too, and those of f32's fused ops against f64's
+ * expansions. */
 #include "tests/op_cases.h"
 
 /*
- * A case with the gradients of its outputs ys, weighted by seeds, with respect to its leaves xs; and on demand the gradients of
- * those, weighted by second seeds, with respect to the leaves and the first seeds.
+ * A case with the gradients of its outputs ys, weighted by seeds, with respect to its leaves xs; and on demand the
+ * gradients of those, weighted by second seeds, with respect to the leaves and the first seeds.
  */
 typedef struct derivatives {
     build b;
@@ -123,7 +124,8 @@ static double *read_moved(derivatives *d, int leaf, const double *direction, dou
     return values;
 }
 
-/* Number `index` of the directions to try: along each element, or `random` random ones. Returns 0 where there are no more. */
+/* Number `index` of the directions to try: along each element, or `random` random ones. Returns 0 where there are no
+ * more. */
 static int next_direction(derivatives *d, int64_t index, int random, int64_t elements, double *direction) {
     if (index >= (random ? random : elements))
         return 0;

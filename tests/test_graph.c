@@ -164,7 +164,7 @@ static const struct {
     {refused_fill_negative, {"fill", "dimension 0", "-1"}},
     {refused_fill_huge, {"fill", "dimension", "not possible"}},
     {refused_arange, {"arange", "dimension 0", "0"}},
-    {refused_input_zero, {"dimension 0", "0", "not possible"}},
+    {refused_input_zero, {"none", "0", "not possible"}},
     {refused_input_rows, {"more rows", "9", "8"}},
     {refused_input_rows_scalar, {"no rows", "capacity", "8"}},
     {refused_reshape_count, {"reshape", "[3, 4]", "shape"}},

@@ -235,9 +235,9 @@ typedef struct golden_case {
 } golden_case;
 
 /*
- * A mean of 1000 costs f32 ten bits of what is left when it is subtracted. Logits in the thousands leave the log-sum-exp, which
- * the gradient of cross-entropy is made from, few bits below 1; sharp attention is the same in small. The clip's factor and norm
- * are f32 also where the gradients are not.
+ * A mean of 1000 costs f32 ten bits of what is left when it is subtracted. Logits in the thousands leave the
+ * log-sum-exp, which the gradient of cross-entropy is made from, few bits below 1; sharp attention is the same in
+ * small. The clip's factor and norm are f32 also where the gradients are not.
  */
 static const golden_case golden_cases[] = {
     {"layer_norm", golden_layer_norm, 1e-12, 1e-26},

@@ -65,8 +65,7 @@ static int write_text(const char *directory) {
     return fclose(file) == 0;
 }
 
-static eitp_status make_run(run *r, const eitp_host *host, const variant *v, const char *directory,
-                            eitp_error *error) {
+static eitp_status make_run(run *r, const eitp_host *host, const variant *v, const char *directory, eitp_error *error) {
     eitp_context_config context = eitp_context_config_default();
     eitp_gpt2_config shape = small_model(v->dropout);
     const char *path = scratch_path(directory, "text.txt");
@@ -329,7 +328,8 @@ static float *all_gradients(const run *r, size_t *count) {
     return (float *)values;
 }
 
-/* One batch of 4, against 2 x 2, 4 x 1, and 3 + 1 of a run that ends there: the same samples, the same mean, the same dropout. */
+/* One batch of 4, against 2 x 2, 4 x 1, and 3 + 1 of a run that ends there: the same samples, the same mean, the same
+ * dropout. */
 static void accumulation_is_one_large_batch(void) {
     static const struct {
         int64_t batch, accumulation;
@@ -358,7 +358,8 @@ static void accumulation_is_one_large_batch(void) {
             loss = this_loss;
         } else {
             for (size_t i = 0; i < count; i++) {
-                difference += ((double)gradients[i] - (double)reference[i]) * ((double)gradients[i] - (double)reference[i]);
+                difference +=
+                    ((double)gradients[i] - (double)reference[i]) * ((double)gradients[i] - (double)reference[i]);
                 norm += (double)reference[i] * (double)reference[i];
             }
             /* Not a bit differs: sums over tokens go on from the accumulated value. */
@@ -474,7 +475,8 @@ static void every_failed_allocation_is_an_error(void) {
     scratch_remove(directory);
 }
 
-/* Each file call of a save fails once, or it and all later ones: the checkpoint before it still resumes, bit for bit. */
+/* Each file call of a save fails once, or it and all later ones: the checkpoint before it still resumes, bit for bit.
+ */
 static void every_failed_file_call_leaves_the_last_checkpoint(void) {
     char directory[512], output[600], checkpoint[700];
     variant v = default_variant();
@@ -559,7 +561,7 @@ static void replacing_a_checkpoint_never_loses_it(void) {
 
 static void the_newest_are_kept_by_step_number(void) {
     const eitp_host host = eitp_host_default();
-    static const char *const names[] = {"checkpoint-9", "checkpoint-10", "checkpoint-200", "checkpoint-1000",
+    static const char *const names[] = {"checkpoint-9",    "checkpoint-10",  "checkpoint-200",        "checkpoint-1000",
                                         "checkpoint-best", "checkpoint-010", ".checkpoint-7.partial", "notes"};
     char directory[512];
     int64_t newest;
@@ -636,7 +638,8 @@ static void sampling_keeps_to_its_limits(void) {
             for (int i = 0; i < 5; i++)
                 total += exp((double)logits[i]);
             for (int i = 0; i < 5; i++)
-                CHECK_THAT(fabs(counts[i] / 4000.0 - exp((double)logits[i]) / total) < 0.035, "token %d: %d", i, counts[i]);
+                CHECK_THAT(fabs(counts[i] / 4000.0 - exp((double)logits[i]) / total) < 0.035, "token %d: %d", i,
+                           counts[i]);
         } else if (way == 1) {
             int drawn = 0;
             for (int i = 0; i < 5; i++)

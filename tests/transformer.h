@@ -15,13 +15,15 @@ static const transformer_config tiny_transformer = {24, 29, 12, 3, 2, 10, 4, 0, 
 /* Large enough that its tensors are cut into several pieces. */
 static const transformer_config wide_transformer = {96, 500, 64, 4, 2, 40, 3, 0, 0.1};
 
+enum { TRANSFORMER_PARAMETERS = 160 }; /* enough for 12 layers */
+
 typedef struct transformer {
     transformer_config config;
     eitp_tensor *tokens, *positions, *targets, *offsets, *key,
         *weight; /* inputs; the loss is multiplied by the weight */
     eitp_tensor *logits, *loss;
     int parameter_count;
-    eitp_tensor *parameters[64];
+    eitp_tensor *parameters[TRANSFORMER_PARAMETERS];
 } transformer;
 
 static GRAPHS_UNUSED eitp_tensor *transformer_parameter(transformer *t, eitp_graph *graph, const char *name, int64_t m,

@@ -59,7 +59,7 @@ eitp_status files_fail(eitp_error *error, int code, const char *action, const ch
 }
 
 /* Reads an open file to its end. */
-static int files_read_open(const eitp_files *files, void *file, size_t limit, text *content) {
+static int files_read_open(const eitp_files *files, void *file, size_t limit, text_buffer *content) {
     char piece[16384];
     for (;;) {
         size_t done = 0;
@@ -74,7 +74,7 @@ static int files_read_open(const eitp_files *files, void *file, size_t limit, te
     }
 }
 
-eitp_status files_read(const char *path, size_t limit, text *content, eitp_error *error) {
+eitp_status files_read(const char *path, size_t limit, text_buffer *content, eitp_error *error) {
     const eitp_host host = command_host();
     void *file;
     int code = host.files.open(host.files.user, path, EITP_FILE_READ, &file);
@@ -92,7 +92,7 @@ eitp_status files_read(const char *path, size_t limit, text *content, eitp_error
     return code ? files_fail(error, code, "read", path) : EITP_OK;
 }
 
-eitp_status files_read_input(size_t limit, text *content, eitp_error *error) {
+eitp_status files_read_input(size_t limit, text_buffer *content, eitp_error *error) {
     char piece[16384];
     size_t done;
     text_add(content, "", 0);
@@ -137,25 +137,42 @@ eitp_status files_replace(const char *path, const void *data, size_t size, eitp_
     return code ? files_fail(error, code, "write", path) : EITP_OK;
 }
 
+void files_remove_directories(const char *path, int count) {
+    char *directory = command_copy(path);
+    for (int i = 0; i < count; i++) {
+        char *parent = files_parent(directory);
+        files_remove(directory);
+        free(directory);
+        directory = parent;
+    }
+    free(directory);
+}
+
 eitp_status files_make_directories(const char *path, int *made, eitp_error *error) {
     const eitp_host host = command_host();
-    char *parent;
-    eitp_status status = EITP_OK;
     int code = host.files.make_directory(host.files.user, path);
+    *made = 0;
     if (code == ENOENT) {
-        parent = files_parent(path);
+        char *parent = files_parent(path);
+        eitp_status status = EITP_OK;
         /* A path that is its own parent, or whose parent is there, cannot be helped. */
         if (strcmp(parent, path) && files_info(parent).kind == EITP_PATH_MISSING)
             status = files_make_directories(parent, made, error);
+        if (!status)
+            code = host.files.make_directory(host.files.user, path);
+        if (code && !status)
+            files_remove_directories(parent, *made);
         free(parent);
         if (status)
             return status;
-        code = host.files.make_directory(host.files.user, path);
     }
-    if (code == EEXIST)
-        return files_info(path).kind == EITP_PATH_DIRECTORY ? EITP_OK : files_fail(error, ENOTDIR, "write in", path);
-    if (code)
-        return files_fail(error, code, "make the directory", path);
+    if (code == EEXIST && files_info(path).kind == EITP_PATH_DIRECTORY)
+        return EITP_OK;
+    if (code) {
+        *made = 0;
+        return command_fail(error, EITP_ERROR_IO, "cannot make the directory '%s': %s; choose another", path,
+                            strerror(code));
+    }
     ++*made;
     return EITP_OK;
 }

@@ -26,19 +26,22 @@ int files_same(const char *a, const char *b);
 eitp_status files_fail(eitp_error *error, int code, const char *action, const char *path);
 
 /* A whole file of at most `limit` bytes. A missing one is EITP_ERROR_ARGUMENT. */
-eitp_status files_read(const char *path, size_t limit, text *content, eitp_error *error);
+eitp_status files_read(const char *path, size_t limit, text_buffer *content, eitp_error *error);
 
 /* All of standard input, at most `limit` bytes. */
-eitp_status files_read_input(size_t limit, text *content, eitp_error *error);
+eitp_status files_read_input(size_t limit, text_buffer *content, eitp_error *error);
 
 /* Writes a file beside `path`, syncs it and gives it its name. Failures are EITP_ERROR_IO. */
 eitp_status files_replace(const char *path, const void *data, size_t size, eitp_error *error);
 
-/* Makes a directory and its missing parents; *made gets how many were made, counted from the innermost. */
+/* Makes a directory and its missing parents, all or none; *made gets how many were made, and 0 on failure. */
 eitp_status files_make_directories(const char *path, int *made, eitp_error *error);
 
 /* Removes a file or an empty directory; what cannot be removed stays. */
 void files_remove(const char *path);
+
+/* Removes a directory and those it is in, `count` in all, as far as they are empty. */
+void files_remove_directories(const char *path, int count);
 
 /* Can files be written in a directory? Writes one and removes it. */
 eitp_status files_check_writable(const char *directory, eitp_error *error);

@@ -44,7 +44,7 @@ static int json_hex(json_scanner *s, unsigned *code) {
 }
 
 /* The character after "\u": with its other half where it is a surrogate. */
-static eitp_status json_unicode(json_scanner *s, text *t) {
+static eitp_status json_unicode(json_scanner *s, text_buffer *t) {
     unsigned code, low;
     char bytes[4];
     int valid = json_hex(s, &code) && code && (code < 0xDC00 || code > 0xDFFF);
@@ -69,7 +69,7 @@ static eitp_status json_unicode(json_scanner *s, text *t) {
     return EITP_OK;
 }
 
-static eitp_status json_escape(json_scanner *s, text *t) {
+static eitp_status json_escape(json_scanner *s, text_buffer *t) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     const char *found;
     if (s->at < s->end && *s->at == 'u') {
@@ -85,7 +85,7 @@ static eitp_status json_escape(json_scanner *s, text *t) {
 }
 
 /* A string, from its first quote. */
-static eitp_status json_string(json_scanner *s, text *t) {
+static eitp_status json_string(json_scanner *s, text_buffer *t) {
     text_add(t, "", 0);
     s->at++;
     while (s->at < s->end && *s->at != '"') {
@@ -118,7 +118,7 @@ static size_t json_digits(const json_scanner *s, const char *from) {
     return count;
 }
 
-static eitp_status json_number(json_scanner *s, text *t) {
+static eitp_status json_number(json_scanner *s, text_buffer *t) {
     const char *at = s->at + (*s->at == '-');
     size_t digits = json_digits(s, at);
     int valid = digits && (digits == 1 || *at != '0');
@@ -142,7 +142,7 @@ static eitp_status json_number(json_scanner *s, text *t) {
     return EITP_OK;
 }
 
-static eitp_status json_literal(json_scanner *s, text *t, json_kind *kind) {
+static eitp_status json_literal(json_scanner *s, text_buffer *t, json_kind *kind) {
     static const struct {
         const char *word;
         json_kind kind;
@@ -161,7 +161,7 @@ static eitp_status json_literal(json_scanner *s, text *t, json_kind *kind) {
 }
 
 static eitp_status json_plain(json_scanner *s, const char *name, int in_array) {
-    text t = {NULL, 0, 0};
+    text_buffer t = {NULL, 0, 0};
     json_value value;
     char next = json_next(s);
     eitp_status status;
@@ -205,7 +205,7 @@ static eitp_status json_array(json_scanner *s, const char *name) {
 }
 
 static eitp_status json_member(json_scanner *s) {
-    text name = {NULL, 0, 0};
+    text_buffer name = {NULL, 0, 0};
     int was_skipping = s->skipping;
     eitp_status status = json_next(s) == '"' ? json_string(s, &name) : json_fail(s, "a name in quotes is needed here");
     if (!status && json_next(s) != ':')
@@ -215,9 +215,7 @@ static eitp_status json_member(json_scanner *s) {
         s->at++;
         next = json_next(s);
         s->skipping = was_skipping || (s->depth == 1 && !strcmp(name.data, s->skipped));
-        status = next == '{'   ? json_object(s)
-                 : next == '[' ? json_array(s, name.data)
-                               : json_plain(s, name.data, 0);
+        status = next == '{' ? json_object(s) : next == '[' ? json_array(s, name.data) : json_plain(s, name.data, 0);
         s->skipping = was_skipping;
     }
     text_release(&name);
@@ -252,7 +250,7 @@ static eitp_status json_object(json_scanner *s) {
 
 eitp_status json_read_file(const char *path, const char *skipped, json_visitor visit, void *user, eitp_error *error) {
     json_scanner s;
-    text content = {NULL, 0, 0};
+    text_buffer content = {NULL, 0, 0};
     eitp_status status = files_read(path, JSON_LARGEST_FILE, &content, error);
     memset(&s, 0, sizeof s);
     s.path = path;
@@ -264,7 +262,8 @@ eitp_status json_read_file(const char *path, const char *skipped, json_visitor v
     s.user = user;
     s.error = error;
     if (!status)
-        status = json_next(&s) == '{' ? json_object(&s) : json_fail(&s, "a JSON object is needed: {\"name\": value, ...}");
+        status =
+            json_next(&s) == '{' ? json_object(&s) : json_fail(&s, "a JSON object is needed: {\"name\": value, ...}");
     if (!status && (json_next(&s) || s.at != s.end))
         status = json_fail(&s, "there is something after the object");
     text_release(&content);

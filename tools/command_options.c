@@ -9,13 +9,14 @@ typedef enum option_kind {
     KIND_NUMBER,
     KIND_TEXT,
     KIND_LIST,
-    KIND_CHOICE,  /* `words` are the choices, those after a "=" other spellings of the one before */
+    KIND_CHOICE,   /* `words` are the choices, those after a "=" other spellings of the one before */
     KIND_PRECISION /* as KIND_CHOICE; `argument` further lists what is known and comes later */
 } option_kind;
 
 typedef struct option_row {
     const char *name;
-    const char *aliases; /* "name name=value ...": one with a value is a flag that stands for the option with that value */
+    const char
+        *aliases; /* "name name=value ...": one with a value is a flag that stands for the option with that value */
     option_kind kind;
     double low, high;
     const char *fallback; /* the default, NULL: none, or one that depends */
@@ -62,7 +63,8 @@ static const option_row rows[] = {
     {"batch-size", "per-device-train-batch-size train-batch-size micro-batch-size", KIND_INTEGER, 1, 1 << 20, "1", "N",
      OPTIONS_TRAIN | OPTIONS_EVAL, 1, "sequences in a micro-batch"},
     {"block-size", "max-length max-sequence-length max-seq-length sequence-length seq-len", KIND_INTEGER, 0, 1 << 24,
-     NULL, "N", OPTIONS_TRAIN | OPTIONS_EVAL, 1, "tokens in a sequence (default: 64; eval: the checkpoint's); 0: the model's positions"},
+     NULL, "N", OPTIONS_TRAIN | OPTIONS_EVAL, 1,
+     "tokens in a sequence (default: 64; eval: the checkpoint's); 0: the model's positions"},
     {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_INTEGER, 1,
      1 << 20, "4", "N", OPTIONS_TRAIN, 1, "micro-batches in a step"},
     {"lr", "learning-rate", KIND_NUMBER, 0, 1000, NULL, "X", OPTIONS_TRAIN, 1,
@@ -369,7 +371,7 @@ void options_set_integer(options *o, option_id id, int64_t value, option_source 
 }
 
 void options_set_number(options *o, option_id id, double value, option_source source) {
-    text digits = {NULL, 0, 0};
+    text_buffer digits = {NULL, 0, 0};
     text_json_number(&digits, value);
     options_set_text(o, id, digits.data, source);
     text_release(&digits);
@@ -423,7 +425,8 @@ static int find_ignored(const char *name, int *has_value) {
 /* "no-<flag>" stands for the flag with the value 0. */
 static option_id find_negated(const char *name) {
     char value[32];
-    option_id id = strncmp(name, "no-", 3) && strncmp(name, "no_", 3) ? OPTION_COUNT : find_name(name + 3, value, sizeof value);
+    option_id id =
+        strncmp(name, "no-", 3) && strncmp(name, "no_", 3) ? OPTION_COUNT : find_name(name + 3, value, sizeof value);
     return id != OPTION_COUNT && rows[id].kind == KIND_FLAG ? id : OPTION_COUNT;
 }
 
@@ -454,7 +457,8 @@ static eitp_status read_option(options *o, const char *argument, int count, char
         status = command_fail(error, EITP_ERROR_ARGUMENT, "--%s is no option of 'eitp %s'; 'eitp help %s' lists them",
                               name, o->name, o->name);
     else if (*implied && value)
-        status = command_fail(error, EITP_ERROR_ARGUMENT, "--%s takes no value; write --%s=%s", name, rows[id].name, value);
+        status =
+            command_fail(error, EITP_ERROR_ARGUMENT, "--%s takes no value; write --%s=%s", name, rows[id].name, value);
     else if (*implied)
         value = implied;
     else if (!value && *at + 1 >= count)
@@ -489,8 +493,9 @@ static eitp_status read_command_line(options *o, int count, char **arguments, ei
             o->positional[o->positional_count++] = arguments[at];
     }
     if (!status && o->positional_count && o->command != OPTIONS_TOKENIZER_DECODE)
-        status = command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; values follow options, as in --data %s",
-                              o->positional[0], o->positional[0]);
+        status =
+            command_fail(error, EITP_ERROR_ARGUMENT, "unexpected argument '%s'; values follow options, as in --data %s",
+                         o->positional[0], o->positional[0]);
     return status;
 }
 
@@ -577,7 +582,7 @@ eitp_status options_read_config(options *o, const char *path, option_source sour
     return status;
 }
 
-static void write_value(const option_row *row, const option_value *value, size_t index, text *t) {
+static void write_value(const option_row *row, const option_value *value, size_t index, text_buffer *t) {
     if (row->kind == KIND_FLAG)
         text_format(t, "%s", value->integer ? "true" : "false");
     else if (row->kind == KIND_INTEGER)
@@ -588,7 +593,7 @@ static void write_value(const option_row *row, const option_value *value, size_t
         text_json_string(t, value->texts[index], strlen(value->texts[index]));
 }
 
-static void write_values(const option_row *row, const option_value *value, text *t) {
+static void write_values(const option_row *row, const option_value *value, text_buffer *t) {
     if (row->kind != KIND_LIST) {
         write_value(row, value, 0, t);
         return;
@@ -602,7 +607,7 @@ static void write_values(const option_row *row, const option_value *value, text 
     text_add(t, "]", 1);
 }
 
-void options_write(const options *o, text *t) {
+void options_write(const options *o, text_buffer *t) {
     for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
         if (!rows[i].of_run || !(rows[i].commands & o->command) || !o->values[i].count)
             continue;
@@ -614,7 +619,7 @@ void options_write(const options *o, text *t) {
 static const char *const source_names[] = {"not set", "default", "run.json", "checkpoint", "config", "command line"};
 
 void options_print(const options *o, int json) {
-    text t = {NULL, 0, 0};
+    text_buffer t = {NULL, 0, 0};
     if (json)
         text_add(&t, "{", 1);
     for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
@@ -639,7 +644,7 @@ void options_print(const options *o, int json) {
     text_release(&t);
 }
 
-static void print_option_help(const option_row *row, text *t) {
+static void print_option_help(const option_row *row, text_buffer *t) {
     char argument[100], left[160];
     if (row->kind == KIND_CHOICE || row->kind == KIND_PRECISION)
         list_choices(row->words, "|", "|", argument, sizeof argument);
@@ -663,7 +668,7 @@ static void print_option_help(const option_row *row, text *t) {
 }
 
 void options_print_help(const char *name, unsigned command) {
-    text t = {NULL, 0, 0};
+    text_buffer t = {NULL, 0, 0};
     text_format(&t, "usage: eitp %s [options]%s\n\n", name, command == OPTIONS_TOKENIZER_DECODE ? " [ID ...]" : "");
     for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
         if (rows[i].commands & command)

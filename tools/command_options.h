@@ -138,7 +138,7 @@ int options_choice(const options *o, option_id id);
 eitp_status options_read_config(options *o, const char *path, option_source source, eitp_error *error);
 
 /* Adds the options that have values as members of a JSON object, for options_read_config. */
-void options_write(const options *o, text *t);
+void options_write(const options *o, text_buffer *t);
 
 /* --print-config: every option with its value and where it came from. */
 void options_print(const options *o, int json);

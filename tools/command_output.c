@@ -11,7 +11,7 @@ static struct {
     int started;
     int progress; /* a progress line is on the screen */
     int failed;   /* to write the result */
-    text held;
+    text_buffer held;
 } output = {OUTPUT_NORMAL, 0, 0, 0, {NULL, 0, 0}};
 
 void output_set_detail(output_detail detail) {
@@ -113,6 +113,18 @@ void output_progress(const char *line) {
     fprintf(stderr, "\r%s\033[K", line);
     fflush(stderr);
     output.progress = 1;
+}
+
+const char *output_bytes(double bytes) {
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    static char buffers[8][32];
+    static size_t next;
+    size_t unit = 0;
+    for (; bytes >= 999.95 && unit + 1 < COMMAND_COUNT(units); unit++)
+        bytes /= 1000;
+    next = (next + 1) % COMMAND_COUNT(buffers);
+    snprintf(buffers[next], sizeof buffers[next], unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return buffers[next];
 }
 
 void output_result(const char *data, size_t size) {

@@ -36,6 +36,9 @@ int output_is_terminal(void);
 /* Shows one line until the next line of any kind; only on a terminal. */
 void output_progress(const char *line);
 
+/* "12.3 MB" and the like (decimal), in one of a few buffers that are used in turn. */
+const char *output_bytes(double bytes);
+
 /* Writes to standard output; a failure to write is reported by output_finish. */
 void output_result(const char *data, size_t size);
 

@@ -2,12 +2,12 @@
 
 #include <stdarg.h>
 
-void text_release(text *t) {
+void text_release(text_buffer *t) {
     free(t->data);
     memset(t, 0, sizeof *t);
 }
 
-void text_add(text *t, const void *data, size_t size) {
+void text_add(text_buffer *t, const void *data, size_t size) {
     if (t->capacity - t->size <= size) {
         t->capacity = 2 * (t->size + size) + 64;
         t->data = (char *)command_resize(t->data, t->capacity);
@@ -18,7 +18,7 @@ void text_add(text *t, const void *data, size_t size) {
     t->data[t->size] = 0;
 }
 
-void text_format(text *t, const char *format, ...) {
+void text_format(text_buffer *t, const char *format, ...) {
     va_list arguments;
     int length;
     va_start(arguments, format);
@@ -59,8 +59,9 @@ int text_utf8_length(const char *data, size_t size) {
     return length;
 }
 
-static void text_json_character(text *t, const char *data, int length) {
-    static const char *const escapes[][2] = {{"\"", "\\\""}, {"\\", "\\\\"}, {"\n", "\\n"}, {"\r", "\\r"}, {"\t", "\\t"}};
+static void text_json_character(text_buffer *t, const char *data, int length) {
+    static const char *const escapes[][2] = {
+        {"\"", "\\\""}, {"\\", "\\\\"}, {"\n", "\\n"}, {"\r", "\\r"}, {"\t", "\\t"}};
     for (size_t i = 0; i < COMMAND_COUNT(escapes); i++) {
         if (*data == escapes[i][0][0]) {
             text_format(t, "%s", escapes[i][1]);
@@ -73,7 +74,7 @@ static void text_json_character(text *t, const char *data, int length) {
         text_add(t, data, (size_t)length);
 }
 
-void text_json_string(text *t, const char *value, size_t size) {
+void text_json_string(text_buffer *t, const char *value, size_t size) {
     text_add(t, "\"", 1);
     for (size_t i = 0; i < size;) {
         int length = text_utf8_length(value + i, size - i);
@@ -86,7 +87,7 @@ void text_json_string(text *t, const char *value, size_t size) {
     text_add(t, "\"", 1);
 }
 
-void text_json_number(text *t, double value) {
+void text_json_number(text_buffer *t, double value) {
     char digits[40] = "null";
     for (int precision = 15; precision <= 17 && isfinite(value); precision++) {
         snprintf(digits, sizeof digits, "%.*g", precision, value);
@@ -96,7 +97,7 @@ void text_json_number(text *t, double value) {
     text_format(t, "%s", digits);
 }
 
-void text_json_name(text *t, const char *name) {
+void text_json_name(text_buffer *t, const char *name) {
     size_t last = t->size;
     while (last && (t->data[last - 1] == ' ' || t->data[last - 1] == '\n'))
         last--;
@@ -108,17 +109,17 @@ void text_json_name(text *t, const char *name) {
     text_add(t, ": ", 2);
 }
 
-void text_json_member_string(text *t, const char *name, const char *value) {
+void text_json_member_string(text_buffer *t, const char *name, const char *value) {
     text_json_name(t, name);
     text_json_string(t, value, strlen(value));
 }
 
-void text_json_member_number(text *t, const char *name, double value) {
+void text_json_member_number(text_buffer *t, const char *name, double value) {
     text_json_name(t, name);
     text_json_number(t, value);
 }
 
-void text_json_member_integer(text *t, const char *name, int64_t value) {
+void text_json_member_integer(text_buffer *t, const char *name, int64_t value) {
     text_json_name(t, name);
     text_format(t, "%lld", (long long)value);
 }

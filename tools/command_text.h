@@ -7,26 +7,26 @@
 EITP_BEGIN_DECLARATIONS
 
 /* Zero-initialised it is empty. `data` is followed by a zero byte once anything was added. */
-typedef struct text {
+typedef struct text_buffer {
     char *data;
     size_t size, capacity;
-} text;
+} text_buffer;
 
-void text_release(text *t);
-void text_add(text *t, const void *data, size_t size);
-void text_format(text *t, const char *format, ...) COMMAND_PRINTF(2, 3);
+void text_release(text_buffer *t);
+void text_add(text_buffer *t, const void *data, size_t size);
+void text_format(text_buffer *t, const char *format, ...) COMMAND_PRINTF(2, 3);
 
 /* A quoted JSON string; bytes that are not UTF-8 become U+FFFD. */
-void text_json_string(text *t, const char *value, size_t size);
+void text_json_string(text_buffer *t, const char *value, size_t size);
 
 /* A number that reads back as the same double; null where it is not finite. */
-void text_json_number(text *t, double value);
+void text_json_number(text_buffer *t, double value);
 
 /* Members of an object: `"name": value`, with a comma before it unless an object or array was just opened. */
-void text_json_name(text *t, const char *name);
-void text_json_member_string(text *t, const char *name, const char *value);
-void text_json_member_number(text *t, const char *name, double value);
-void text_json_member_integer(text *t, const char *name, int64_t value);
+void text_json_name(text_buffer *t, const char *name);
+void text_json_member_string(text_buffer *t, const char *name, const char *value);
+void text_json_member_number(text_buffer *t, const char *name, double value);
+void text_json_member_integer(text_buffer *t, const char *name, int64_t value);
 
 /*
  * The bytes of the first character of data[0 .. size): its length where it is whole and valid; minus the length of

@@ -39,7 +39,8 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
                       name);
 }
 
-/* Where OpenBLAS, if it is compiled in, is the faster one: a table and not a measurement, since bits must not depend on the weather. */
+/* Where OpenBLAS, if it is compiled in, is the faster one: a table and not a measurement, since bits must not depend on
+ * the weather. */
 static const int eitp__openblas_is_faster[EITP__ISA_COUNT] = {0, 1, 0};
 
 /* Puts OpenBLAS's matrix product into the table where it was asked for, or is the faster one. */
@@ -201,8 +202,8 @@ static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kern
 #define EITP__PIECE_ELEMENTS 16384
 
 /*
- * Items in a piece, from the shapes alone. Flat pieces are multiples of 64 elements, so that no two threads write to one cache
- * line and vector kernels meet the same alignment in every piece.
+ * Items in a piece, from the shapes alone. Flat pieces are multiples of 64 elements, so that no two threads write to
+ * one cache line and vector kernels meet the same alignment in every piece.
  */
 static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
     int64_t largest = 1, touched, piece;

@@ -1,4 +1,5 @@
-/* The null backend: has memory, supports everything, runs nothing and counts calls; for tests of the API and of failures. */
+/* The null backend: has memory, supports everything, runs nothing and counts calls; for tests of the API and of
+ * failures. */
 #include "backends/backend.h"
 
 #include "base/memory.h"

@@ -132,8 +132,8 @@ typedef struct eitp_files {
     int (*sync_directory)(void *user, const char *path);
     int (*rename)(void *user, const char *from, const char *to); /* replaces a file at `to` */
     int (*remove)(void *user, const char *path);                 /* a file or an empty directory */
-    /* Calls `visit` with the name of every entry but "." and "..", in no order; stops and returns what it returned if that is
-       not 0. */
+    /* Calls `visit` with the name of every entry but "." and "..", in no order; stops and returns what it returned if
+       that is not 0. */
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
 } eitp_files;
 

@@ -42,7 +42,8 @@ EITP__PRIVATE eitp_status eitp__read_file(const eitp_host *host, const char *pat
 EITP__PRIVATE eitp_status eitp__write_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                            eitp_error *error);
 
-/* Writes beside `path`, syncs, renames over it and syncs the directory: the old content or the new one, never a part. */
+/* Writes beside `path`, syncs, renames over it and syncs the directory: the old content or the new one, never a part.
+ */
 EITP__PRIVATE eitp_status eitp__replace_file(const eitp_host *host, const char *path, const void *data, size_t size,
                                              eitp_error *error);
 

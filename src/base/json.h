@@ -33,8 +33,8 @@ typedef struct eitp__json {
 
 typedef struct eitp__json_document eitp__json_document;
 
-/* Parses `size` bytes. Nesting deeper than 64, invalid UTF-8, lone surrogates, duplicate keys and anything after the value
-   are errors that give line and column. Allocation is bounded by a small multiple of `size`. */
+/* Parses `size` bytes. Nesting deeper than 64, invalid UTF-8, lone surrogates, duplicate keys and anything after the
+   value are errors that give line and column. Allocation is bounded by a small multiple of `size`. */
 EITP__PRIVATE eitp_status eitp__json_parse(const eitp_host *host, const char *data, size_t size,
                                            eitp__json_document **document, eitp_error *error);
 EITP__PRIVATE void eitp__json_release(eitp__json_document *document);
@@ -48,8 +48,8 @@ EITP__PRIVATE eitp_status eitp__json_read_file(const eitp_host *host, const char
 EITP__PRIVATE const eitp__json *eitp__json_member(const eitp__json *object, const char *name);
 
 /*
- * Reading a member with its type checked. A missing or null member leaves *value as it is and is fine; one of another type
- * or outside [low, high] is EITP_ERROR_FORMAT with line and name.
+ * Reading a member with its type checked. A missing or null member leaves *value as it is and is fine; one of another
+ * type or outside [low, high] is EITP_ERROR_FORMAT with line and name.
  */
 EITP__PRIVATE eitp_status eitp__json_get_integer(const eitp__json *object, const char *name, int64_t low, int64_t high,
                                                  int64_t *value, eitp_error *error);

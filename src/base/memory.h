@@ -40,7 +40,8 @@ EITP__PRIVATE void eitp__buffer_add(eitp__buffer *buffer, const void *data, size
 EITP__PRIVATE void eitp__buffer_add_text(eitp__buffer *buffer, const char *text);
 EITP__PRIVATE void eitp__buffer_format(eitp__buffer *buffer, const char *format, ...) EITP__PRINTF(2, 3);
 
-/* A copy of a C string, or of `size` bytes with a zero byte after them; released with its length + 1. NULL when memory runs out. */
+/* A copy of a C string, or of `size` bytes with a zero byte after them; released with its length + 1. NULL when memory
+ * runs out. */
 EITP__PRIVATE char *eitp__copy_text(const eitp_host *host, const char *text);
 EITP__PRIVATE char *eitp__copy_bytes(const eitp_host *host, const void *data, size_t size);
 EITP__PRIVATE void eitp__release_text(const eitp_host *host, char *text);

@@ -1,6 +1,6 @@
 /*
- * Counter-based random numbers: a value is a function of (seed, step, stream, index) and of nothing else, so recompute, resume
- * and any number of threads draw the same. Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers:
+ * Counter-based random numbers: a value is a function of (seed, step, stream, index) and of nothing else, so recompute,
+ * resume and any number of threads draw the same. Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers:
  * As Easy as 1, 2, 3", SC 2011).
  */
 #ifndef EITP_RANDOM_H

@@ -9,9 +9,9 @@
 EITP_BEGIN_DECLARATIONS
 
 /*
- * Writes all variables of one role to a safetensors file, F32 ones as `dtype` (EITP_F32, EITP_F16 or EITP_BF16); the file is
- * replaced as a whole or not at all. `checksum`, which may be NULL, gets the CRC-32C of the tensors' bytes in the
- * variables' order.
+ * Writes all variables of one role to a safetensors file, F32 ones as `dtype` (EITP_F32, EITP_F16 or EITP_BF16); the
+ * file is replaced as a whole or not at all. `checksum`, which may be NULL, gets the CRC-32C of the tensors' bytes in
+ * the variables' order.
  */
 EITP_API eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                          uint32_t *checksum, eitp_error *error);
@@ -24,25 +24,27 @@ EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path
                                          eitp_error *error);
 
 /*
- * A model from a Hugging Face directory: config.json, and model.safetensors or the shards of model.safetensors.index.json, in F32,
- * F16 or BF16, with or without "transformer." before the names, read straight into the parameters.
+ * A model from a Hugging Face directory: config.json, and model.safetensors or the shards of
+ * model.safetensors.index.json, in F32, F16 or BF16, with or without "transformer." before the names, read straight
+ * into the parameters.
  */
 EITP_API eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model,
                                      eitp_error *error);
 
 /*
- * Writes config.json and model.safetensors into a directory that exists. `end_of_text` is the tokenizer's id, or -1. `checksum` as of
- * eitp_variables_save.
+ * Writes config.json and model.safetensors into a directory that exists. `end_of_text` is the tokenizer's id, or -1.
+ * `checksum` as of eitp_variables_save.
  */
 EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                                      uint32_t *checksum, eitp_error *error);
 
 /*
- * Checkpoints are directories "checkpoint-<step>" in an output directory. Each is written under another name, synced and renamed
- * when complete, so that one that has its name is whole.
+ * Checkpoints are directories "checkpoint-<step>" in an output directory. Each is written under another name, synced
+ * and renamed when complete, so that one that has its name is whole.
  */
 
-/* Calls fill(user, directory) to write the files of checkpoint `step`, and gives it its name. What fill or the disk refuses leaves nothing. */
+/* Calls fill(user, directory) to write the files of checkpoint `step`, and gives it its name. What fill or the disk
+ * refuses leaves nothing. */
 EITP_API eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                             eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                             void *user, eitp_error *error);

@@ -20,6 +20,7 @@ eitp_sampling eitp_sampling_default(void) {
     sampling.temperature = 1;
     sampling.top_k = 0;
     sampling.top_p = 1;
+    sampling.vocabulary = 0;
     sampling.seed = 0;
     return sampling;
 }
@@ -147,6 +148,12 @@ const float *eitp_generator_logits(const eitp_generator *generator) {
     return generator->row;
 }
 
+/* How many tokens there are to choose from. */
+static int64_t eitp__sampled_tokens(const eitp_generator *generator, const eitp_sampling *sampling) {
+    int64_t vocabulary = generator->model->config.vocabulary;
+    return sampling->vocabulary > 0 && sampling->vocabulary < vocabulary ? sampling->vocabulary : vocabulary;
+}
+
 static int32_t eitp__likeliest(const float *logits, int64_t count) {
     int32_t best = 0;
     for (int32_t i = 1; i < count; i++) {
@@ -178,11 +185,12 @@ static void eitp__sift_likeliest(const float *logits, int32_t *heap, int64_t roo
 }
 
 /*
- * Takes tokens in falling order of probability from a heap, until there are top_k of them or they have top_p of the whole; draws from those.
+ * Takes tokens in falling order of probability from a heap, until there are top_k of them or they have top_p of the
+ * whole; draws from those.
  */
 static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_sampling *sampling, double uniform,
                                    double total) {
-    int64_t count = generator->model->config.vocabulary, left = count, taken = 0;
+    int64_t count = eitp__sampled_tokens(generator, sampling), left = count, taken = 0;
     int64_t most = sampling->top_k > 0 && sampling->top_k < count ? sampling->top_k : count;
     const float *logits = generator->row;
     int32_t *heap = generator->order;
@@ -210,7 +218,7 @@ static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_samplin
 }
 
 int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sampling) {
-    int64_t count = generator->model->config.vocabulary;
+    int64_t count = eitp__sampled_tokens(generator, sampling);
     const float *logits = generator->row;
     int32_t best = eitp__likeliest(logits, count);
     double total = 0, sum = 0, uniform;

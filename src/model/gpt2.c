@@ -142,6 +142,19 @@ eitp_gpt2_config eitp_model_config(const eitp_model *model) {
     return model->config;
 }
 
+eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,
+                                   eitp_error *error) {
+    eitp_gpt2_config config = model->config;
+    eitp_status status;
+    config.embedding_dropout = embedding;
+    config.attention_dropout = attention;
+    config.residual_dropout = residual;
+    status = eitp__gpt2_config_check(&config, error);
+    if (!status)
+        model->config = config;
+    return status;
+}
+
 eitp_context *eitp_model_context(const eitp_model *model) {
     return model->context;
 }

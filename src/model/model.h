@@ -24,8 +24,8 @@ typedef struct eitp_gpt2_config {
 } eitp_gpt2_config;
 
 /*
- * "gpt2" (124M parameters), "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", and "tiny" (4 layers of 128), all with the vocabulary of
- * 50257 tokens.
+ * "gpt2" (124M parameters), "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", and "tiny" (4 layers of 128), all
+ * with the vocabulary of 50257 tokens.
  */
 EITP_API eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, eitp_error *error);
 
@@ -48,9 +48,13 @@ EITP_API eitp_gpt2_config eitp_model_config(const eitp_model *model);
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
 EITP_API int64_t eitp_model_parameter_count(const eitp_model *model);
 
+/* Changes the dropout probabilities of graphs that are built from now on; each must be 0 or more and below 1. */
+EITP_API eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,
+                                            eitp_error *error);
+
 /*
- * Random weights: matrices and embeddings normal with the configuration's initializer_range, those that write to the residual
- * stream divided by sqrt(2 * layers) as the paper says, gains 1, biases 0.
+ * Random weights: matrices and embeddings normal with the configuration's initializer_range, those that write to the
+ * residual stream divided by sqrt(2 * layers) as the paper says, gains 1, biases 0.
  */
 EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error);
 
@@ -76,6 +80,7 @@ typedef struct eitp_sampling {
     double temperature; /* 0: always the likeliest token */
     int top_k;          /* only the k likeliest; 0: all */
     double top_p;       /* only the likeliest that together have this probability; 1: all */
+    int32_t vocabulary; /* only tokens below this, where the tokenizer has fewer than the model; 0: all */
     uint64_t seed;
 } eitp_sampling;
 

@@ -25,14 +25,15 @@ typedef struct eitp_update {
 } eitp_update;
 
 /*
- * Adds one AdamW step to the graph: of every F32 parameter the graph uses, by its gradient of `loss` (a scalar). The gradient is scaled by min(1,
- * limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not finite nothing is changed.
- * Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER.
+ * Adds one AdamW step to the graph: of every F32 parameter the graph uses, by its gradient of `loss` (a scalar). The
+ * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
+ * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
 
-/* The same step from the accumulated gradients (eitp_accumulate_gradients) of all parameters in the context that have one. */
+/* The same step from the accumulated gradients (eitp_accumulate_gradients) of all parameters in the context that have
+ * one. */
 EITP_API eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
                                       eitp_error *error);
 
@@ -43,8 +44,8 @@ typedef enum eitp_schedule_kind {
 } eitp_schedule_kind;
 
 /*
- * The learning rate of step s (from 1): during warm-up peak * s / warmup; then, with p = (s - 1 - warmup) / (steps - warmup), from the peak towards
- * `final`: along a line, or final + (peak - final) (1 + cos(pi p)) / 2.
+ * The learning rate of step s (from 1): during warm-up peak * s / warmup; then, with p = (s - 1 - warmup) / (steps -
+ * warmup), from the peak towards `final`: along a line, or final + (peak - final) (1 + cos(pi p)) / 2.
  */
 typedef struct eitp_schedule {
     eitp_schedule_kind kind;

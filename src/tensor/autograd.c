@@ -1,6 +1,6 @@
 /*
- * Reverse-mode differentiation of the graph. Gradients are ordinary nodes. An op without a gradient rule is differentiated through
- * its expansion, so a gradient can be differentiated again through anything.
+ * Reverse-mode differentiation of the graph. Gradients are ordinary nodes. An op without a gradient rule is
+ * differentiated through its expansion, so a gradient can be differentiated again through anything.
  */
 #include "tensor/op_rules.h"
 
@@ -94,7 +94,8 @@ static void eitp__differentiate_node(eitp__flow *flow, const eitp__node *node) {
     if (!flows)
         return;
     memset(dx, 0, sizeof dx);
-    /* A rule takes the gradient of the first output; others are what the op saved, and only an expansion knows their part. */
+    /* A rule takes the gradient of the first output; others are what the op saved, and only an expansion knows their
+     * part. */
     if (info->gradient && dy[0] && !dy[1] && !dy[2])
         info->gradient(node, dy, dx);
     else
@@ -106,7 +107,8 @@ static void eitp__differentiate_node(eitp__flow *flow, const eitp__node *node) {
 }
 
 /*
- * terms[i]: what flows from the ys, weighted by seeds (a NULL y or seed: nothing), to xs[i] through the nodes from `first` on.
+ * terms[i]: what flows from the ys, weighted by seeds (a NULL y or seed: nothing), to xs[i] through the nodes from
+ * `first` on.
  */
 static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, eitp_tensor *const *ys,
                                 eitp_tensor *const *seeds, int x_count, eitp_tensor *const *xs, eitp__term **terms) {

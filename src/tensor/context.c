@@ -114,7 +114,7 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     if (*index >= 0) {
         info = &context->variables[*index].info;
         if (info->role != role || info->dtype != dtype || info->rank != rank ||
-            memcmp(info->shape, shape, (size_t)rank * sizeof *shape))
+            (rank && memcmp(info->shape, shape, (size_t)rank * sizeof *shape)))
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "variable '%s' exists with another role, dtype or shape; choose another name", name);
         return EITP_OK;
@@ -132,7 +132,8 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     info->role = role;
     info->dtype = dtype;
     info->rank = rank;
-    memcpy(info->shape, shape, (size_t)rank * sizeof *shape);
+    for (int i = 0; i < rank; i++)
+        info->shape[i] = shape[i];
     info->size = size;
     info->decay = role == EITP_PARAMETER && rank >= 2;
     return EITP_OK;

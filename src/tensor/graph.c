@@ -63,19 +63,21 @@ EITP__PRIVATE void *eitp__graph_allocate(eitp_graph *graph, size_t size) {
     return memory;
 }
 
-static eitp_tensor *eitp__tensor_create(eitp_graph *graph, eitp_dtype dtype, int rank, const int64_t *shape, int rows) {
+/* `subject`: the op or the leaf that the tensor is of, for messages. */
+static eitp_tensor *eitp__tensor_create(eitp_graph *graph, const char *subject, eitp_dtype dtype, int rank,
+                                        const int64_t *shape, int rows) {
     eitp_tensor *tensor;
     size_t elements = 1;
     if (rank < 0 || rank > EITP_MAX_RANK) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "a tensor of rank %d is not possible; at most %d is", rank,
-                         EITP_MAX_RANK);
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: a tensor of rank %d is not possible; at most %d is", subject,
+                         rank, EITP_MAX_RANK);
         return NULL;
     }
     for (int i = 0; i < rank; i++) {
         if (shape[i] < 1 || !eitp__multiply_size(elements, (size_t)shape[i], &elements) ||
             elements > (size_t)INT64_MAX / 16) {
-            eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "a tensor with dimension %d of %lld is not possible", i,
-                             (long long)shape[i]);
+            eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: a tensor with dimension %d of %lld is not possible",
+                             subject, i, (long long)shape[i]);
             return NULL;
         }
     }
@@ -93,7 +95,8 @@ static eitp_tensor *eitp__tensor_create(eitp_graph *graph, eitp_dtype dtype, int
     tensor->variable = -1;
     tensor->dtype = dtype;
     tensor->rank = rank;
-    memcpy(tensor->shape, shape, (size_t)rank * sizeof *shape);
+    for (int i = 0; i < rank; i++)
+        tensor->shape[i] = shape[i];
     tensor->rows = rows;
     graph->tensors[graph->tensor_count++] = tensor;
     return tensor;
@@ -104,7 +107,7 @@ static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const 
     eitp_tensor *tensor;
     if (graph->error.status)
         return NULL;
-    tensor = eitp__tensor_create(graph, dtype, rank, shape, 0);
+    tensor = eitp__tensor_create(graph, name, dtype, rank, shape, 0);
     if (tensor) {
         tensor->leaf = leaf;
         snprintf(tensor->name, sizeof tensor->name, "%s", name);
@@ -293,7 +296,7 @@ EITP__PRIVATE eitp_tensor *eitp__apply(eitp__op_code op, eitp_tensor *const *inp
 
 EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, int rank, const int64_t *shape,
                                             int rows, eitp_error *error) {
-    eitp_tensor *tensor = eitp__tensor_create(node->graph, dtype, rank, shape, rows);
+    eitp_tensor *tensor = eitp__tensor_create(node->graph, eitp__op(node->op)->name, dtype, rank, shape, rows);
     if (!tensor) {
         if (error)
             *error = node->graph->error;

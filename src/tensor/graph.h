@@ -23,7 +23,8 @@ typedef enum eitp__op_code {
 
 typedef struct eitp__node eitp__node;
 
-/* What an op is given beside its inputs. `shape`, `rank` and `dtype` are the result's, where inputs do not tell them. */
+/* What an op is given beside its inputs. `shape`, `rank` and `dtype` are the result's, where inputs do not tell them.
+ */
 typedef struct eitp__attributes {
     int64_t integers[EITP_MAX_RANK];
     double reals[4];
@@ -82,15 +83,17 @@ struct eitp_graph {
 
 /*
  * An op: one entry of the table in op_table.c.
- *   shape     checks inputs and attributes and makes the outputs with eitp__node_output
- *   gradient  adds to dx[i] (NULL to begin with) what flows to input i, given dy[j] for each output (NULL: none)
- *   expand    builds the outputs from primitives: the op's specification, its oracle, and what a backend without its kernel
- *             runs; an op without is a primitive
- *   backward_of, wrt   for the fused gradient of another op: inputs are that op's inputs, (what it saved,) and last the output's gradient; output i is
- *             the gradient of its input wrt[i]. The expansion follows from that op's own.
- *   shares    output i has the memory of input shares[i] - 1, and changes it; 0: its own
- *   reuse     input whose memory output 0 may take where nothing else needs it, + 1; 0: none (a bit mask)
- *   flops     arithmetic per run
+ *   shape        checks inputs and attributes and makes the outputs with eitp__node_output
+ *   gradient     adds to dx[i] (NULL to begin with) what flows to input i, given dy[0]
+ *   expand       builds the outputs from primitives: the op's specification, its oracle, and what a backend without its
+ *                kernel runs; a primitive has none
+ *   backward_of  for the fused gradient of another op, that op + 1: the inputs are that op's, then what it saved, last
+ *                the output's gradient; output i is the gradient of its input wrt[i]. The expansion follows from that
+ *                op's own.
+ *   shares       output i has the memory of input shares[i] - 1, and changes it; 0: its own
+ *   reuse        bit i: output 0 may take the memory of input i, where nothing else needs it
+ *   accumulates  the slot honours eitp__call.carry
+ *   flops        arithmetic of a run; NULL: none to speak of
  */
 typedef struct eitp__op_info {
     const char *name;
@@ -108,7 +111,8 @@ typedef struct eitp__op_info {
 
 EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op);
 
-/* Adds a node; NULL, with the graph's error set, where the shape rule refuses, an input is NULL though required, or memory is short. */
+/* Adds a node; NULL, with the graph's error set, where the shape rule refuses, an input is NULL though required, or
+ * memory is short. */
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes);
 
@@ -142,7 +146,8 @@ EITP__PRIVATE int eitp__same_shape(const eitp_tensor *a, const eitp_tensor *b);
 /* "[256, 768]" into `text`. */
 EITP__PRIVATE const char *eitp__shape_text(const eitp_tensor *tensor, char *text, size_t size);
 
-/* The node's outputs from primitives, by its expand rule or as the gradient of the op it is the fused gradient of. 0: it is a primitive. */
+/* The node's outputs from primitives, by its expand rule or as the gradient of the op it is the fused gradient of. 0:
+ * it is a primitive. */
 EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **outputs);
 
 #endif

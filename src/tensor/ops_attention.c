@@ -132,7 +132,8 @@ static eitp__packing eitp__unpack(eitp_tensor *qkv, eitp_tensor *offsets) {
     return packing;
 }
 
-/* The dropout mask of the probabilities [heads, n, n]: entry (i, h, j) of the kernel's numbering is by position in the sequence. */
+/* The dropout mask of the probabilities [heads, n, n]: entry (i, h, j) of the kernel's numbering is by position in the
+ * sequence. */
 static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__packing *packing, eitp_dtype dtype) {
     int64_t heads = node->attributes.integers[0], longest = node->attributes.integers[1];
     int64_t rows = node->inputs[0]->shape[0], shape[3];

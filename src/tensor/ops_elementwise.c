@@ -127,8 +127,8 @@ eitp_tensor *eitp_fill(eitp_graph *graph, eitp_dtype dtype, int rank, const int6
     attributes.reals[0] = value;
     attributes.dtype = dtype;
     attributes.rank = rank;
-    if (rank >= 0 && rank <= EITP_MAX_RANK)
-        memcpy(attributes.shape, shape, (size_t)rank * sizeof *shape);
+    for (int d = 0; d < rank && d < EITP_MAX_RANK; d++)
+        attributes.shape[d] = shape[d];
     node = eitp__node_create(graph, EITP__OP_FILL, NULL, 0, &attributes);
     return node ? node->outputs[0] : NULL;
 }

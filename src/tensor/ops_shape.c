@@ -265,6 +265,12 @@ eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension) 
     if (!joined || (along = eitp__checked_dimension(joined, dimension, "concat")) < 0)
         return NULL;
     attributes.integers[0] = along;
+    for (int i = 1; i < count; i++) {
+        if (!tensors[i]) {
+            eitp__graph_fail(joined->graph, EITP_ERROR_ARGUMENT, "input %d of concat is NULL", i);
+            return NULL;
+        }
+    }
     /* A node takes a few inputs at a time; the first of each is what was joined so far. */
     for (int i = 1; i < count && joined;) {
         eitp_tensor *inputs[EITP__MAX_INPUTS];
@@ -272,10 +278,6 @@ eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension) 
         inputs[n++] = joined;
         while (i < count && n < EITP__MAX_INPUTS)
             inputs[n++] = tensors[i++];
-        for (int j = 0; j < n; j++) {
-            if (!inputs[j])
-                return NULL;
-        }
         joined = eitp__apply(EITP__OP_CONCAT, inputs, n, &attributes);
     }
     return joined;

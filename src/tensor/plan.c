@@ -114,6 +114,7 @@ void eitp_plan_destroy(eitp_plan *plan) {
     host = plan->context->host;
     eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
     eitp__release(&host, plan->stretch_of, plan->tensor_count * sizeof *plan->stretch_of);
+    eitp__release(&host, plan->readable, plan->tensor_count);
     eitp__release(&host, plan->stretches, plan->stretch_capacity * sizeof *plan->stretches);
     eitp__release(&host, plan->calls, plan->step_count * sizeof *plan->calls);
     eitp__release(&host, plan->bindings, plan->step_count * sizeof *plan->bindings);
@@ -196,12 +197,6 @@ static eitp_status eitp__transfer(const eitp_plan *plan, eitp_tensor *tensor, si
     return EITP_OK;
 }
 
-/* Is what the tensor holds there until the end of a run? */
-static int eitp__is_kept(const eitp_plan *plan, eitp_tensor *tensor) {
-    eitp__place place = eitp__place_of(plan, tensor);
-    return place.stretch < 0 || plan->stretches[place.stretch].last == (int)plan->step_count;
-}
-
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
     void *address = NULL;
     eitp_status status = eitp__transfer(plan, input, size, &address, error);
@@ -217,7 +212,7 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
     eitp_status status = eitp__transfer(plan, output, size, &address, error);
     if (status)
         return status;
-    if (!output->is_output || !address || !eitp__is_kept(plan, output))
+    if (!address || !plan->readable[output->id])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "only outputs can be read; mark the tensor with eitp_output before the plan is created");
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);

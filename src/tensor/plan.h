@@ -1,10 +1,10 @@
 /*
- * A plan: a graph made ready to run. The passes, each in a file or function of its own, in the order they run:
- *   lower     nodes that the outputs and updates need; those without a kernel are expanded            plan_lower.c
- *   fuse      products and sums that only feed an accumulation write to its target themselves         plan_lower.c
- *   order     what runs when: creation order, but updates as soon as they can, and after every reader of the old value    plan_order.c
- *   lay out   lifetimes, memory taken over in place, offsets in the arena                              plan_layout.c
- *   bind      calls with operands, whose addresses are filled in when a plan runs                      plan.c
+ * A plan: a graph made ready to run. The passes, in the order they run, and where each is:
+ *   lower    plan_lower.c   the nodes that outputs and updates need; those without a kernel are expanded
+ *   fuse     plan_lower.c   products and sums that only feed an accumulation add to its target themselves
+ *   order    plan_order.c   creation order, but updates as soon as nobody reads the old value any more
+ *   lay out  plan_layout.c  lifetimes, memory taken over in place, offsets in the arena
+ *   bind     plan.c         calls with operands; addresses are filled in when a plan runs
  */
 #ifndef EITP_PLAN_H
 #define EITP_PLAN_H
@@ -44,7 +44,8 @@ struct eitp_plan {
     eitp_graph *graph;
     eitp__step *steps;
     size_t step_count, step_capacity;
-    int *stretch_of; /* by tensor id: of the tensor that owns the memory; -1: none */
+    int *stretch_of;         /* by tensor id: of the tensor that owns the memory; -1: none */
+    unsigned char *readable; /* by tensor id: was it an output when the plan was created? */
     size_t tensor_count;
     eitp__stretch *stretches;
     size_t stretch_count, stretch_capacity;

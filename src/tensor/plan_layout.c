@@ -39,7 +39,8 @@ static void eitp__extend(eitp_plan *plan, const eitp__step *step, int at) {
 }
 
 /*
- * The first pass over the steps: makes a stretch for every tensor with memory of its own, and finds how long it is used.
+ * The first pass over the steps: makes a stretch for every tensor with memory of its own, and finds how long it is
+ * used.
  */
 static int eitp__find_lifetimes(eitp_plan *plan) {
     eitp_graph *graph = plan->graph;
@@ -59,6 +60,7 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
     }
     for (size_t t = 0; t < graph->tensor_count; t++) {
         eitp__stretch *stretch = graph->tensors[t]->is_output ? eitp__stretch_for(plan, graph->tensors[t]) : NULL;
+        plan->readable[t] = (unsigned char)graph->tensors[t]->is_output;
         if (stretch)
             stretch->last = end;
     }
@@ -121,8 +123,8 @@ static int eitp__compare_offsets(const void *left, const void *right) {
 }
 
 /*
- * Puts the largest stretch first, each at the lowest place that is free all the time it is in use. `placed` is kept sorted by
- * offset.
+ * Puts the largest stretch first, each at the lowest place that is free all the time it is in use. `placed` is kept
+ * sorted by offset.
  */
 static void eitp__place_all(eitp_plan *plan, eitp__placement *order, eitp__placement *placed) {
     size_t count = 0;
@@ -167,8 +169,9 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
     size_t bytes;
     plan->tensor_count = plan->graph->tensor_count;
     plan->stretch_of = (int *)eitp__allocate(host, plan->tensor_count * sizeof *plan->stretch_of);
-    if (!plan->stretch_of)
-        return eitp__fail_memory(error, plan->tensor_count * sizeof *plan->stretch_of, "the layout of a plan");
+    plan->readable = (unsigned char *)eitp__allocate(host, plan->tensor_count);
+    if (!plan->stretch_of || !plan->readable)
+        return eitp__fail_memory(error, plan->tensor_count * (sizeof *plan->stretch_of + 1), "the layout of a plan");
     memset(plan->stretch_of, -1, plan->tensor_count * sizeof *plan->stretch_of);
     if (!eitp__find_lifetimes(plan))
         return eitp__fail_memory(error, plan->stretch_count * sizeof *plan->stretches, "the layout of a plan");

@@ -34,7 +34,8 @@ static int eitp__supported(const eitp_plan *plan, const eitp__node *node) {
     return eitp__is_view(node) || backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
 }
 
-/* What is needed, by node id, and which of these were not looked at yet. Grows with the graph while nodes are expanded. */
+/* What is needed, by node id, and which of these were not looked at yet. Grows with the graph while nodes are expanded.
+ */
 typedef struct eitp__lowering {
     eitp_plan *plan;
     unsigned char *needed;

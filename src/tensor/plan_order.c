@@ -1,6 +1,7 @@
 /*
- * The order of a plan's steps: that of creation (forward as written, backward in reverse), but what changes a variable runs as
- * soon as its inputs are there and nobody reads the old value any more. So what an update consumes is free at once.
+ * The order of a plan's steps: that of creation (forward as written, backward in reverse), but what changes a variable
+ * runs as soon as its inputs are there and nobody reads the old value any more. So what an update consumes is free at
+ * once.
  */
 #include "tensor/plan.h"
 

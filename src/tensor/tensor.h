@@ -1,8 +1,9 @@
 /*
  * Contexts, graphs, tensors, ops, gradients and plans.
  *
- * A context owns the parameters and the memory that plans run in. A graph is built lazily: an op checks its inputs, adds a
- * node and returns a tensor; nothing is computed. A plan makes a graph ready to run: after eitp_plan_create nothing allocates.
+ * A context owns the parameters and the memory that plans run in. A graph is built lazily: an op checks its inputs,
+ * adds a node and returns a tensor; nothing is computed. A plan makes a graph ready to run: after eitp_plan_create
+ * nothing allocates.
  *
  * Graph building reports its first error once: an op that fails returns NULL, ops on NULL return NULL, and
  * eitp_graph_status and eitp_plan_create give that first error.
@@ -105,8 +106,8 @@ EITP_API eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *erro
 EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape);
 
 /*
- * An input whose leading dimension is a capacity: eitp_plan_set_count says how many rows there are at run time. A graph has
- * one capacity; ops that keep rows apart pass it on, ops that add over rows add over those that are there.
+ * An input whose leading dimension is a capacity: eitp_plan_set_count says how many rows there are at run time. A graph
+ * has one capacity; ops that keep rows apart pass it on, ops that add over rows add over those that are there.
  */
 EITP_API eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape);
@@ -182,7 +183,8 @@ EITP_API eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep); /
 
 /* ---- Ops: products and networks ---- */
 
-/* a [.., m, k] times b [.., k, n]; batch dimensions broadcast. With transpose_a, a is [.., k, m]; with transpose_b, b is [.., n, k]. */
+/* a [.., m, k] times b [.., k, n]; batch dimensions broadcast. With transpose_a, a is [.., k, m]; with transpose_b, b
+ * is [.., n, k]. */
 EITP_API eitp_tensor *eitp_matmul(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_matmul_transposed(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b);
 
@@ -203,52 +205,58 @@ EITP_API eitp_tensor *eitp_gelu_erf(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_softmax(eitp_tensor *x);     /* along the last dimension */
 EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimension */
 
-/* Over the last dimension: (x - mean) / sqrt(variance + epsilon) * gain + bias (Ba, Kiros, Hinton, arXiv 1607.06450). */
+/* Over the last dimension: (x - mean) / sqrt(variance + epsilon) * gain + bias (Ba, Kiros, Hinton, arXiv 1607.06450).
+ */
 EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
 
 /* Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. */
 EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
 
 /*
- * Zeroes elements with `probability` and scales the others by 1 / (1 - probability). `key` is I64 [3], written before a run: seed,
- * step, and the number within the step of row 0, so that a step draws the same however it is cut into micro-batches.
+ * Zeroes elements with `probability` and scales the others by 1 / (1 - probability). `key` is I64 [3], written before a
+ * run: seed, step, and the number within the step of row 0, so that a step draws the same however it is cut into
+ * micro-batches.
  */
 EITP_API eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability);
 
 /*
- * Causal self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv 1706.03762).
- * qkv [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i+1]), offsets I32 [sequences + 1]
- * ascending, no sequence longer than `longest`. Rows in no sequence give zeros. `key` as for dropout (of the probabilities), or NULL.
+ * Causal self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv
+ * 1706.03762). qkv [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i+1]), offsets I32
+ * [sequences + 1] ascending, no sequence longer than `longest`. Rows in no sequence give zeros. `key` as for dropout
+ * (of the probabilities), or NULL.
  */
 EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads, int64_t longest, double scale,
                                      eitp_tensor *key, double probability);
 
 /*
- * Attention of new rows to a cache: row i of qkv [n, 3c] is at position[0] + i (I32 [1]); its key and value are stored in the
- * variables `keys` and `values` [longest, c]. For generation; it has no gradient.
+ * Attention of new rows to a cache: row i of qkv [n, 3c] is at position[0] + i (I32 [1]); its key and value are stored
+ * in the variables `keys` and `values` [longest, c]. For generation; it has no gradient.
  */
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
 
-/* Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. The mean is the caller's. */
+/* Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. The
+ * mean is the caller's. */
 EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored);
 
 /* ---- Gradients ---- */
 
 /*
- * The gradients of y with respect to each of xs, weighted by `seed` (of y's shape; NULL: ones). They are tensors like any other and can
- * be differentiated again. A gradient that is zero everywhere is a tensor of zeros.
+ * The gradients of y with respect to each of xs, weighted by `seed` (of y's shape; NULL: ones). They are tensors like
+ * any other and can be differentiated again. A gradient that is zero everywhere is a tensor of zeros.
  */
 EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_tensor *const *xs,
                                     eitp_tensor **gradients, eitp_error *error);
 
 /*
- * Adds the gradient of `loss` with respect to every F32 parameter the graph uses to a variable of role EITP_GRADIENT, called "gradient." and
- * the parameter's name: gradient = carry[0] * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it.
+ * Adds the gradient of `loss` with respect to every F32 parameter the graph uses to a variable of role EITP_GRADIENT,
+ * called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32 [1] is 0 for the first
+ * micro-batch of a step and 1 after it.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
-/* target = carry * target + x, where target is a variable's tensor; returns the variable's value after it. NULL carry: 1. */
+/* target = carry * target + x, where target is a variable's tensor; returns the variable's value after it. NULL
+ * carry: 1. */
 EITP_API eitp_tensor *eitp_accumulate(eitp_tensor *target, eitp_tensor *x, eitp_tensor *carry);
 
 /* The sum of squares of all elements, F64 [1]. */
@@ -265,9 +273,9 @@ typedef struct eitp_plan_stats {
 } eitp_plan_stats;
 
 /*
- * Lays the graph's outputs and updates out to run. Ops that the backend has no kernel for are expanded into others. The graph must
- * outlive the plan. All plans of a context share one arena: what a plan's inputs and outputs hold lasts until another
- * plan runs or is created.
+ * Lays the graph's outputs and updates out to run. Ops that the backend has no kernel for are expanded into others. The
+ * graph must outlive the plan. All plans of a context share one arena: what a plan's inputs and outputs hold lasts
+ * until another plan runs or is created.
  */
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);

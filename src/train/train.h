@@ -1,6 +1,6 @@
 /*
- * Training a language model: steps, evaluation, checkpoints. The program keeps the loop; the trainer keeps everything that a step
- * needs and a checkpoint must hold.
+ * Training a language model: steps, evaluation, checkpoints. The program keeps the loop; the trainer keeps everything
+ * that a step needs and a checkpoint must hold.
  */
 #ifndef EITP_TRAIN_H
 #define EITP_TRAIN_H
@@ -31,9 +31,9 @@ EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 typedef struct eitp_trainer eitp_trainer;
 
 /*
- * Prepares training on tokens of a file, and evaluation on others (validation->count 0: none). All memory that training needs is
- * taken here. Model, files and tokenizer must live as long as the trainer; `tokenizer` is saved with checkpoints and
- * may be NULL.
+ * Prepares training on tokens of a file, and evaluation on others (validation->count 0: none). All memory that training
+ * needs is taken here. Model, files and tokenizer must live as long as the trainer; `tokenizer` is saved with
+ * checkpoints and may be NULL.
  */
 EITP_API eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *training_file,
                                          eitp_token_range training, const eitp_token_file *validation_file,
@@ -75,8 +75,8 @@ EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
 /*
- * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the configuration,
- * data and kernels of the run that wrote it: what differs and would change bits is refused, by name.
+ * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
+ * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 

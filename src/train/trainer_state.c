@@ -1,6 +1,6 @@
 /*
- * The trainer's checkpoints: the model directory, optimizer.safetensors, the tokenizer, and trainer_state.json with step, data
- * position (it follows from the step), and every choice that the bits of the run depend on.
+ * The trainer's checkpoints: the model directory, optimizer.safetensors, the tokenizer, and trainer_state.json with
+ * step, data position (it follows from the step), and every choice that the bits of the run depend on.
  */
 #include "base/files.h"
 #include "base/json.h"

@@ -1,0 +1,112 @@
+/*
+ * Teaches: giving eitp the memory that it may use, all of it in one block, and that training allocates nothing once it
+ * is prepared. Compile and run:
+ *     cc -O2 -I. examples/custom_allocator.c -lm -o custom_allocator && ./custom_allocator
+ */
+#define EITP_IMPLEMENTATION
+#include "eitp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 32 << 20, STEPS = 20 };
+
+static eitp_error error;
+
+/* A block that is handed out from its beginning. What is released last is given back, the rest when all is done. */
+typedef struct block {
+    unsigned char *memory;
+    size_t size, used, highest;
+    long allocations;
+} block;
+
+static void *block_allocate(void *user, size_t size, size_t alignment) {
+    block *b = (block *)user;
+    uintptr_t start = ((uintptr_t)(b->memory + b->used) + alignment - 1) & ~(uintptr_t)(alignment - 1);
+    size_t offset = (size_t)(start - (uintptr_t)b->memory);
+    b->allocations++;
+    if (offset > b->size || size > b->size - offset)
+        return NULL; /* eitp reports it as EITP_ERROR_MEMORY and leaves nothing half made */
+    b->used = offset + size;
+    b->highest = b->used > b->highest ? b->used : b->highest;
+    return b->memory + offset;
+}
+
+static void block_release(void *user, void *memory, size_t size) {
+    block *b = (block *)user;
+    if ((unsigned char *)memory + size == b->memory + b->used)
+        b->used = (size_t)((unsigned char *)memory - b->memory);
+}
+
+/* All that training needs, in the order of making. */
+typedef struct run {
+    eitp_context *context;
+    eitp_tokenizer *tokenizer;
+    eitp_token_file *tokens;
+    eitp_model *model;
+    eitp_trainer *trainer;
+} run;
+
+/* A small model, to be trained on the text of this very file. */
+static int prepare(run *r, const eitp_host *host) {
+    static const char *const path = __FILE__;
+    eitp_context_config settings = eitp_context_config_default();
+    eitp_pack_config texts = {&path, 1, 0, 0, NULL, NULL};
+    eitp_trainer_config config = eitp_trainer_config_default();
+    eitp_token_file_info info;
+    eitp_token_range training, validation;
+    eitp_gpt2_config shape;
+    settings.host = *host;
+    if (eitp_gpt2_config_named("tiny", &shape, &error))
+        return 1;
+    shape.vocabulary = 257; /* the bytes and <|endoftext|> */
+    return eitp_context_create(&settings, &r->context, &error) || eitp_tokenizer_bytes(host, &r->tokenizer, &error) ||
+           eitp_pack(host, r->tokenizer, &texts, "custom_allocator.tok", &info, &error) ||
+           eitp_token_file_open(host, "custom_allocator.tok", 0, &r->tokens, &error) ||
+           eitp_split_tokens(info.token_count, 0.1, config.block_size, &training, &validation, &error) ||
+           eitp_gpt2_create(r->context, &shape, &r->model, &error) || eitp_model_initialize(r->model, 1, &error) ||
+           eitp_trainer_create(r->model, r->tokens, training, r->tokens, validation, r->tokenizer, &config, &r->trainer,
+                               &error);
+}
+
+static int train(run *r) {
+    eitp_step_report report;
+    eitp_evaluation evaluation;
+    for (int step = 1; step <= STEPS; step++) {
+        if (eitp_trainer_step(r->trainer, &report, &error))
+            return 1;
+        if (step == 1 || step == STEPS)
+            printf("step %2d  loss %.3f\n", step, report.loss);
+    }
+    return eitp_trainer_evaluate(r->trainer, 0, &evaluation, &error) != EITP_OK;
+}
+
+int main(void) {
+    static unsigned char memory[BLOCK_BYTES];
+    block b = {memory, sizeof memory, 0, 0, 0};
+    eitp_host host = eitp_host_default();
+    run r;
+    long prepared = 0, steps = 0;
+    int failed;
+    memset(&r, 0, sizeof r);
+    host.allocator.user = &b;
+    host.allocator.allocate = block_allocate;
+    host.allocator.release = block_release;
+    failed = prepare(&r, &host);
+    prepared = b.allocations;
+    if (!failed) {
+        printf("prepared with %ld allocations, %.1f of %.1f MB\n", prepared, (double)b.highest / 1e6,
+               (double)b.size / 1e6);
+        failed = train(&r);
+        steps = b.allocations - prepared;
+        printf("%ld allocations in %d steps and an evaluation\n", steps, (int)STEPS);
+    }
+    if (failed)
+        fprintf(stderr, "custom_allocator: %s\n", error.message);
+    eitp_trainer_destroy(r.trainer);
+    eitp_model_destroy(r.model);
+    eitp_token_file_close(r.tokens);
+    eitp_tokenizer_destroy(r.tokenizer);
+    eitp_context_destroy(r.context);
+    return failed || steps != 0;
+}

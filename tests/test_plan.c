@@ -1,0 +1,445 @@
+/* Plans: what can be read and written, where everything lies in the arena, and several plans side by side. */
+#include "tests/transformer.h"
+
+/* ---- What a graph can be read and written by ---- */
+
+static void graphs_without_outputs(void) {
+    eitp_context *context = open_context("ref", 1);
+    const int64_t shape[1] = {4}, two[2] = {2, 2};
+    const float values[4] = {1, 2, 3, 4};
+    float read[4] = {0, 0, 0, 0};
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    eitp_tensor *x, *view;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    CHECK(eitp_plan_create(graph, &plan, &error) == EITP_ERROR_ARGUMENT && !plan);
+    CHECK(strstr(error.message, "eitp_output"));
+    x = eitp_input(graph, "x", EITP_F32, 1, shape);
+    eitp_exp(x);
+    CHECK(eitp_plan_create(graph, &plan, &error) == EITP_ERROR_ARGUMENT && !plan);
+    /* Nothing to compute, but something to read. */
+    view = eitp_output(eitp_reshape(x, 2, two));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+    CHECK(eitp_plan_statistics(plan).nodes == 0);
+    REQUIRE_OK(eitp_plan_write(plan, x, values, sizeof values, &error), error);
+    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_read(plan, view, read, sizeof read, &error), error);
+    CHECK(!memcmp(read, values, sizeof read));
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+static void reading_and_writing_is_checked(void) {
+    eitp_context *context = open_context("ref", 1);
+    const int64_t shape[1] = {4};
+    float values[8] = {1, 2, 3, 4, 0, 0, 0, 0};
+    eitp_graph *graph = NULL, *other = NULL;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    eitp_tensor *x, *y, *hidden, *late, *far, *p;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    REQUIRE_OK(eitp_graph_create(context, &other, &error), error);
+    x = eitp_input(graph, "x", EITP_F32, 1, shape);
+    p = eitp_output(eitp_parameter(graph, "p", 1, shape));
+    hidden = eitp_exp(x);
+    y = eitp_output(eitp_add(eitp_add(hidden, x), p));
+    far = eitp_output(eitp_input(other, "far", EITP_F32, 1, shape));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+    CHECK(eitp_plan_write(plan, x, values, 15, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(strstr(error.message, "15") && strstr(error.message, "16") && strstr(error.message, "'x'"));
+    CHECK(eitp_plan_write(plan, x, values, 32, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_plan_write(plan, y, values, 16, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_plan_write(plan, p, values, 16, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(strstr(error.message, "inputs"));
+    CHECK(eitp_plan_write(plan, far, values, 16, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_plan_write(plan, NULL, values, 16, &error) == EITP_ERROR_ARGUMENT);
+    REQUIRE_OK(eitp_plan_write(plan, x, values, 16, &error), error);
+    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    CHECK(eitp_plan_read(plan, y, values, 32, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_plan_read(plan, hidden, values, 16, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(strstr(error.message, "eitp_output"));
+    CHECK(eitp_plan_read(plan, far, values, 16, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_plan_read(plan, NULL, values, 16, &error) == EITP_ERROR_ARGUMENT);
+    /* Marked, or made, when the plan was there already. */
+    CHECK(eitp_plan_read(plan, eitp_output(hidden), values, 16, &error) == EITP_ERROR_ARGUMENT);
+    late = eitp_output(eitp_exp(y));
+    CHECK(eitp_plan_read(plan, late, values, 16, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_plan_write(plan, eitp_input(graph, "late", EITP_F32, 1, shape), values, 16, &error) ==
+          EITP_ERROR_ARGUMENT);
+    CHECK(eitp_plan_set_count(plan, 2, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "capacity"));
+    REQUIRE_OK(eitp_plan_read(plan, y, values, 16, &error), error);
+    CHECK(fabs((double)values[0] - exp(1) - 1) < 1e-5);
+    REQUIRE_OK(eitp_plan_read(plan, p, values, 16, &error), error);
+    CHECK(values[0] == 0 && values[3] == 0);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_graph_destroy(other);
+    eitp_context_destroy(context);
+}
+
+static void null_backend_counts_calls(void) {
+    eitp_context_config config = eitp_context_config_default();
+    const int64_t shape[1] = {4};
+    eitp_context *context = NULL;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    config.device = "null";
+    REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
+    CHECK(strstr(eitp_context_description(context), "null"));
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    eitp_output(eitp_tanh(eitp_softmax(eitp_exp(eitp_input(graph, "x", EITP_F32, 1, shape)))));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+    CHECK(eitp_plan_statistics(plan).nodes == 3);
+    CHECK(eitp__null_backend_calls(context->backend) == 0);
+    for (int i = 1; i <= 2; i++) {
+        REQUIRE_OK(eitp_plan_run(plan, &error), error);
+        CHECK(eitp__null_backend_calls(context->backend) == 3u * (unsigned)i);
+    }
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* ---- The arena ---- */
+
+/* A training step's graph, its plan, and what it takes to run it. */
+typedef struct training {
+    eitp_context *context;
+    eitp_graph *graph;
+    transformer t;
+    eitp_update update;
+    eitp_plan *plan;
+} training;
+
+static int training_begin(training *s, eitp_context *context, const transformer_config *config) {
+    eitp_adamw_config adamw = eitp_adamw_config_default();
+    eitp_error error = EITP__ZERO;
+    eitp_status status;
+    memset(s, 0, sizeof *s);
+    s->context = context;
+    status = eitp_graph_create(context, &s->graph, &error);
+    if (!status) {
+        s->t = transformer_make(s->graph, config);
+        eitp_output(s->t.loss);
+        status = eitp_adamw_minimize(s->t.loss, &adamw, &s->update, &error);
+    }
+    if (!status)
+        status = eitp_plan_create(s->graph, &s->plan, &error);
+    CHECK_THAT(!status, "%s", error.message);
+    if (!status)
+        transformer_initialize(context);
+    return !status;
+}
+
+static void training_end(training *s) {
+    eitp_plan_destroy(s->plan);
+    eitp_graph_destroy(s->graph);
+}
+
+/* Runs step `step`; returns the loss. */
+static float training_step(training *s, int64_t step) {
+    float hyper[2] = {0.01f, 0}, limit = 0.5f, loss = 0;
+    eitp_error error = EITP__ZERO;
+    hyper[1] = (float)step;
+    transformer_write(&s->t, s->plan, s->t.config.rows, step);
+    CHECK(eitp_plan_write(s->plan, s->update.hyper, hyper, sizeof hyper, &error) == EITP_OK);
+    CHECK(eitp_plan_write(s->plan, s->update.limit, &limit, sizeof limit, &error) == EITP_OK);
+    CHECK_THAT(eitp_plan_run(s->plan, &error) == EITP_OK, "%s", error.message);
+    CHECK_THAT(eitp_plan_read(s->plan, s->t.loss, &loss, sizeof loss, &error) == EITP_OK, "%s", error.message);
+    return loss;
+}
+
+/* No two stretches in use at the same time share a byte, and every operand is in use when a step needs it. */
+static void check_layout(const eitp_plan *plan) {
+    for (size_t i = 0; i < plan->stretch_count; i++) {
+        const eitp__stretch *a = &plan->stretches[i];
+        CHECK(a->offset + a->size <= plan->stats.arena_bytes && a->offset % EITP__ALIGNMENT == 0);
+        for (size_t j = 0; j < i; j++) {
+            const eitp__stretch *b = &plan->stretches[j];
+            int together = a->first <= b->last && b->first <= a->last;
+            CHECK_THAT(!together || a->offset + a->size <= b->offset || b->offset + b->size <= a->offset,
+                       "stretches %d and %d overlap", (int)i, (int)j);
+        }
+    }
+    for (size_t s = 0; s < plan->step_count; s++) {
+        for (int i = 0; i < plan->calls[s].input_count + plan->calls[s].output_count; i++) {
+            int is_input = i < plan->calls[s].input_count;
+            const eitp__place *place =
+                is_input ? &plan->bindings[s].inputs[i] : &plan->bindings[s].outputs[i - plan->calls[s].input_count];
+            const eitp__operand *operand =
+                is_input ? &plan->calls[s].inputs[i] : &plan->calls[s].outputs[i - plan->calls[s].input_count];
+            const eitp__stretch *stretch;
+            if (place->stretch < 0)
+                continue;
+            stretch = &plan->stretches[place->stretch];
+            CHECK(stretch->first <= (int)s && (int)s <= stretch->last);
+            CHECK((size_t)operand->elements * eitp_dtype_size(operand->dtype) <= stretch->size);
+        }
+    }
+}
+
+static void arena_is_tight_and_nothing_overlaps(void) {
+    transformer_config deep = wide_transformer;
+    eitp_context *context = open_context("ref", 1);
+    training s;
+    deep.layers = 12;
+    if (training_begin(&s, context, &deep)) {
+        eitp_plan_stats stats = eitp_plan_statistics(s.plan);
+        check_layout(s.plan);
+        CHECK_THAT((double)stats.arena_bytes <= 1.15 * (double)stats.largest_bytes, "%zu bytes for %zu",
+                   stats.arena_bytes, stats.largest_bytes);
+        CHECK(stats.arena_bytes >= stats.largest_bytes && stats.largest_bytes > 0);
+        CHECK(eitp_context_arena_bytes(context) >= stats.arena_bytes + stats.workspace_bytes);
+        /* Three products of a matrix cost at least six times its size. */
+        CHECK(stats.flops > 6.0 * 96 * (12 * 64 * 64 * 12 + 64 * 500));
+    }
+    training_end(&s);
+    eitp_context_destroy(context);
+}
+
+/* Values of the loss and all gradients; `keep_all` makes every tensor an output, so that none shares memory. */
+static double *transformer_gradients(eitp_context *context, int keep_all, unsigned char filling, int64_t *total,
+                                     eitp_plan_stats *stats) {
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *gradients[TRANSFORMER_PARAMETERS];
+    eitp_error error = EITP__ZERO;
+    double *values = NULL;
+    transformer t;
+    memset(gradients, 0, sizeof gradients);
+    CHECK(eitp_graph_create(context, &graph, &error) == EITP_OK);
+    t = transformer_make(graph, &tiny_transformer);
+    CHECK(eitp_gradients(t.loss, NULL, t.parameter_count, t.parameters, gradients, &error) == EITP_OK);
+    gradients[t.parameter_count] = t.loss;
+    *total = 0;
+    for (int i = 0; i <= t.parameter_count; i++) {
+        eitp_output(gradients[i]);
+        *total += eitp_tensor_elements(gradients[i]);
+    }
+    for (size_t i = 0; i < graph->tensor_count && keep_all; i++)
+        eitp_output(graph->tensors[i]);
+    CHECK_THAT(eitp_plan_create(graph, &plan, &error) == EITP_OK, "%s", error.message);
+    if (plan) {
+        check_layout(plan);
+        *stats = eitp_plan_statistics(plan);
+        transformer_initialize(context);
+        memset(context->arena.memory, filling, context->arena.size);
+        transformer_write(&t, plan, t.config.rows, 3);
+        CHECK(eitp_plan_run(plan, &error) == EITP_OK);
+        values = (double *)calloc((size_t)*total, sizeof *values);
+        *total = 0;
+        for (int i = 0; i <= t.parameter_count; i++) {
+            read_values(plan, gradients[i], values + *total);
+            *total += eitp_tensor_elements(gradients[i]);
+        }
+    }
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    return values;
+}
+
+/* Sharing memory and what the arena held before make no difference. */
+static void shared_memory_changes_nothing(void) {
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 2);
+        double *values[3];
+        int64_t total = 0;
+        eitp_plan_stats stats[3];
+        if (!context)
+            continue;
+        values[0] = transformer_gradients(context, 1, 0, &total, &stats[0]);
+        values[1] = transformer_gradients(context, 0, 0, &total, &stats[1]);
+        values[2] = transformer_gradients(context, 0, 0xff, &total, &stats[2]);
+        CHECK(stats[1].arena_bytes * 3 < stats[0].arena_bytes * 2);
+        for (int i = 1; i < 3 && values[0] && values[i]; i++)
+            CHECK(!memcmp(values[0], values[i], (size_t)total * sizeof(double)));
+        CHECK(values[0] && values[0][total - 1] > 1);
+        for (int i = 0; i < 3; i++)
+            free(values[i]);
+        eitp_context_destroy(context);
+    }
+}
+
+static void results_take_over_memory(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    const int64_t shape[1] = {1024};
+    static float x[1024], y[1024];
+    eitp_tensor *input, *chain, *kept, *sum;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    input = eitp_input(graph, "x", EITP_F32, 1, shape);
+    chain = eitp_affine(input, 1, 1);
+    for (int i = 0; i < 10; i++)
+        chain = eitp_affine(chain, 1, 1);
+    kept = eitp_affine(chain, 2, 0); /* chain is needed again: not in its place */
+    sum = eitp_output(eitp_add(eitp_affine(kept, 1, 0.5), chain));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+    CHECK_THAT(eitp_plan_statistics(plan).arena_bytes == 2 * sizeof x, "%zu", eitp_plan_statistics(plan).arena_bytes);
+    for (int i = 0; i < 1024; i++)
+        x[i] = (float)i;
+    poison(context);
+    REQUIRE_OK(eitp_plan_write(plan, input, x, sizeof x, &error), error);
+    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_read(plan, sum, y, sizeof y, &error), error);
+    for (int i = 0; i < 1024; i++)
+        CHECK(y[i] == 3 * ((float)i + 11) + 0.5f);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* A plan that needs a larger arena moves it; the plans before it go on working. */
+static void plans_share_the_arena(void) {
+    eitp_context *context = open_context("ref", 2);
+    training small, large;
+    float first, again;
+    size_t before;
+    if (training_begin(&small, context, &tiny_transformer)) {
+        transformer_config config = tiny_transformer;
+        first = training_step(&small, 1);
+        before = eitp_context_arena_bytes(context);
+        config.rows = 90;
+        config.sequences = 14;
+        if (training_begin(&large, context, &config)) { /* which also initializes the parameters again */
+            CHECK(eitp_context_arena_bytes(context) > before);
+            CHECK(eitp_variable_count(context) == (size_t)small.t.parameter_count * 3);
+            for (size_t i = 0; i < eitp_variable_count(context); i++)
+                if (eitp_variable_at(context, i).role == EITP_OPTIMIZER)
+                    CHECK(eitp_variable_fill(context, eitp_variable_at(context, i).name, 0, NULL) == EITP_OK);
+            again = training_step(&small, 1);
+            CHECK_THAT(first == again, "%.9g, then %.9g", (double)first, (double)again);
+            CHECK(training_step(&large, 2) > 0 && training_step(&small, 3) > 0);
+        }
+        training_end(&large);
+    }
+    training_end(&small);
+    eitp_context_destroy(context);
+}
+
+/* Allocates as the C library does, but nothing of `limit` bytes and more. */
+static void *limited_allocate(void *user, size_t size, size_t alignment) {
+    eitp_host host = eitp_host_default();
+    return size < *(const size_t *)user ? host.allocator.allocate(host.allocator.user, size, alignment) : NULL;
+}
+
+static void limited_release(void *user, void *memory, size_t size) {
+    eitp_host host = eitp_host_default();
+    (void)user;
+    host.allocator.release(host.allocator.user, memory, size);
+}
+
+static eitp_tensor *make_doubling(eitp_graph *graph, int64_t count, eitp_tensor **input) {
+    *input = eitp_input(graph, "x", EITP_F32, 1, &count);
+    return eitp_output(eitp_affine(*input, 2, 0));
+}
+
+/* Where the arena cannot grow, earlier plans go on; where it cannot even be had again, they say so. */
+static void arena_that_cannot_grow(void) {
+    enum { COUNT = 50000 };
+    for (int lost = 0; lost < 2; lost++) {
+        eitp_context_config config = eitp_context_config_default();
+        static float values[COUNT], read[COUNT];
+        eitp_context *context = NULL;
+        eitp_graph *graph = NULL, *larger = NULL;
+        eitp_plan *plan = NULL, *refused = NULL;
+        eitp_error error = EITP__ZERO;
+        eitp_tensor *x, *y, *ignored;
+        size_t limit = SIZE_MAX;
+        config.host.allocator.user = &limit;
+        config.host.allocator.allocate = limited_allocate;
+        config.host.allocator.release = limited_release;
+        config.device = "cpu";
+        config.threads = 1;
+        REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
+        REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+        REQUIRE_OK(eitp_graph_create(context, &larger, &error), error);
+        y = make_doubling(graph, COUNT, &x);
+        make_doubling(larger, 2 * COUNT, &ignored);
+        REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+        /* Between the two arenas, or below both. */
+        limit = lost ? COUNT * sizeof(float) : 3 * COUNT * sizeof(float);
+        CHECK(eitp_plan_create(larger, &refused, &error) == EITP_ERROR_MEMORY && !refused);
+        CHECK(strstr(error.message, "arena"));
+        values[7] = 1.5f;
+        if (lost) {
+            CHECK(eitp_plan_write(plan, x, values, sizeof values, &error) == EITP_ERROR_MEMORY);
+            CHECK(eitp_plan_run(plan, &error) == EITP_ERROR_MEMORY);
+            CHECK(eitp_plan_read(plan, y, read, sizeof read, &error) == EITP_ERROR_MEMORY);
+            CHECK(strstr(error.message, "arena"));
+        } else {
+            REQUIRE_OK(eitp_plan_write(plan, x, values, sizeof values, &error), error);
+            REQUIRE_OK(eitp_plan_run(plan, &error), error);
+            REQUIRE_OK(eitp_plan_read(plan, y, read, sizeof read, &error), error);
+            CHECK(read[7] == 3 && read[8] == 0);
+        }
+        /* With memory again, the larger plan can be had, and the first works. */
+        limit = SIZE_MAX;
+        REQUIRE_OK(eitp_plan_create(larger, &refused, &error), error);
+        REQUIRE_OK(eitp_plan_write(plan, x, values, sizeof values, &error), error);
+        REQUIRE_OK(eitp_plan_run(plan, &error), error);
+        REQUIRE_OK(eitp_plan_read(plan, y, read, sizeof read, &error), error);
+        CHECK(read[7] == 3);
+        eitp_plan_destroy(plan);
+        eitp_plan_destroy(refused);
+        eitp_graph_destroy(graph);
+        eitp_graph_destroy(larger);
+        eitp_context_destroy(context);
+    }
+}
+
+/* A second plan of a graph, made when the first has expanded ops; in f64 everything fused is. */
+static void several_plans_of_one_graph(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_plan *first = NULL, *second = NULL, *third = NULL;
+    eitp_error error = EITP__ZERO;
+    double once[20], twice[20], thrice[20];
+    eitp_tensor *x, *gain, *y, *z, *gradient = NULL;
+    build b;
+    build_begin(&b, context, EITP_F64, 1);
+    x = real2(&b, 4, 5);
+    gain = real1(&b, 5);
+    y = eitp_output(eitp_layer_norm(x, gain, gain, 1e-5));
+    REQUIRE_OK(eitp_plan_create(b.graph, &first, &error), error);
+    run_leaves(&b, first);
+    read_values(first, y, once);
+    /* It reads what was expanded, by a node from before the expansion and by new ones. */
+    z = eitp_output(eitp_softmax(eitp_exp(y)));
+    REQUIRE_OK(eitp_plan_create(b.graph, &second, &error), error);
+    run_leaves(&b, second);
+    read_values(second, y, twice);
+    CHECK(!memcmp(once, twice, sizeof once));
+    CHECK(eitp_gradients(z, eitp_stop_gradient(y), 1, &x, &gradient, &error) == EITP_OK);
+    eitp_output(gradient);
+    REQUIRE_OK(eitp_plan_create(b.graph, &third, &error), error);
+    run_leaves(&b, third);
+    read_values(third, y, thrice);
+    CHECK(!memcmp(once, thrice, sizeof once));
+    read_values(third, gradient, thrice);
+    run_leaves(&b, first);
+    read_values(first, y, twice);
+    CHECK(!memcmp(once, twice, sizeof once));
+    CHECK(isfinite(thrice[0]) && thrice[0] != 0);
+    check_layout(first);
+    check_layout(third);
+    eitp_plan_destroy(first);
+    eitp_plan_destroy(second);
+    eitp_plan_destroy(third);
+    build_end(&b);
+    eitp_context_destroy(context);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(graphs_without_outputs),        TEST(reading_and_writing_is_checked),
+        TEST(null_backend_counts_calls),     TEST(arena_is_tight_and_nothing_overlaps),
+        TEST(shared_memory_changes_nothing), TEST(results_take_over_memory),
+        TEST(plans_share_the_arena),         TEST(arena_that_cannot_grow),
+        TEST(several_plans_of_one_graph),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}

@@ -1,0 +1,539 @@
+/* Running plans: rows that vary, updates in order and fused, no allocation, the same bits whatever the threads. */
+#include "tests/transformer.h"
+
+#include "tests/faults.h"
+
+#include <pthread.h>
+
+/* ---- Rows that vary ---- */
+
+typedef struct outcome {
+    int64_t total;
+    double *values; /* loss, logits, gradients */
+} outcome;
+
+/* Loss, logits of the rows there are and all gradients, of `count` rows in a graph of `config`. */
+static outcome run_rows(eitp_context *context, const transformer_config *config, int64_t count) {
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *gradients[TRANSFORMER_PARAMETERS];
+    eitp_error error = EITP__ZERO;
+    outcome result;
+    transformer t;
+    size_t logits_size = (size_t)(count * config->words) * sizeof(float);
+    float *logits = (float *)malloc(logits_size + 1);
+    memset(gradients, 0, sizeof gradients);
+    memset(&result, 0, sizeof result);
+    CHECK(eitp_graph_create(context, &graph, &error) == EITP_OK);
+    t = transformer_make(graph, config);
+    eitp_output(t.loss);
+    eitp_output(t.logits);
+    CHECK(eitp_gradients(t.loss, NULL, t.parameter_count, t.parameters, gradients, &error) == EITP_OK);
+    result.total = 1 + count * config->words;
+    for (int i = 0; i < t.parameter_count; i++)
+        result.total += eitp_tensor_elements(eitp_output(gradients[i]));
+    result.values = (double *)calloc((size_t)result.total, sizeof(double));
+    CHECK_THAT(eitp_plan_create(graph, &plan, &error) == EITP_OK, "%s", error.message);
+    if (plan) {
+        int64_t at = 1 + count * config->words;
+        transformer_initialize(context);
+        poison(context);
+        if (config->capacity)
+            CHECK(eitp_plan_set_count(plan, count, &error) == EITP_OK);
+        transformer_write(&t, plan, count, 3);
+        CHECK(eitp_plan_run(plan, &error) == EITP_OK);
+        read_values(plan, t.loss, result.values);
+        CHECK_THAT(eitp_plan_read(plan, t.logits, logits, logits_size, &error) == EITP_OK, "%s", error.message);
+        from_bytes(EITP_F32, logits, result.values + 1, count * config->words);
+        for (int i = 0; i < t.parameter_count; i++) {
+            read_values(plan, gradients[i], result.values + at);
+            at += eitp_tensor_elements(gradients[i]);
+        }
+    }
+    free(logits);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    return result;
+}
+
+/* Some rows of a capacity give the bits of a graph that has just these rows. */
+static void rows_are_those_of_a_smaller_graph(void) {
+    static const int64_t counts[] = {1, 2, 7, 16, 23, 24};
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 2);
+        for (size_t i = 0; i < sizeof counts / sizeof counts[0] && context; i++) {
+            transformer_config exact = tiny_transformer, capacity = tiny_transformer;
+            outcome a, b;
+            exact.rows = counts[i];
+            capacity.capacity = 1;
+            a = run_rows(context, &exact, counts[i]);
+            b = run_rows(context, &capacity, counts[i]);
+            CHECK_THAT(a.total == b.total && !memcmp(a.values, b.values, (size_t)a.total * sizeof(double)),
+                       "%d rows with %s", (int)counts[i], kernel_sets[set]);
+            CHECK(isfinite(a.values[0]) && a.values[0] > 1);
+            free(a.values);
+            free(b.values);
+        }
+        eitp_context_destroy(context);
+    }
+}
+
+/* Without any row, sums over rows are 0. */
+static void no_rows_at_all(void) {
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 2);
+        transformer_config capacity = tiny_transformer;
+        outcome a;
+        if (!context)
+            continue;
+        capacity.capacity = 1;
+        a = run_rows(context, &capacity, 0);
+        for (int64_t i = 0; i < a.total; i++)
+            CHECK(a.values[i] == 0);
+        free(a.values);
+        eitp_context_destroy(context);
+    }
+}
+
+/* What else passes rows on: three dimensions, where, concat, gather, softmax, reductions of other dimensions. */
+static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, eitp_tensor **x, eitp_tensor **weight,
+                                 eitp_tensor **gradients) {
+    int64_t cube[3], matrix[2] = {6, 5}, flat[2], row[1] = {5};
+    eitp_tensor *y, *z, *both[2], *xs[2], *sum;
+    eitp_error error = EITP__ZERO;
+    cube[0] = flat[0] = rows;
+    cube[1] = 2;
+    cube[2] = 6;
+    flat[1] = 10;
+    *x = capacity ? eitp_input_rows(graph, "x", EITP_F32, 3, cube) : eitp_input(graph, "x", EITP_F32, 3, cube);
+    *weight = eitp_input(graph, "weight", EITP_F32, 2, matrix);
+    y = eitp_matmul(*x, *weight);                                      /* [rows, 2, 5] */
+    y = eitp_add(y, eitp_fill(graph, EITP_F32, 1, row, 0.25));         /* broadcast over rows */
+    z = eitp_where(eitp_less(y, eitp_mean(y, 4, 1)), y, eitp_tanh(y)); /* a reduction of another dimension */
+    z = eitp_softmax(eitp_reshape(z, 2, flat));                        /* [rows, 10] */
+    both[0] = z;
+    both[1] = eitp_slice(eitp_reshape(y, 2, flat), 1, 2, 7);
+    z = eitp_concat(both, 2, 1); /* [rows, 15] */
+    z = eitp_multiply(z, eitp_max(z, 2, 1));
+    sum = eitp_sum(z, EITP_ALL_DIMENSIONS, 0);
+    xs[0] = *x;
+    xs[1] = *weight;
+    CHECK_THAT(eitp_gradients(sum, NULL, 2, xs, gradients, &error) == EITP_OK, "%s", error.message);
+    eitp_output(gradients[0]);
+    eitp_output(gradients[1]);
+    return eitp_output(eitp_sum(z, 1, 0));
+}
+
+static void row_ops_are_those_of_a_smaller_graph(void) {
+    enum { ROWS = 9, CAPACITY = 20 };
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 2);
+        float x[CAPACITY * 12], weight[30], sums[2][15], dx[2][ROWS * 12], dw[2][30];
+        uint32_t random = 9;
+        if (!context)
+            continue;
+        for (int i = 0; i < CAPACITY * 12; i++)
+            x[i] = (float)(2 * draw(&random) - 1);
+        for (int i = 0; i < 30; i++)
+            weight[i] = (float)(2 * draw(&random) - 1);
+        for (int capacity = 0; capacity < 2; capacity++) {
+            eitp_graph *graph = NULL;
+            eitp_plan *plan = NULL;
+            eitp_error error = EITP__ZERO;
+            eitp_tensor *input, *other, *gradients[2] = {NULL, NULL}, *y;
+            REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+            y = make_row_ops(graph, capacity ? CAPACITY : ROWS, capacity, &input, &other, gradients);
+            REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+            poison(context);
+            if (capacity) {
+                CHECK(eitp_plan_set_count(plan, CAPACITY + 1, &error) == EITP_ERROR_ARGUMENT);
+                CHECK(eitp_plan_set_count(plan, -1, &error) == EITP_ERROR_ARGUMENT);
+                REQUIRE_OK(eitp_plan_set_count(plan, ROWS, &error), error);
+                CHECK(eitp_plan_write(plan, input, x, sizeof x, &error) == EITP_ERROR_ARGUMENT);
+            }
+            REQUIRE_OK(eitp_plan_write(plan, input, x, ROWS * 12 * sizeof *x, &error), error);
+            REQUIRE_OK(eitp_plan_write(plan, other, weight, sizeof weight, &error), error);
+            REQUIRE_OK(eitp_plan_run(plan, &error), error);
+            REQUIRE_OK(eitp_plan_read(plan, y, sums[capacity], sizeof sums[0], &error), error);
+            REQUIRE_OK(eitp_plan_read(plan, gradients[0], dx[capacity], sizeof dx[0], &error), error);
+            REQUIRE_OK(eitp_plan_read(plan, gradients[1], dw[capacity], sizeof dw[0], &error), error);
+            eitp_plan_destroy(plan);
+            eitp_graph_destroy(graph);
+        }
+        CHECK(!memcmp(dx[0], dx[1], sizeof dx[0]));
+        /* A stack of matrices whose number varies is one product each, not one of all rows: other sums, not other values. */
+        for (int i = 0; i < 15; i++)
+            CHECK(fabs((double)(sums[0][i] - sums[1][i])) < 1e-4 && sums[0][i] != 0);
+        for (int i = 0; i < 30; i++)
+            CHECK(fabs((double)(dw[0][i] - dw[1][i])) < 1e-4 && dw[0][i] != 0);
+        eitp_context_destroy(context);
+    }
+}
+
+/* ---- Updates in order ---- */
+
+/* A graph over the variable "v" [4] = 1, 2, 3, 4 and the input x [4] = 10, 20, 30, 40, on ref. */
+typedef struct updating {
+    eitp_context *context;
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_tensor *v, *x;
+} updating;
+
+static void updating_begin(updating *u) {
+    const int64_t four = 4;
+    const float values[4] = {1, 2, 3, 4};
+    eitp_error error = EITP__ZERO;
+    u->plan = NULL;
+    u->context = open_context("ref", 1);
+    CHECK(eitp_graph_create(u->context, &u->graph, &error) == EITP_OK);
+    u->v = eitp_variable_tensor(u->graph, "v", EITP_CACHE, EITP_F32, 1, &four);
+    u->x = eitp_input(u->graph, "x", EITP_F32, 1, &four);
+    CHECK(eitp_variable_write(u->context, "v", 0, values, sizeof values, &error) == EITP_OK);
+}
+
+static void updating_run(updating *u) {
+    static const double values[4] = {10, 20, 30, 40};
+    eitp_error error = EITP__ZERO;
+    CHECK_THAT(eitp_plan_create(u->graph, &u->plan, &error) == EITP_OK, "%s", error.message);
+    if (!u->plan)
+        return;
+    poison(u->context);
+    write_values(u->plan, u->x, values);
+    CHECK(eitp_plan_run(u->plan, &error) == EITP_OK);
+}
+
+static void updating_end(updating *u) {
+    eitp_plan_destroy(u->plan);
+    eitp_graph_destroy(u->graph);
+    eitp_context_destroy(u->context);
+}
+
+static void check_four(updating *u, eitp_tensor *y, double a, double b, double c, double d) {
+    double values[4] = {0, 0, 0, 0};
+    if (u->plan)
+        read_values(u->plan, y, values);
+    CHECK_THAT(values[0] == a && values[1] == b && values[2] == c && values[3] == d, "%g %g %g %g", values[0],
+               values[1], values[2], values[3]);
+}
+
+static void check_variable_four(updating *u, double a, double b, double c, double d) {
+    float v[4];
+    eitp_error error = EITP__ZERO;
+    CHECK(eitp_variable_read(u->context, "v", 0, v, sizeof v, &error) == EITP_OK);
+    CHECK_THAT((double)v[0] == a && (double)v[1] == b && (double)v[2] == c && (double)v[3] == d, "%g %g %g %g",
+               (double)v[0], (double)v[1], (double)v[2], (double)v[3]);
+}
+
+/* Readers of the value before, made early and late, get it; readers of the result get that. */
+static void readers_see_the_value_they_name(void) {
+    updating u;
+    eitp_tensor *early, *after, *late, *again, *other;
+    updating_begin(&u);
+    early = eitp_output(eitp_affine(u.v, 3, 0));
+    after = eitp_accumulate(u.v, u.x, NULL);
+    late = eitp_output(eitp_affine(u.v, 5, 0));
+    again = eitp_accumulate(after, eitp_affine(late, 100, 0), NULL);
+    other = eitp_output(eitp_affine(after, 2, 0));
+    after = eitp_output(eitp_affine(again, 1, 0));
+    updating_run(&u);
+    check_four(&u, early, 3, 6, 9, 12);
+    check_four(&u, late, 5, 10, 15, 20);
+    check_four(&u, other, 22, 44, 66, 88);
+    check_four(&u, after, 511, 1022, 1533, 2044);
+    check_variable_four(&u, 511, 1022, 1533, 2044);
+    updating_end(&u);
+}
+
+/* The old value cannot be had when its place was taken. */
+static void orders_that_are_impossible(void) {
+    updating u;
+    eitp_error error = EITP__ZERO;
+    updating_begin(&u);
+    eitp_output(eitp_multiply(eitp_accumulate(u.v, u.x, NULL), u.v));
+    CHECK(eitp_plan_create(u.graph, &u.plan, &error) == EITP_ERROR_ARGUMENT && !u.plan);
+    CHECK(strstr(error.message, "variable") && strstr(error.message, "old value"));
+    updating_end(&u);
+    updating_begin(&u);
+    eitp_accumulate(u.v, u.x, NULL);
+    eitp_accumulate(u.v, u.x, NULL);
+    CHECK(eitp_plan_create(u.graph, &u.plan, &error) == EITP_ERROR_ARGUMENT && !u.plan);
+    updating_end(&u);
+}
+
+/* Sums that write to the target themselves: v += sum of rows; the same where the sum is an output; where it is used twice. */
+static void sums_that_accumulate(void) {
+    const int64_t wide[2] = {1, 4}, tall[2] = {3, 4}, flat[1] = {4};
+    for (int kind = 0; kind < 4; kind++) {
+        updating u;
+        eitp_tensor *sum;
+        updating_begin(&u);
+        sum = eitp_broadcast(eitp_reshape(u.x, 2, wide), 2, tall);
+        sum = eitp_reshape(eitp_sum(sum, 1, 1), 1, flat); /* 30, 60, 90, 120 */
+        if (kind == 1)
+            eitp_output(sum);
+        if (kind == 2)
+            eitp_output(eitp_affine(sum, 2, 0));
+        if (kind == 3) {
+            int64_t one = 1;
+            eitp_accumulate(u.v, sum, eitp_fill(u.graph, EITP_F32, 1, &one, -2));
+        } else {
+            eitp_accumulate(u.v, sum, NULL);
+        }
+        updating_run(&u);
+        if (u.plan)
+            CHECK_THAT((eitp_plan_statistics(u.plan).nodes == 2 + (kind == 3)) == (kind == 0 || kind == 3),
+                       "kind %d has %d nodes", kind, eitp_plan_statistics(u.plan).nodes);
+        if (kind == 1)
+            check_four(&u, sum, 30, 60, 90, 120);
+        if (kind == 3)
+            check_variable_four(&u, 28, 56, 84, 112);
+        else
+            check_variable_four(&u, 31, 62, 93, 124);
+        updating_end(&u);
+    }
+}
+
+/* A product that reads the variable it is added to must not write while it reads: v = v + v v, with v = [1 2; 3 4]. */
+static void products_of_their_own_target(void) {
+    const int64_t square[2] = {2, 2}, flat[1] = {4};
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 1);
+        const float values[4] = {1, 2, 3, 4};
+        float read[4];
+        eitp_graph *graph = NULL;
+        eitp_plan *plan = NULL;
+        eitp_error error = EITP__ZERO;
+        eitp_tensor *v, *m;
+        if (!context)
+            continue;
+        REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+        v = eitp_variable_tensor(graph, "v", EITP_CACHE, EITP_F32, 1, flat);
+        m = eitp_reshape(v, 2, square);
+        eitp_accumulate(v, eitp_reshape(eitp_matmul(m, m), 1, flat), NULL);
+        REQUIRE_OK(eitp_variable_write(context, "v", 0, values, sizeof values, &error), error);
+        REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+        REQUIRE_OK(eitp_plan_run(plan, &error), error);
+        REQUIRE_OK(eitp_variable_read(context, "v", 0, read, sizeof read, &error), error);
+        CHECK_THAT(read[0] == 8 && read[1] == 12 && read[2] == 18 && read[3] == 26, "%g %g %g %g", (double)read[0],
+                   (double)read[1], (double)read[2], (double)read[3]);
+        eitp_plan_destroy(plan);
+        eitp_graph_destroy(graph);
+        eitp_context_destroy(context);
+    }
+}
+
+/* ---- Training steps ---- */
+
+enum { STEPS = 3 };
+
+/* Everything that training leaves behind: losses, then all variables. */
+typedef struct trained {
+    float losses[STEPS];
+    size_t size;
+    unsigned char *bytes;
+} trained;
+
+static void trained_release(trained *r) {
+    free(r->bytes);
+    r->bytes = NULL;
+}
+
+/* A training graph on a new context, ready to run. */
+typedef struct training {
+    eitp_context *context;
+    eitp_graph *graph;
+    transformer t;
+    eitp_update update;
+    eitp_plan *plan;
+} training;
+
+static void training_begin(training *s, eitp_context *context, const transformer_config *config) {
+    eitp_adamw_config adamw = eitp_adamw_config_default();
+    eitp_error error = EITP__ZERO;
+    memset(s, 0, sizeof *s);
+    s->context = context;
+    if (eitp_graph_create(context, &s->graph, &error))
+        return;
+    s->t = transformer_make(s->graph, config);
+    eitp_output(s->t.loss);
+    if (!eitp_adamw_minimize(s->t.loss, &adamw, &s->update, &error) && !eitp_plan_create(s->graph, &s->plan, &error))
+        transformer_initialize(context);
+}
+
+static int training_step(training *s, int64_t step, float limit, float *loss) {
+    float hyper[2] = {0.01f, 0};
+    eitp_error error = EITP__ZERO;
+    hyper[1] = (float)step;
+    transformer_write(&s->t, s->plan, s->t.config.rows, step);
+    return !eitp_plan_write(s->plan, s->update.hyper, hyper, sizeof hyper, &error) &&
+           !eitp_plan_write(s->plan, s->update.limit, &limit, sizeof limit, &error) &&
+           !eitp_plan_run(s->plan, &error) && !eitp_plan_read(s->plan, s->t.loss, loss, sizeof *loss, &error);
+}
+
+static void training_end(training *s) {
+    eitp_plan_destroy(s->plan);
+    eitp_graph_destroy(s->graph);
+    eitp_context_destroy(s->context);
+}
+
+static trained train(eitp_context *context, const transformer_config *config) {
+    trained r;
+    training s;
+    memset(&r, 0, sizeof r);
+    training_begin(&s, context, config);
+    for (int i = 0; i < STEPS && s.plan; i++)
+        CHECK(training_step(&s, i + 1, 0.5f, &r.losses[i]));
+    for (size_t i = 0; i < eitp_variable_count(context) && s.plan; i++) {
+        eitp_variable v = eitp_variable_at(context, i);
+        eitp_error error = EITP__ZERO;
+        r.bytes = (unsigned char *)realloc(r.bytes, r.size + v.size);
+        CHECK(eitp_variable_read(context, v.name, 0, r.bytes + r.size, v.size, &error) == EITP_OK);
+        r.size += v.size;
+    }
+    training_end(&s);
+    return r;
+}
+
+static int same_training(const trained *a, const trained *b) {
+    return a->size == b->size && a->size && !memcmp(a->losses, b->losses, sizeof a->losses) &&
+           !memcmp(a->bytes, b->bytes, a->size);
+}
+
+/* Forward, backward and AdamW give the same bits on 1, 2 and 3 threads. */
+static void threads_do_not_change_bits(void) {
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 1);
+        trained one;
+        if (!context)
+            continue;
+        printf("    %s\n", eitp_context_description(context));
+        one = train(context, &wide_transformer);
+        CHECK(one.losses[0] > 4 && one.losses[STEPS - 1] < one.losses[0] && isfinite(one.losses[STEPS - 1]));
+        for (int threads = 2; threads <= 3; threads++) {
+            trained more = train(open_context(kernel_sets[set], threads), &wide_transformer);
+            CHECK_THAT(same_training(&one, &more), "%s with %d threads", kernel_sets[set], threads);
+            trained_release(&more);
+        }
+        trained_release(&one);
+    }
+}
+
+/* What a thread of its own does; failures are told by main's thread. */
+typedef struct alone {
+    const char *set;
+    trained result;
+} alone;
+
+static void *train_alone(void *argument) {
+    alone *a = (alone *)argument;
+    a->result = train(open_context(a->set, 2), &tiny_transformer);
+    return NULL;
+}
+
+static void contexts_are_independent(void) {
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 1);
+        alone both[2];
+        pthread_t threads[2];
+        trained one;
+        if (!context)
+            continue;
+        one = train(context, &tiny_transformer);
+        for (int i = 0; i < 2; i++) {
+            both[i].set = kernel_sets[set];
+            REQUIRE(!pthread_create(&threads[i], NULL, train_alone, &both[i]));
+        }
+        for (int i = 0; i < 2; i++) {
+            REQUIRE(!pthread_join(threads[i], NULL));
+            CHECK_THAT(same_training(&one, &both[i].result), "%s, thread %d", kernel_sets[set], i);
+            trained_release(&both[i].result);
+        }
+        trained_release(&one);
+    }
+}
+
+/* The update in the graph of its gradient uses the gradient at the old parameters, for all of them. */
+static void updates_follow_all_readers(void) {
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 2);
+        outcome before;
+        training s;
+        float loss = 0;
+        int64_t at = 1 + tiny_transformer.rows * tiny_transformer.words;
+        if (!context)
+            continue;
+        before = run_rows(context, &tiny_transformer, tiny_transformer.rows); /* step 3 */
+        training_begin(&s, context, &tiny_transformer);
+        REQUIRE(s.plan && training_step(&s, 3, 0, &loss));
+        CHECK((double)loss == before.values[0]);
+        for (int i = 0; i < s.t.parameter_count; i++) {
+            char name[100];
+            float m[1024];
+            int64_t count = eitp_tensor_elements(s.t.parameters[i]);
+            eitp_error error = EITP__ZERO;
+            snprintf(name, sizeof name, "adamw.m.%s", eitp__variable_name(s.t.parameters[i]));
+            REQUIRE_OK(eitp_variable_read(context, name, 0, m, (size_t)count * sizeof *m, &error), error);
+            for (int64_t j = 0; j < count; j++) {
+                double wanted = 0.1 * before.values[at + j];
+                CHECK_THAT(fabs((double)m[j] - wanted) <= 1e-6 * fabs(wanted) + 1e-12, "%s, element %d: %g, not %g",
+                           name, (int)j, (double)m[j], wanted);
+            }
+            at += count;
+        }
+        free(before.values);
+        training_end(&s);
+    }
+}
+
+static void running_allocates_nothing(void) {
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context_config config = eitp_context_config_default();
+        eitp_context *context = open_context(kernel_sets[set], 1);
+        eitp_error error = EITP__ZERO;
+        transformer_config capacity = tiny_transformer;
+        training s;
+        faults f;
+        float loss = 0;
+        long before;
+        if (!context)
+            continue;
+        eitp_context_destroy(context);
+        faults_begin(&f);
+        config.host = f.host;
+        config.device = "cpu";
+        config.threads = 2;
+        config.isa = kernel_sets[set];
+        REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
+        capacity.capacity = 1;
+        training_begin(&s, context, &capacity);
+        REQUIRE(s.plan);
+        before = f.allocations;
+        f.fail_allocation = before + 1;
+        f.all_allocations = 1;
+        CHECK(training_step(&s, 1, 0, &loss) && training_step(&s, 2, 0, &loss));
+        s.t.config.rows = 11;
+        CHECK(eitp_plan_set_count(s.plan, 11, &error) == EITP_OK);
+        CHECK(training_step(&s, 3, 0, &loss));
+        CHECK_THAT(f.allocations == before, "%ld allocations", f.allocations - before);
+        training_end(&s);
+        faults_end(&f);
+    }
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(rows_are_those_of_a_smaller_graph),
+        TEST(no_rows_at_all),
+        TEST(row_ops_are_those_of_a_smaller_graph),
+        TEST(readers_see_the_value_they_name),
+        TEST(orders_that_are_impossible),
+        TEST(sums_that_accumulate),
+        TEST(products_of_their_own_target),
+        TEST(threads_do_not_change_bits),
+        TEST(contexts_are_independent),
+        TEST(updates_follow_all_readers),
+        TEST(running_allocates_nothing),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}

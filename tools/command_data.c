@@ -1,0 +1,218 @@
+#include "command_data.h"
+
+#include "command_files.h"
+#include "command_output.h"
+#include "command_process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+/* ---- Token files and texts ---- */
+
+/* The first bytes of docs/token-file.md's two kinds. */
+static int starts_as_token_file(const char *path) {
+    static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
+                                              {0x18, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
+    const eitp_host host = command_host();
+    unsigned char bytes[8];
+    size_t done = 0;
+    void *file;
+    int code = host.files.open(host.files.user, path, EITP_FILE_READ, &file);
+    if (code)
+        return 0;
+    code = host.files.read(host.files.user, file, 0, bytes, sizeof bytes, &done);
+    host.files.close(host.files.user, file);
+    return !code && done == sizeof bytes && (!memcmp(bytes, magics[0], 8) || !memcmp(bytes, magics[1], 8));
+}
+
+eitp_status data_is_token_file(const options *o, option_id id, int *is_token_file, eitp_error *error) {
+    const option_value *paths = &o->values[id];
+    *is_token_file = 0;
+    for (size_t i = 0; i < paths->count; i++) {
+        if (files_info(paths->texts[i]).kind == EITP_PATH_MISSING)
+            return command_fail(error, EITP_ERROR_ARGUMENT,
+                                "--%s '%s': there is no such file or directory; check the path", options_name(id),
+                                paths->texts[i]);
+        if (!starts_as_token_file(paths->texts[i]))
+            continue;
+        *is_token_file = 1;
+        if (paths->count > 1)
+            return command_fail(error, EITP_ERROR_ARGUMENT,
+                                "'%s' is a token file; give it alone, or pack all texts into one with 'eitp pack'",
+                                paths->texts[i]);
+    }
+    return EITP_OK;
+}
+
+/* ---- What texts and tokenizer are, as one number ---- */
+
+typedef struct listing {
+    uint64_t hash; /* the sum over all files, whose order does not matter */
+    char *path;
+    int depth;
+} listing;
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211u;
+    return hash;
+}
+
+static int list_path(listing *list);
+
+static int list_entry(void *user, const char *name) {
+    listing *list = (listing *)user;
+    char *parent = list->path;
+    list->path = files_join(parent, name);
+    list->depth++;
+    list_path(list);
+    list->depth--;
+    free(list->path);
+    list->path = parent;
+    return 0;
+}
+
+/* Adds a file's name, size and time, or those of all files in a directory. What cannot be read is for packing to report. */
+static int list_path(listing *list) {
+    const eitp_host host = command_host();
+    const eitp_path_info info = files_info(list->path);
+    if (info.kind == EITP_PATH_DIRECTORY && list->depth < 33)
+        return host.files.list(host.files.user, list->path, list_entry, list);
+    if (info.kind == EITP_PATH_FILE) {
+        uint64_t hash = hash_bytes(14695981039346656037u, list->path, strlen(list->path));
+        hash = hash_bytes(hash, &info.size, sizeof info.size);
+        list->hash += hash_bytes(hash, &info.modified, sizeof info.modified);
+    }
+    return 0;
+}
+
+static uint64_t data_fingerprint(const options *o, option_id id, const eitp_tokenizer *tokenizer) {
+    const option_value *paths = &o->values[id];
+    uint64_t hash = 14695981039346656037u, part = eitp_tokenizer_fingerprint(tokenizer);
+    int64_t strict = options_integer(o, OPTION_STRICT_UTF8);
+    hash = hash_bytes(hash, &part, sizeof part);
+    hash = hash_bytes(hash, &strict, sizeof strict);
+    for (size_t i = 0; i < paths->count; i++) {
+        listing list;
+        char *whole = realpath(paths->texts[i], NULL);
+        list.hash = 0;
+        list.depth = 0;
+        list.path = whole ? whole : command_copy(paths->texts[i]);
+        list_path(&list);
+        free(list.path);
+        hash = hash_bytes(hash, &list.hash, sizeof list.hash);
+    }
+    return hash;
+}
+
+/* ---- Packing ---- */
+
+typedef struct pack_state {
+    double started, shown;
+} pack_state;
+
+static int pack_progress(void *user, const eitp_pack_progress *progress) {
+    pack_state *state = (pack_state *)user;
+    double now = process_time(), share;
+    char line[200];
+    if (now - state->shown < 0.2)
+        return process_stop_signal();
+    state->shown = now;
+    share =
+        progress->text_bytes_total ? 100.0 * (double)progress->text_bytes / (double)progress->text_bytes_total : 100;
+    /* Long work is under way. */
+    if (now - state->started > 2)
+        output_start();
+    snprintf(line, sizeof line, "packing: %.1f%% of %s, %llu tokens", share,
+             output_bytes((double)progress->text_bytes_total), (unsigned long long)progress->tokens);
+    output_progress(line);
+    return process_stop_signal();
+}
+
+eitp_status data_pack(const options *o, option_id id, const eitp_tokenizer *tokenizer, const char *path,
+                      eitp_token_file_info *info, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_pack_config config;
+    pack_state state;
+    eitp_status status;
+    memset(&config, 0, sizeof config);
+    state.started = state.shown = process_time();
+    config.paths = (const char *const *)o->values[id].texts;
+    config.path_count = o->values[id].count;
+    config.strict_utf8 = (int)options_integer(o, OPTION_STRICT_UTF8);
+    config.progress = pack_progress;
+    config.user = &state;
+    status = eitp_pack(&host, tokenizer, &config, path, info, error);
+    if (!status)
+        output_info("packed %llu documents, %s of text, into %llu tokens of %.2f bytes, in %.1f s: %s",
+                    (unsigned long long)info->document_count, output_bytes((double)info->text_bytes),
+                    (unsigned long long)info->token_count, (double)info->text_bytes / (double)info->token_count,
+                    process_time() - state.started, path);
+    return status;
+}
+
+/* Makes an empty file of a new name in TMPDIR or /tmp. */
+static eitp_status make_temporary(char **path, eitp_error *error) {
+    const char *directory = getenv("TMPDIR");
+    int file;
+    *path = command_format("%s/eitp-XXXXXX", directory && *directory ? directory : "/tmp");
+    file = mkstemp(*path);
+    if (file < 0)
+        return files_fail(error, errno, "make a temporary file", *path);
+    close(file);
+    return EITP_OK;
+}
+
+static eitp_status pack_temporary(const options *o, option_id id, const eitp_tokenizer *tokenizer, data_file *data,
+                                  eitp_error *error) {
+    eitp_token_file_info info;
+    eitp_status status = make_temporary(&data->path, error);
+    if (status)
+        return status;
+    data->temporary = 1;
+    return data_pack(o, id, tokenizer, data->path, &info, error);
+}
+
+/* Packs, unless the file of these texts and this tokenizer is there. */
+static eitp_status pack_in_directory(const options *o, option_id id, const eitp_tokenizer *tokenizer,
+                                     const char *directory, data_file *data, eitp_error *error) {
+    eitp_token_file_info info;
+    int made = 0;
+    eitp_status status;
+    data->path = command_format("%s/%016llx.tokens", directory, (unsigned long long)data_fingerprint(o, id, tokenizer));
+    if (files_info(data->path).kind == EITP_PATH_FILE) {
+        output_info("data as packed before: %s", data->path);
+        return EITP_OK;
+    }
+    status = files_make_directories(directory, &made, error);
+    if (status)
+        return status;
+    data->packed = 1;
+    return data_pack(o, id, tokenizer, data->path, &info, error);
+}
+
+eitp_status data_open(const options *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
+                      const char *directory, data_file *data, eitp_error *error) {
+    const eitp_host host = command_host();
+    int is_token_file;
+    eitp_status status = data_is_token_file(o, id, &is_token_file, error);
+    if (!status && is_token_file)
+        data->path = command_copy(o->values[id].texts[0]);
+    else if (!status)
+        status = directory ? pack_in_directory(o, id, tokenizer, directory, data, error)
+                           : pack_temporary(o, id, tokenizer, data, error);
+    if (!status)
+        status = eitp_token_file_open(&host, data->path, (int32_t)vocabulary, &data->file, error);
+    /* Everything is read once now, so that a damaged file does not end the run in its midst. */
+    if (!status && !data->packed && !data->temporary)
+        status = eitp_token_file_verify(data->file, error);
+    return status;
+}
+
+void data_close(data_file *data) {
+    eitp_token_file_close(data->file);
+    if (data->temporary && data->path)
+        files_remove(data->path);
+    free(data->path);
+    memset(data, 0, sizeof *data);
+}

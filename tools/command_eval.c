@@ -1,0 +1,108 @@
+/* eitp eval: the loss of a model on data. */
+#include "command_data.h"
+#include "command_model.h"
+#include "command_output.h"
+#include "command_process.h"
+
+typedef struct evaluating {
+    options options;
+    char *directory;
+    eitp_context *context;
+    eitp_model *model;
+    eitp_tokenizer *tokenizer;
+    data_file data;
+    eitp_evaluation result;
+} evaluating;
+
+static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
+    const options *o = &e->options;
+    int is_token_file = 0;
+    int64_t vocabulary = 0;
+    eitp_status status = EITP_OK;
+    if (!options_has(o, OPTION_MODEL) || !options_has(o, OPTION_DATA))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--model and --data are needed");
+    status = model_find_directory(options_text(o, OPTION_MODEL), &e->directory, error);
+    if (!status)
+        status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
+    if (!status)
+        status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), e->directory, &e->tokenizer, error);
+    if (!status)
+        status = model_create_context(o, NULL, &e->context, error);
+    if (!status)
+        status = eitp_model_load(e->context, e->directory, &e->model, error);
+    if (!status && !e->tokenizer && !is_token_file)
+        status = model_use_bytes(&e->tokenizer, error);
+    if (!status)
+        vocabulary = eitp_model_config(e->model).vocabulary;
+    if (!status && e->tokenizer)
+        status = model_check_tokenizer(e->tokenizer, NULL, vocabulary, error);
+    if (!status)
+        status = data_open(o, OPTION_DATA, e->tokenizer, vocabulary, NULL, &e->data, error);
+    if (!status && e->tokenizer)
+        status = model_check_tokenizer(e->tokenizer, e->data.file, vocabulary, error);
+    return status;
+}
+
+static eitp_status evaluating_run(evaluating *e, eitp_error *error) {
+    const options *o = &e->options;
+    int64_t block = model_block_size(o, e->directory, eitp_model_config(e->model).positions);
+    eitp_token_range all;
+    all.first = 0;
+    all.count = eitp_token_file_get_info(e->data.file).token_count;
+    return eitp_evaluate(e->model, e->data.file, all, options_integer(o, OPTION_BATCH_SIZE), block,
+                         options_integer(o, OPTION_EVAL_WINDOWS), &e->result, error);
+}
+
+static void evaluating_print(const evaluating *e) {
+    text_buffer t = {NULL, 0, 0};
+    if (options_integer(&e->options, OPTION_JSON)) {
+        text_format(&t, "{");
+        text_json_member_string(&t, "model", e->directory);
+        text_json_member_number(&t, "loss", e->result.loss);
+        text_json_member_number(&t, "loss_error", e->result.error);
+        text_json_member_number(&t, "perplexity", exp(e->result.loss));
+        text_json_member_integer(&t, "tokens", e->result.tokens);
+        text_json_member_integer(&t, "block_size",
+                                 model_block_size(&e->options, e->directory, eitp_model_config(e->model).positions));
+        text_format(&t, "}\n");
+    } else {
+        text_format(&t, "loss %.6f nats per token (standard error %.6f), perplexity %.4f, %lld tokens\n",
+                    e->result.loss, e->result.error, exp(e->result.loss), (long long)e->result.tokens);
+    }
+    output_result(t.data, t.size);
+    text_release(&t);
+}
+
+int command_eval(int count, char **arguments) {
+    evaluating e;
+    eitp_error error;
+    int ended = 0, code = COMMAND_FINISHED;
+    eitp_status status;
+    memset(&e, 0, sizeof e);
+    process_catch_signals();
+    status = options_read(&e.options, "eval", OPTIONS_EVAL, count, arguments, &ended, &error);
+    if (!status && !ended && options_integer(&e.options, OPTION_PRINT_CONFIG)) {
+        options_print(&e.options, (int)options_integer(&e.options, OPTION_JSON));
+        ended = 1;
+    }
+    if (!status && !ended) {
+        status = evaluating_open(&e, &error);
+        if (!status)
+            status = evaluating_run(&e, &error);
+        if (!status) {
+            output_start();
+            evaluating_print(&e);
+        }
+    }
+    if (status)
+        code = output_fail(&error);
+    if (status == EITP_ERROR_INTERRUPTED && process_stop_signal())
+        code = 128 + process_stop_signal();
+    data_close(&e.data);
+    eitp_model_destroy(e.model);
+    eitp_tokenizer_destroy(e.tokenizer);
+    eitp_context_destroy(e.context);
+    free(e.directory);
+    options_release(&e.options);
+    return output_finish(code);
+}

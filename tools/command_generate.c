@@ -1,0 +1,259 @@
+/* eitp generate: text from a model. */
+#include "command_files.h"
+#include "command_model.h"
+#include "command_output.h"
+#include "command_process.h"
+
+#include <unistd.h>
+
+enum { LARGEST_PROMPT = 64 << 20 };
+
+typedef struct generating {
+    options options;
+    char *directory;
+    eitp_context *context;
+    eitp_model *model;
+    eitp_tokenizer *tokenizer;
+    eitp_generator *generator;
+    int32_t *tokens; /* of the prompt, then what was generated */
+    size_t prompt_count, count, capacity;
+    text_buffer prompt;
+    text_buffer bytes;   /* of a character that is not whole yet */
+    text_buffer written; /* for --json: the text of a sample */
+} generating;
+
+static eitp_status read_prompt(generating *g, eitp_error *error) {
+    const options *o = &g->options;
+    const char *given = options_text(o, OPTION_PROMPT), *file = options_text(o, OPTION_PROMPT_FILE);
+    if (given && file)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--prompt and --prompt-file exclude each other");
+    text_add(&g->prompt, "", 0);
+    if (given)
+        text_add(&g->prompt, given, strlen(given));
+    else if (file)
+        return files_read(file, LARGEST_PROMPT, &g->prompt, error);
+    else if (!isatty(STDIN_FILENO))
+        return files_read_input(LARGEST_PROMPT, &g->prompt, error);
+    return EITP_OK;
+}
+
+static void add_token(generating *g, int32_t token) {
+    if (g->count == g->capacity) {
+        g->capacity = 2 * g->capacity + 64;
+        g->tokens = (int32_t *)command_resize(g->tokens, g->capacity * sizeof *g->tokens);
+    }
+    g->tokens[g->count++] = token;
+}
+
+/* The prompt's tokens; without a prompt, the end of a text before it. */
+static eitp_status encode_prompt(generating *g, eitp_error *error) {
+    size_t count = 0;
+    int32_t end = eitp_tokenizer_end_of_text(g->tokenizer);
+    eitp_status status = eitp_tokenizer_encode(g->tokenizer, g->prompt.data, g->prompt.size, NULL, 0, &count, error);
+    if (status)
+        return status;
+    if (!count && end < 0)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "a --prompt is needed: the tokenizer has no end-of-text to begin with");
+    if (!count) {
+        add_token(g, end);
+    } else {
+        g->capacity = g->count = count;
+        g->tokens = (int32_t *)command_allocate(count * sizeof *g->tokens);
+        status = eitp_tokenizer_encode(g->tokenizer, g->prompt.data, g->prompt.size, g->tokens, count, &count, error);
+    }
+    g->prompt_count = g->count;
+    return status;
+}
+
+static eitp_status generating_open(generating *g, eitp_error *error) {
+    const options *o = &g->options;
+    eitp_status status;
+    if (!options_has(o, OPTION_MODEL))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--model is needed: a model directory or an output directory");
+    status = model_find_directory(options_text(o, OPTION_MODEL), &g->directory, error);
+    if (!status)
+        status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), g->directory, &g->tokenizer, error);
+    if (!status && !g->tokenizer)
+        status =
+            command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; give one with --tokenizer", g->directory);
+    if (!status)
+        status = model_create_context(o, NULL, &g->context, error);
+    if (!status)
+        status = eitp_model_load(g->context, g->directory, &g->model, error);
+    if (!status)
+        status = model_check_tokenizer(g->tokenizer, NULL, eitp_model_config(g->model).vocabulary, error);
+    if (!status)
+        status = read_prompt(g, error);
+    if (!status)
+        status = encode_prompt(g, error);
+    if (!status)
+        status = eitp_generator_create(g->model, 0, &g->generator, error);
+    return status;
+}
+
+/* ---- Text as it comes ---- */
+
+static void emit(generating *g, const char *data, size_t size) {
+    if (options_integer(&g->options, OPTION_JSON)) {
+        text_add(&g->written, data, size);
+        return;
+    }
+    output_result(data, size);
+    fflush(stdout);
+}
+
+/* Writes the whole characters there are; at the end, U+FFFD for what remains of one. */
+static void emit_characters(generating *g, const char *data, size_t size, int is_end) {
+    size_t at = 0;
+    text_add(&g->bytes, data, size);
+    while (at < g->bytes.size) {
+        int length = text_utf8_length(g->bytes.data + at, g->bytes.size - at);
+        if (!length && !is_end)
+            break;
+        if (length > 0)
+            emit(g, g->bytes.data + at, (size_t)length);
+        else
+            emit(g, "\xEF\xBF\xBD", 3);
+        at += length > 0 ? (size_t)length : length < 0 ? (size_t)-length : g->bytes.size - at;
+    }
+    memmove(g->bytes.data, g->bytes.data + at, g->bytes.size - at);
+    g->bytes.size -= at;
+}
+
+/* ---- Samples ---- */
+
+/* Feeds the last `count` tokens, or as many as leave room for what follows. */
+static eitp_status feed_last(generating *g, size_t count, eitp_error *error) {
+    size_t room = (size_t)eitp_generator_room(g->generator), most = room > 1 ? room - 1 : 1;
+    if (count > most)
+        count = most;
+    return eitp_generator_feed(g->generator, g->tokens + g->count - count, (int64_t)count, error);
+}
+
+/* The next token is fed; where the cache is full, it starts again with the last half of the text. */
+static eitp_status feed_next(generating *g, eitp_sampling *sampling, eitp_error *error) {
+    size_t half;
+    if (eitp_generator_room(g->generator) > 0)
+        return eitp_generator_feed(g->generator, g->tokens + g->count - 1, 1, error);
+    eitp_generator_reset(g->generator);
+    half = (size_t)eitp_generator_room(g->generator) / 2;
+    /* Draws depend on the number of tokens fed, which starts anew. */
+    sampling->seed += (uint64_t)1 << 32;
+    return feed_last(g, half > 1 ? half : 1, error);
+}
+
+static eitp_status generate_sample(generating *g, int64_t number, const char **stop, eitp_error *error) {
+    const options *o = &g->options;
+    int64_t most = options_integer(o, OPTION_TOKENS);
+    int32_t end = eitp_tokenizer_end_of_text(g->tokenizer);
+    eitp_sampling sampling = eitp_sampling_default();
+    eitp_status status;
+    sampling.temperature = options_number(o, OPTION_TEMPERATURE);
+    sampling.top_k = (int)options_integer(o, OPTION_TOP_K);
+    sampling.top_p = options_number(o, OPTION_TOP_P);
+    sampling.vocabulary = eitp_tokenizer_size(g->tokenizer);
+    sampling.seed = (uint64_t)options_integer(o, OPTION_SEED) + (uint64_t)number;
+    g->count = g->prompt_count;
+    eitp_generator_reset(g->generator);
+    *stop = "length";
+    status = feed_last(g, g->count, error);
+    for (int64_t i = 0; i < most && !status; i++) {
+        const char *bytes = NULL;
+        size_t size = 0;
+        int32_t token = eitp_generator_sample(g->generator, &sampling);
+        if (token == end) {
+            *stop = "end-of-text";
+            break;
+        }
+        status = eitp_tokenizer_token(g->tokenizer, token, &bytes, &size, error);
+        add_token(g, token);
+        if (!status)
+            emit_characters(g, bytes, size, 0);
+        if (!status && i + 1 < most)
+            status = feed_next(g, &sampling, error);
+    }
+    if (!status)
+        emit_characters(g, "", 0, 1);
+    return status;
+}
+
+static void print_sample_json(generating *g, int64_t number, const char *stop, double seconds) {
+    text_buffer t = {NULL, 0, 0};
+    int64_t generated = (int64_t)(g->count - g->prompt_count);
+    text_format(&t, number ? ", {" : "{");
+    text_json_name(&t, "text");
+    text_json_string(&t, g->written.data ? g->written.data : "", g->written.size);
+    text_json_member_integer(&t, "tokens", generated);
+    text_json_member_string(&t, "stop", stop);
+    text_json_member_number(&t, "tokens_per_s", seconds > 0 ? (double)generated / seconds : 0);
+    text_format(&t, "}");
+    output_result(t.data, t.size);
+    text_release(&t);
+    text_release(&g->written);
+}
+
+static eitp_status generate_samples(generating *g, eitp_error *error) {
+    const options *o = &g->options;
+    int64_t samples = options_integer(o, OPTION_SAMPLES), capacity = eitp_generator_room(g->generator);
+    int json = (int)options_integer(o, OPTION_JSON);
+    eitp_status status = EITP_OK;
+    if ((int64_t)g->prompt_count >= capacity)
+        output_warning("the prompt has %zu tokens; the model sees the last %lld of them", g->prompt_count,
+                       (long long)(capacity > 1 ? capacity - 1 : 1));
+    if (json) {
+        text_buffer t = {NULL, 0, 0};
+        text_format(&t, "{\"prompt\": ");
+        text_json_string(&t, g->prompt.data, g->prompt.size);
+        text_format(&t, ", \"prompt_tokens\": %zu, \"samples\": [", g->prompt_count);
+        output_result(t.data, t.size);
+        text_release(&t);
+    }
+    for (int64_t i = 0; i < samples && !status; i++) {
+        double began = process_time();
+        const char *stop;
+        if (!json && options_integer(o, OPTION_ECHO))
+            emit_characters(g, g->prompt.data, g->prompt.size, 1);
+        status = generate_sample(g, i, &stop, error);
+        if (!status && json)
+            print_sample_json(g, i, stop, process_time() - began);
+        else if (!status)
+            output_result("\n", 1);
+    }
+    if (!status && json)
+        output_result("]}\n", 3);
+    return status;
+}
+
+int command_generate(int count, char **arguments) {
+    generating g;
+    eitp_error error;
+    int ended = 0, code = COMMAND_FINISHED;
+    eitp_status status;
+    memset(&g, 0, sizeof g);
+    status = options_read(&g.options, "generate", OPTIONS_GENERATE, count, arguments, &ended, &error);
+    if (!status && !ended && options_integer(&g.options, OPTION_PRINT_CONFIG)) {
+        options_print(&g.options, (int)options_integer(&g.options, OPTION_JSON));
+        ended = 1;
+    }
+    if (!status && !ended) {
+        status = generating_open(&g, &error);
+        if (!status) {
+            output_start();
+            status = generate_samples(&g, &error);
+        }
+    }
+    if (status)
+        code = output_fail(&error);
+    eitp_generator_destroy(g.generator);
+    eitp_model_destroy(g.model);
+    eitp_tokenizer_destroy(g.tokenizer);
+    eitp_context_destroy(g.context);
+    free(g.directory);
+    free(g.tokens);
+    text_release(&g.prompt);
+    text_release(&g.bytes);
+    text_release(&g.written);
+    options_release(&g.options);
+    return output_finish(code);
+}

@@ -1,0 +1,116 @@
+#include "command_model.h"
+
+#include "command_files.h"
+#include "command_output.h"
+
+eitp_status model_find_directory(const char *path, char **directory, eitp_error *error) {
+    const eitp_host host = command_host();
+    int64_t step;
+    eitp_status status;
+    *directory = NULL;
+    if (files_is_file(path, "config.json")) {
+        *directory = command_copy(path);
+        return EITP_OK;
+    }
+    if (files_info(path).kind != EITP_PATH_DIRECTORY)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "there is no directory '%s'; name a model directory", path);
+    status = eitp_checkpoint_newest(&host, path, &step, error);
+    if (!status && step < 0)
+        status = command_fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s' is no model directory: it has neither a config.json nor a checkpoint", path);
+    if (!status)
+        *directory = command_format("%s/checkpoint-%lld", path, (long long)step);
+    return status;
+}
+
+/* "cpu-avx512-openblas.SkylakeX" is isa "avx512" and products "openblas"; any other set of products is eitp's own. */
+static void read_numerics(const char *numerics, char *isa, size_t size, const char **products) {
+    const char *first = strchr(numerics, '-'), *second = first ? strchr(first + 1, '-') : NULL;
+    *isa = 0;
+    *products = NULL;
+    if (!second)
+        return;
+    snprintf(isa, size, "%.*s", (int)(second - first - 1), first + 1);
+    *products = strncmp(second + 1, "openblas", 8) ? "own" : "openblas";
+}
+
+eitp_status model_create_context(const options *o, const char *numerics, eitp_context **context, eitp_error *error) {
+    eitp_context_config config = eitp_context_config_default();
+    char isa[32] = "";
+    config.host = command_host();
+    config.device = options_text(o, OPTION_DEVICE);
+    if (!strcmp(config.device, "gpu"))
+        config.device = "cuda";
+    config.threads = (int)options_integer(o, OPTION_THREADS);
+    if (numerics && !strncmp(numerics, "cpu-", 4)) {
+        read_numerics(numerics, isa, sizeof isa, &config.products);
+        config.isa = *isa ? isa : NULL;
+    }
+    return eitp_context_create(&config, context, error);
+}
+
+int model_has_tokenizer(const char *directory) {
+    return files_is_file(directory, "tokenizer.json") ||
+           (files_is_file(directory, "vocab.json") && files_is_file(directory, "merges.txt"));
+}
+
+eitp_status model_load_tokenizer(const char *given, const char *directory, eitp_tokenizer **tokenizer,
+                                 eitp_error *error) {
+    const eitp_host host = command_host();
+    char *found = NULL;
+    eitp_status status = EITP_OK;
+    *tokenizer = NULL;
+    if (given && files_info(given).kind == EITP_PATH_MISSING)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "there is no tokenizer '%s'; name a directory or a tokenizer.json", given);
+    /* An output directory has tokenizers in its checkpoints. */
+    if (given && files_info(given).kind == EITP_PATH_DIRECTORY && !model_has_tokenizer(given) &&
+        !model_find_directory(given, &found, error))
+        given = found;
+    if (given)
+        status = eitp_tokenizer_load(&host, given, tokenizer, error);
+    else if (directory && model_has_tokenizer(directory))
+        status = eitp_tokenizer_load(&host, directory, tokenizer, error);
+    free(found);
+    return status;
+}
+
+eitp_status model_use_bytes(eitp_tokenizer **tokenizer, eitp_error *error) {
+    const eitp_host host = command_host();
+    output_info("no tokenizer: the token ids are bytes (0 to 255) and end-of-text (256)");
+    return eitp_tokenizer_bytes(&host, tokenizer, error);
+}
+
+eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_token_file *file, int64_t vocabulary,
+                                  eitp_error *error) {
+    eitp_token_file_info info;
+    if (eitp_tokenizer_size(tokenizer) > vocabulary)
+        return command_fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the tokenizer has %d tokens, but the model's vocabulary has %lld; use the model's tokenizer, "
+            "or --init with --vocab-size %d",
+            (int)eitp_tokenizer_size(tokenizer), (long long)vocabulary, (int)eitp_tokenizer_size(tokenizer));
+    if (!file)
+        return EITP_OK;
+    info = eitp_token_file_get_info(file);
+    if (info.kind == EITP_TOKEN_FILE_EITP && info.tokenizer_fingerprint != eitp_tokenizer_fingerprint(tokenizer))
+        return command_fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the token file was packed with another tokenizer than the one used here; pack it again, or "
+            "give its own with --tokenizer");
+    return EITP_OK;
+}
+
+int64_t model_block_size(const options *o, const char *directory, int64_t positions) {
+    const eitp_host host = command_host();
+    eitp_checkpoint_info info;
+    int64_t size = 64;
+    if (options_has(o, OPTION_BLOCK_SIZE))
+        size = options_integer(o, OPTION_BLOCK_SIZE);
+    else if (directory && files_is_file(directory, "trainer_state.json") &&
+             !eitp_checkpoint_read_info(&host, directory, &info, NULL))
+        size = info.config.block_size;
+    else if (size > positions)
+        size = positions;
+    return size ? size : positions;
+}

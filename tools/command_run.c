@@ -1,0 +1,521 @@
+#include "command_run.h"
+
+#include "command_files.h"
+#include "command_model.h"
+#include "command_output.h"
+#include "command_process.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- Which checkpoint, which options ---- */
+
+static eitp_status find_newest(run *r, eitp_error *error) {
+    const eitp_host host = command_host();
+    int64_t step;
+    eitp_status status = eitp_checkpoint_newest(&host, r->directory, &step, error);
+    if (status)
+        return status;
+    if (step < 0)
+        output_info("there is no checkpoint in '%s': a new run begins", r->directory);
+    else
+        r->checkpoint = command_format("%s/checkpoint-%lld", r->directory, (long long)step);
+    return EITP_OK;
+}
+
+static eitp_status find_checkpoint(run *r, eitp_error *error) {
+    const char *resume = options_text(&r->options, OPTION_RESUME);
+    eitp_status status;
+    if (!resume)
+        return EITP_OK;
+    if (!strcmp(resume, "auto"))
+        return find_newest(r, error);
+    status = model_find_directory(resume, &r->checkpoint, error);
+    if (!status && !files_is_file(r->checkpoint, "trainer_state.json"))
+        status =
+            command_fail(error, EITP_ERROR_ARGUMENT,
+                         "'%s' is a model, not a checkpoint: it has no trainer_state.json; start from it with --model",
+                         r->checkpoint);
+    if (!status && !options_is_explicit(&r->options, OPTION_OUTPUT_DIR)) {
+        free(r->directory);
+        r->directory = files_parent(r->checkpoint);
+        options_set_text(&r->options, OPTION_OUTPUT_DIR, r->directory, SOURCE_CHECKPOINT);
+    }
+    return status;
+}
+
+static void take_checkpoint_options(run *r) {
+    const eitp_trainer_config *c = &r->resumed.config;
+    static const char *const schedules[] = {"constant", "linear", "cosine"};
+    options *o = &r->options;
+    options_set_integer(o, OPTION_BATCH_SIZE, c->batch_size, SOURCE_CHECKPOINT);
+    options_set_integer(o, OPTION_BLOCK_SIZE, c->block_size, SOURCE_CHECKPOINT);
+    options_set_integer(o, OPTION_GRAD_ACCUM, c->grad_accum, SOURCE_CHECKPOINT);
+    options_set_integer(o, OPTION_SEED, (int64_t)c->seed, SOURCE_CHECKPOINT);
+    options_set_integer(o, OPTION_WARMUP_STEPS, c->schedule.warmup, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_MAX_GRAD_NORM, c->max_grad_norm, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_WEIGHT_DECAY, c->adamw.weight_decay, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_BETA1, c->adamw.beta1, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_BETA2, c->adamw.beta2, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_EPSILON, c->adamw.epsilon, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_LR, c->schedule.peak, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_FINAL_LR, c->schedule.final, SOURCE_CHECKPOINT);
+    options_set_text(o, OPTION_LR_SCHEDULE, schedules[c->schedule.kind], SOURCE_CHECKPOINT);
+    options_set_text(o, OPTION_SHUFFLE, c->shuffle == EITP_SHUFFLE_WINDOWS ? "windows" : "none", SOURCE_CHECKPOINT);
+}
+
+/* What the checkpoint and the run.json beside it say. */
+static eitp_status take_resumed_options(run *r, eitp_error *error) {
+    const eitp_host host = command_host();
+    char *parent = files_parent(r->checkpoint), *record = files_join(parent, "run.json");
+    eitp_status status = eitp_checkpoint_read_info(&host, r->checkpoint, &r->resumed, error);
+    if (!status)
+        take_checkpoint_options(r);
+    if (!status && files_info(record).kind == EITP_PATH_FILE)
+        status = options_read_config(&r->options, record, SOURCE_RUN, error);
+    free(parent);
+    free(record);
+    return status;
+}
+
+static eitp_status check_combination(const run *r, eitp_error *error) {
+    const options *o = &r->options;
+    int model = o->values[OPTION_MODEL].source, init = o->values[OPTION_INIT].source;
+    if (r->checkpoint)
+        return options_has(o, OPTION_DATA)
+                   ? EITP_OK
+                   : command_fail(error, EITP_ERROR_ARGUMENT,
+                                  "--data is needed: there is no run.json beside '%s' that says which data it was",
+                                  r->checkpoint);
+    if (!model && !init)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--model or --init is needed: weights to start from, or a shape such as tiny");
+    if (model && model == init)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--model and --init exclude each other: weights from a directory, or random ones");
+    if (model > init && options_is_explicit(o, OPTION_VOCAB_SIZE))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--vocab-size goes with --init; a model has its vocabulary");
+    if (!options_has(o, OPTION_DATA))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--data is needed: text files, directories, or a token file");
+    return EITP_OK;
+}
+
+static int starts_from_model(const run *r) {
+    return r->options.values[OPTION_MODEL].source > r->options.values[OPTION_INIT].source;
+}
+
+eitp_status run_resolve(run *r, eitp_error *error) {
+    options *o = &r->options;
+    eitp_status status;
+    r->directory = command_copy(options_text(o, OPTION_OUTPUT_DIR));
+    status = find_checkpoint(r, error);
+    if (!status && r->checkpoint)
+        status = take_resumed_options(r, error);
+    if (status)
+        return status;
+    if (!options_has(o, OPTION_LR))
+        options_set_number(o, OPTION_LR, starts_from_model(r) ? 5e-5 : 3e-4, SOURCE_DEFAULT);
+    if (!options_has(o, OPTION_STEPS) && !options_has(o, OPTION_EPOCHS))
+        options_set_integer(o, OPTION_EPOCHS, 1, SOURCE_DEFAULT);
+    return EITP_OK;
+}
+
+/* ---- The output directory ---- */
+
+/* Nothing is overwritten: a directory holds one run. */
+static eitp_status check_other_runs(const run *r, eitp_error *error) {
+    const eitp_host host = command_host();
+    int64_t newest;
+    char *parent;
+    int same;
+    eitp_status status = eitp_checkpoint_newest(&host, r->directory, &newest, error);
+    if (status || newest < 0)
+        return status;
+    if (!r->checkpoint)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has checkpoint-%lld already; go on from it with --resume auto, or choose another "
+                            "--output-dir",
+                            r->directory, (long long)newest);
+    parent = files_parent(r->checkpoint);
+    same = files_same(parent, r->directory);
+    free(parent);
+    if (!same || newest > r->resumed.step)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has checkpoint-%lld of %s; choose another --output-dir, or remove it", r->directory,
+                            (long long)newest, same ? "later steps" : "another run");
+    return EITP_OK;
+}
+
+/* One run at a time; the system ends the lock with the process. Where there are no locks, there is no check. */
+static eitp_status lock_directory(run *r, eitp_error *error) {
+    r->lock = open(r->directory, O_RDONLY | O_CLOEXEC);
+    if (r->lock >= 0 && flock(r->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "another process trains in '%s'; wait for it, or choose another "
+                            "--output-dir",
+                            r->directory);
+    return EITP_OK;
+}
+
+static eitp_status prepare_directory(run *r, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_status status = files_make_directories(r->directory, &r->made_directories, error);
+    if (!status)
+        status = lock_directory(r, error);
+    r->prepared = !status;
+    if (!status)
+        status = check_other_runs(r, error);
+    if (!status)
+        status = files_check_writable(r->directory, error);
+    if (!status && r->checkpoint)
+        status = eitp_checkpoint_prune(&host, r->directory, 0, error); /* only what unfinished writes left */
+    return status;
+}
+
+/* ---- Model and tokenizer ---- */
+
+static eitp_status configure_new_model(const run *r, eitp_gpt2_config *config, eitp_error *error) {
+    const options *o = &r->options;
+    const eitp_host host = command_host();
+    const char *init = options_text(o, OPTION_INIT);
+    int is_path = strchr(init, '/') || strstr(init, ".json") || files_info(init).kind == EITP_PATH_FILE;
+    eitp_status status =
+        is_path ? eitp_gpt2_config_read(&host, init, config, error) : eitp_gpt2_config_named(init, config, error);
+    if (!status && options_has(o, OPTION_VOCAB_SIZE))
+        config->vocabulary = options_integer(o, OPTION_VOCAB_SIZE);
+    return status;
+}
+
+static eitp_status make_model(run *r, eitp_error *error) {
+    const eitp_host host = command_host();
+    const options *o = &r->options;
+    eitp_gpt2_config config;
+    char *path = NULL;
+    eitp_status status;
+    if (r->checkpoint) {
+        /* The weights come with the rest of the state. */
+        path = files_join(r->checkpoint, "config.json");
+        status = eitp_gpt2_config_read(&host, path, &config, error);
+    } else if (starts_from_model(r)) {
+        status = model_find_directory(options_text(o, OPTION_MODEL), &path, error);
+        if (!status)
+            status = eitp_model_load(r->context, path, &r->model, error);
+    } else {
+        status = configure_new_model(r, &config, error);
+    }
+    free(path);
+    if (!status && !r->model)
+        status = eitp_gpt2_create(r->context, &config, &r->model, error);
+    if (!status && !r->checkpoint && !starts_from_model(r))
+        status = eitp_model_initialize(r->model, (uint64_t)options_integer(o, OPTION_SEED), error);
+    return status;
+}
+
+static eitp_status set_dropout(run *r, eitp_error *error) {
+    const options *o = &r->options;
+    eitp_gpt2_config config = eitp_model_config(r->model);
+    double dropout = options_number(o, OPTION_DROPOUT);
+    if (!options_has(o, OPTION_DROPOUT) || (r->checkpoint && !options_is_explicit(o, OPTION_DROPOUT)))
+        return EITP_OK;
+    if (r->checkpoint && !(config.embedding_dropout >= dropout && config.embedding_dropout <= dropout &&
+                           config.attention_dropout >= dropout && config.attention_dropout <= dropout &&
+                           config.residual_dropout >= dropout && config.residual_dropout <= dropout))
+        output_warning("dropout was %g, %g and %g in '%s' and is %g from here on", config.embedding_dropout,
+                       config.attention_dropout, config.residual_dropout, r->checkpoint, dropout);
+    return eitp_model_set_dropout(r->model, dropout, dropout, dropout, error);
+}
+
+static eitp_status load_tokenizer(run *r, eitp_error *error) {
+    const options *o = &r->options;
+    const char *given =
+        !r->checkpoint || options_is_explicit(o, OPTION_TOKENIZER) ? options_text(o, OPTION_TOKENIZER) : NULL;
+    char *directory = NULL;
+    eitp_status status = EITP_OK;
+    if (r->checkpoint)
+        directory = command_copy(r->checkpoint);
+    else if (starts_from_model(r))
+        status = model_find_directory(options_text(o, OPTION_MODEL), &directory, error);
+    if (!status)
+        status = model_load_tokenizer(given, directory, &r->tokenizer, error);
+    free(directory);
+    return status;
+}
+
+/* ---- Data ---- */
+
+/* A token file without a tokenizer: perhaps it has bytes; else the model is saved without one. */
+static eitp_status recognise_tokenizer(run *r, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_token_file_info info = eitp_token_file_get_info(r->training.file);
+    eitp_tokenizer *bytes;
+    eitp_status status = eitp_tokenizer_bytes(&host, &bytes, error);
+    if (status)
+        return status;
+    if (info.kind == EITP_TOKEN_FILE_EITP && info.tokenizer_fingerprint == eitp_tokenizer_fingerprint(bytes)) {
+        r->tokenizer = bytes;
+        return EITP_OK;
+    }
+    eitp_tokenizer_destroy(bytes);
+    output_warning("the token file's tokenizer is not known, and will not be saved with the model; give it with "
+                   "--tokenizer");
+    return EITP_OK;
+}
+
+static eitp_status open_data(run *r, eitp_error *error) {
+    const options *o = &r->options;
+    int64_t vocabulary = eitp_model_config(r->model).vocabulary;
+    int is_token_file, validation_is_token_file = 1;
+    char *directory = files_join(r->directory, "data");
+    eitp_status status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
+    if (!status && options_has(o, OPTION_VAL_DATA))
+        status = data_is_token_file(o, OPTION_VAL_DATA, &validation_is_token_file, error);
+    if (!status && !r->tokenizer && !(is_token_file && validation_is_token_file))
+        status = model_use_bytes(&r->tokenizer, error);
+    if (!status && r->tokenizer)
+        status = model_check_tokenizer(r->tokenizer, NULL, vocabulary, error);
+    if (!status)
+        status = data_open(o, OPTION_DATA, r->tokenizer, vocabulary, directory, &r->training, error);
+    if (!status && options_has(o, OPTION_VAL_DATA))
+        status = data_open(o, OPTION_VAL_DATA, r->tokenizer, vocabulary, directory, &r->validation, error);
+    if (!status && !r->tokenizer)
+        status = recognise_tokenizer(r, error);
+    if (!status && r->tokenizer)
+        status = model_check_tokenizer(r->tokenizer, r->training.file, vocabulary, error);
+    if (!status && r->tokenizer && r->validation.file)
+        status = model_check_tokenizer(r->tokenizer, r->validation.file, vocabulary, error);
+    free(directory);
+    return status;
+}
+
+static eitp_status split_data(run *r, int64_t block_size, eitp_error *error) {
+    double fraction = r->validation.file ? 0 : options_number(&r->options, OPTION_VAL_FRACTION);
+    eitp_token_range nothing;
+    eitp_status status = eitp_split_tokens(eitp_token_file_get_info(r->training.file).token_count, fraction, block_size,
+                                           &r->training_range, &r->validation_range, error);
+    if (!status && r->validation.file)
+        status = eitp_split_tokens(eitp_token_file_get_info(r->validation.file).token_count, 0, block_size,
+                                   &r->validation_range, &nothing, error);
+    r->validates = !status && r->validation_range.count > 0;
+    return status;
+}
+
+/* ---- The trainer ---- */
+
+/* How long to train: as recorded, or by --steps or --epochs, whichever comes from the better source. */
+static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *error) {
+    const options *o = &r->options;
+    int steps = o->values[OPTION_STEPS].source, epochs = o->values[OPTION_EPOCHS].source;
+    double windows = (double)((r->training_range.count - 1) / (uint64_t)config->block_size);
+    double samples = ceil(windows * options_number(o, OPTION_EPOCHS) - 1e-9 * windows);
+    int64_t per_step = config->batch_size * config->grad_accum;
+    config->last_sample = 0;
+    if (r->checkpoint && steps <= SOURCE_CHECKPOINT && epochs <= SOURCE_CHECKPOINT &&
+        r->resumed.config.schedule.steps) {
+        config->schedule.steps = r->resumed.config.schedule.steps;
+        config->last_sample = r->resumed.config.last_sample;
+    } else if (steps >= epochs) {
+        config->schedule.steps = options_integer(o, OPTION_STEPS);
+    } else if (samples > 9e15) {
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%g epochs of this data are too many",
+                            options_number(o, OPTION_EPOCHS));
+    } else {
+        config->last_sample = samples < 1 ? 1 : (uint64_t)samples;
+        config->schedule.steps = ((int64_t)config->last_sample + per_step - 1) / per_step;
+    }
+    r->steps = config->schedule.steps;
+    return EITP_OK;
+}
+
+static eitp_status make_trainer(run *r, eitp_error *error) {
+    const options *o = &r->options;
+    eitp_trainer_config config = eitp_trainer_config_default();
+    const eitp_token_file *validation = r->validation.file ? r->validation.file : r->training.file;
+    eitp_status status;
+    config.batch_size = options_integer(o, OPTION_BATCH_SIZE);
+    config.block_size = model_block_size(o, NULL, eitp_model_config(r->model).positions);
+    config.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
+    config.max_grad_norm = options_number(o, OPTION_MAX_GRAD_NORM);
+    config.adamw.beta1 = options_number(o, OPTION_BETA1);
+    config.adamw.beta2 = options_number(o, OPTION_BETA2);
+    config.adamw.epsilon = options_number(o, OPTION_EPSILON);
+    config.adamw.weight_decay = options_number(o, OPTION_WEIGHT_DECAY);
+    config.schedule.kind = (eitp_schedule_kind)options_choice(o, OPTION_LR_SCHEDULE);
+    config.schedule.peak = options_number(o, OPTION_LR);
+    config.schedule.final = options_number(o, OPTION_FINAL_LR);
+    config.schedule.warmup = options_integer(o, OPTION_WARMUP_STEPS);
+    config.seed = (uint64_t)options_integer(o, OPTION_SEED);
+    config.shuffle = (eitp_shuffle)options_choice(o, OPTION_SHUFFLE);
+    status = split_data(r, config.block_size, error);
+    if (!status)
+        status = set_length(r, &config, error);
+    if (!status)
+        status = eitp_trainer_create(r->model, r->training.file, r->training_range, validation, r->validation_range,
+                                     r->tokenizer, &config, &r->trainer, error);
+    if (!status && r->checkpoint)
+        status = eitp_trainer_resume(r->trainer, r->checkpoint, error);
+    return status;
+}
+
+/* ---- What the log, run.json and metrics.jsonl begin with ---- */
+
+static void log_memory(const run *r) {
+    size_t parameters = eitp_context_variable_bytes(r->context, EITP_PARAMETER);
+    size_t gradients = eitp_context_variable_bytes(r->context, EITP_GRADIENT);
+    size_t state = eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
+    size_t arena = eitp_context_arena_bytes(r->context);
+    output_info("memory: parameters %s, gradients %s, optimizer state %s, activations %s; %s in all",
+                output_bytes((double)parameters), output_bytes((double)gradients), output_bytes((double)state),
+                output_bytes((double)arena), output_bytes((double)(parameters + gradients + state + arena)));
+}
+
+static void log_run(const run *r) {
+    const options *o = &r->options;
+    int64_t block = model_block_size(o, NULL, eitp_model_config(r->model).positions);
+    int64_t sequences = options_integer(o, OPTION_BATCH_SIZE) * options_integer(o, OPTION_GRAD_ACCUM);
+    output_info("model: %lld parameters, vocabulary %lld; step: %lld sequences of %lld tokens",
+                (long long)eitp_model_parameter_count(r->model), (long long)eitp_model_config(r->model).vocabulary,
+                (long long)sequences, (long long)block);
+    output_info("data: %llu windows to train on, %llu tokens for validation; %lld steps are %.2f epochs",
+                (unsigned long long)eitp_trainer_windows(r->trainer), (unsigned long long)r->validation_range.count,
+                (long long)r->steps, (double)(r->steps * sequences) / (double)eitp_trainer_windows(r->trainer));
+    if (r->checkpoint)
+        output_info("going on from '%s' at step %lld of %lld", r->checkpoint, (long long)r->resumed.step,
+                    (long long)r->steps);
+}
+
+static void check_disk(const run *r) {
+    struct statvfs disk;
+    int64_t keep = options_integer(&r->options, OPTION_SAVE_TOTAL_LIMIT);
+    double checkpoint = (double)eitp_context_variable_bytes(r->context, EITP_PARAMETER) +
+                        (double)eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
+    /* A new one is written before an old one goes. */
+    double needed = checkpoint * (double)(keep && keep < r->steps ? keep + 1 : 2), there;
+    if (statvfs(r->directory, &disk))
+        return;
+    there = (double)disk.f_bavail * (double)disk.f_frsize;
+    if (there < needed)
+        output_warning("the disk of '%s' has room for %s, and checkpoints will need about %s; free some space",
+                       r->directory, output_bytes(there), output_bytes(needed));
+}
+
+/* Paths as they are found from anywhere. */
+static void make_absolute(options *o, option_id id) {
+    for (size_t i = 0; i < o->values[id].count; i++) {
+        char *whole = realpath(o->values[id].texts[i], NULL);
+        if (whole) {
+            free(o->values[id].texts[i]);
+            o->values[id].texts[i] = whole;
+        }
+    }
+}
+
+static eitp_status write_record(run *r, eitp_error *error) {
+    static const option_id paths[] = {OPTION_DATA, OPTION_VAL_DATA, OPTION_MODEL, OPTION_TOKENIZER};
+    text_buffer t = {NULL, 0, 0};
+    char now[40], *path = files_join(r->directory, "run.json");
+    time_t seconds = time(NULL);
+    struct tm utc;
+    int made = files_info(path).kind == EITP_PATH_MISSING;
+    eitp_status status;
+    strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
+    for (size_t i = 0; i < COMMAND_COUNT(paths); i++)
+        make_absolute(&r->options, paths[i]);
+    text_format(&t, "{\"run\": {");
+    text_json_member_string(&t, "version", eitp_version());
+    text_json_member_string(&t, "build", eitp_build_info());
+    text_json_member_string(&t, "device", eitp_context_description(r->context));
+    text_json_member_string(&t, "numerics", eitp_context_numerics(r->context));
+    text_json_member_string(&t, "started", now);
+    text_json_member_integer(&t, "first_step", eitp_trainer_steps_done(r->trainer) + 1);
+    text_json_member_integer(&t, "last_step", r->steps);
+    text_json_member_integer(&t, "parameters", eitp_model_parameter_count(r->model));
+    text_json_member_string(&t, "token_file", r->training.path);
+    text_json_member_integer(&t, "training_tokens", (int64_t)r->training_range.count);
+    text_json_member_integer(&t, "validation_tokens", (int64_t)r->validation_range.count);
+    text_format(&t, "},\n\"configuration\": {");
+    options_write(&r->options, &t);
+    text_format(&t, "}}\n");
+    status = files_replace(path, t.data, t.size, error);
+    text_release(&t);
+    if (!status && made)
+        r->made_record = path;
+    else
+        free(path);
+    return status;
+}
+
+static eitp_status check_stopped(eitp_error *error) {
+    return process_stop_signal()
+               ? command_fail(error, EITP_ERROR_INTERRUPTED, "stopped by %s before the first step", process_stop_name())
+               : EITP_OK;
+}
+
+static eitp_status open_metrics(run *r, eitp_error *error) {
+    char *path = files_join(r->directory, "metrics.jsonl");
+    eitp_status status = metrics_open(&r->metrics, path, r->checkpoint ? r->resumed.step : -1, error);
+    free(path);
+    return status;
+}
+
+static eitp_status make_context(run *r, eitp_error *error) {
+    return model_create_context(&r->options, r->checkpoint ? r->resumed.numerics : NULL, &r->context, error);
+}
+
+eitp_status run_prepare(run *r, eitp_error *error) {
+    static eitp_status (*const stages[])(run *, eitp_error *) = {
+        prepare_directory, make_context, make_model,   set_dropout,  load_tokenizer,
+        open_data,         make_trainer, write_record, open_metrics,
+    };
+    eitp_status status = check_combination(r, error);
+    for (size_t i = 0; i < COMMAND_COUNT(stages) && !status; i++) {
+        status = stages[i](r, error);
+        if (!status)
+            status = check_stopped(error);
+    }
+    if (status)
+        return status;
+    log_run(r);
+    log_memory(r);
+    check_disk(r);
+    return EITP_OK;
+}
+
+/* Removes the files of a run that made no step. */
+static void remove_made(run *r, int keep_data) {
+    char *data = files_join(r->directory, "data"), *metrics_path = files_join(r->directory, "metrics.jsonl");
+    if (r->made_record)
+        files_remove(r->made_record);
+    if (r->metrics.made)
+        files_remove(metrics_path);
+    if (r->training.packed && !keep_data)
+        files_remove(r->training.path);
+    if (r->validation.packed && !keep_data)
+        files_remove(r->validation.path);
+    /* Directories go where they are empty. */
+    files_remove(data);
+    files_remove_directories(r->directory, r->made_directories);
+    free(data);
+    free(metrics_path);
+}
+
+void run_release(run *r, int keep_data) {
+    if (r->prepared && !r->started)
+        remove_made(r, keep_data);
+    metrics_close(&r->metrics);
+    eitp_trainer_destroy(r->trainer);
+    eitp_model_destroy(r->model);
+    data_close(&r->training);
+    data_close(&r->validation);
+    eitp_tokenizer_destroy(r->tokenizer);
+    eitp_context_destroy(r->context);
+    if (r->lock >= 0)
+        close(r->lock);
+    free(r->directory);
+    free(r->checkpoint);
+    free(r->made_record);
+    options_release(&r->options);
+    memset(r, 0, sizeof *r);
+}

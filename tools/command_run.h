@@ -1,0 +1,45 @@
+/* A training run, from its options to the trainer that is ready for the next step. */
+#ifndef COMMAND_RUN_H
+#define COMMAND_RUN_H
+
+#include "command_data.h"
+#include "command_metrics.h"
+#include "command_options.h"
+
+EITP_BEGIN_DECLARATIONS
+
+typedef struct run {
+    options options;
+    char *directory;  /* --output-dir */
+    char *checkpoint; /* that it goes on from; NULL: a new run */
+    eitp_checkpoint_info resumed;
+    eitp_context *context;
+    eitp_model *model;
+    eitp_tokenizer *tokenizer; /* NULL: not known */
+    data_file training, validation;
+    eitp_token_range training_range, validation_range;
+    eitp_trainer *trainer;
+    int validates;
+    int64_t steps; /* in all */
+    metrics metrics;
+
+    /* What is removed again where the first step is never made. */
+    int prepared; /* the directory is there, and this process alone writes in it */
+    int lock;     /* descriptor of the directory, or -1 */
+    int made_directories;
+    char *made_record; /* run.json */
+    int started;
+} run;
+
+/* Finds the checkpoint to resume from, and completes the options: from it, its run.json, and defaults that depend on others. */
+eitp_status run_resolve(run *r, eitp_error *error);
+
+/* Everything else: directory, model, data, trainer, run.json, metrics.jsonl. */
+eitp_status run_prepare(run *r, eitp_error *error);
+
+/* Ends a run. Before the first step, files that it made are removed; packed data is kept where `keep_data`. */
+void run_release(run *r, int keep_data);
+
+EITP_END_DECLARATIONS
+
+#endif
