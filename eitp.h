@@ -1704,8 +1704,8 @@ typedef enum eitp__family {
 
 /*
  * The slots: name, family. Operands are dense, row-major; x, y, a, b, d... have the slot's dtype unless said otherwise.
- * "accumulates" means that the slot honours eitp__call.carry. The output of an element-wise slot may be the memory of an
- * input of the same shape, and dlogits that of logits.
+ * "accumulates" means that the slot honours eitp__call.carry. The output of an element-wise slot may be the memory of
+ * an input of the same shape, and dlogits that of logits.
  *
  *   FILL                 () -> y; reals[0] the value
  *   ARANGE               () -> y [n]; 0, 1, 2, ...

@@ -12,7 +12,7 @@
 /* The first bytes of docs/token-file.md's two kinds. */
 static int starts_as_token_file(const char *path) {
     static const unsigned char magics[][8] = {{'E', 'I', 'T', 'P', 'T', 'O', 'K', 0},
-                                              {0x18, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
+                                              {0x88, 0xd8, 0x34, 0x01, 1, 0, 0, 0}};
     const eitp_host host = command_host();
     unsigned char bytes[8];
     size_t done = 0;
@@ -25,7 +25,7 @@ static int starts_as_token_file(const char *path) {
     return !code && done == sizeof bytes && (!memcmp(bytes, magics[0], 8) || !memcmp(bytes, magics[1], 8));
 }
 
-eitp_status data_is_token_file(const options *o, option_id id, int *is_token_file, eitp_error *error) {
+eitp_status data_is_token_file(const option_set *o, option_id id, int *is_token_file, eitp_error *error) {
     const option_value *paths = &o->values[id];
     *is_token_file = 0;
     for (size_t i = 0; i < paths->count; i++) {
@@ -72,7 +72,10 @@ static int list_entry(void *user, const char *name) {
     return 0;
 }
 
-/* Adds a file's name, size and time, or those of all files in a directory. What cannot be read is for packing to report. */
+/*
+ * Adds a file's name, size and time, or those of all files in a directory. What cannot be read is for packing to
+ * report.
+ */
 static int list_path(listing *list) {
     const eitp_host host = command_host();
     const eitp_path_info info = files_info(list->path);
@@ -86,7 +89,7 @@ static int list_path(listing *list) {
     return 0;
 }
 
-static uint64_t data_fingerprint(const options *o, option_id id, const eitp_tokenizer *tokenizer) {
+static uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_tokenizer *tokenizer) {
     const option_value *paths = &o->values[id];
     uint64_t hash = 14695981039346656037u, part = eitp_tokenizer_fingerprint(tokenizer);
     int64_t strict = options_integer(o, OPTION_STRICT_UTF8);
@@ -129,7 +132,7 @@ static int pack_progress(void *user, const eitp_pack_progress *progress) {
     return process_stop_signal();
 }
 
-eitp_status data_pack(const options *o, option_id id, const eitp_tokenizer *tokenizer, const char *path,
+eitp_status data_pack(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, const char *path,
                       eitp_token_file_info *info, eitp_error *error) {
     const eitp_host host = command_host();
     eitp_pack_config config;
@@ -163,7 +166,7 @@ static eitp_status make_temporary(char **path, eitp_error *error) {
     return EITP_OK;
 }
 
-static eitp_status pack_temporary(const options *o, option_id id, const eitp_tokenizer *tokenizer, data_file *data,
+static eitp_status pack_temporary(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, data_file *data,
                                   eitp_error *error) {
     eitp_token_file_info info;
     eitp_status status = make_temporary(&data->path, error);
@@ -174,15 +177,25 @@ static eitp_status pack_temporary(const options *o, option_id id, const eitp_tok
 }
 
 /* Packs, unless the file of these texts and this tokenizer is there. */
-static eitp_status pack_in_directory(const options *o, option_id id, const eitp_tokenizer *tokenizer,
+static eitp_status pack_in_directory(const option_set *o, option_id id, const eitp_tokenizer *tokenizer,
                                      const char *directory, data_file *data, eitp_error *error) {
     eitp_token_file_info info;
     int made = 0;
     eitp_status status;
     data->path = command_format("%s/%016llx.tokens", directory, (unsigned long long)data_fingerprint(o, id, tokenizer));
     if (files_info(data->path).kind == EITP_PATH_FILE) {
-        output_info("data as packed before: %s", data->path);
-        return EITP_OK;
+        const eitp_host host = command_host();
+        eitp_token_file *file;
+        status = eitp_token_file_open(&host, data->path, 0, &file, error);
+        if (!status)
+            status = eitp_token_file_verify(file, error);
+        eitp_token_file_close(file);
+        if (!status) {
+            output_info("data as packed before: %s", data->path);
+            data->verified = 1;
+            return EITP_OK;
+        }
+        output_warning("%s; the texts are packed again", error->message);
     }
     status = files_make_directories(directory, &made, error);
     if (status)
@@ -191,7 +204,7 @@ static eitp_status pack_in_directory(const options *o, option_id id, const eitp_
     return data_pack(o, id, tokenizer, data->path, &info, error);
 }
 
-eitp_status data_open(const options *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
+eitp_status data_open(const option_set *o, option_id id, const eitp_tokenizer *tokenizer, int64_t vocabulary,
                       const char *directory, data_file *data, eitp_error *error) {
     const eitp_host host = command_host();
     int is_token_file;
@@ -204,7 +217,7 @@ eitp_status data_open(const options *o, option_id id, const eitp_tokenizer *toke
     if (!status)
         status = eitp_token_file_open(&host, data->path, (int32_t)vocabulary, &data->file, error);
     /* Everything is read once now, so that a damaged file does not end the run in its midst. */
-    if (!status && !data->packed && !data->temporary)
+    if (!status && !data->packed && !data->temporary && !data->verified)
         status = eitp_token_file_verify(data->file, error);
     return status;
 }

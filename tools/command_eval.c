@@ -5,7 +5,7 @@
 #include "command_process.h"
 
 typedef struct evaluating {
-    options options;
+    option_set options;
     char *directory;
     eitp_context *context;
     eitp_model *model;
@@ -15,7 +15,7 @@ typedef struct evaluating {
 } evaluating;
 
 static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
-    const options *o = &e->options;
+    const option_set *o = &e->options;
     int is_token_file = 0;
     int64_t vocabulary = 0;
     eitp_status status = EITP_OK;
@@ -44,7 +44,7 @@ static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
 }
 
 static eitp_status evaluating_run(evaluating *e, eitp_error *error) {
-    const options *o = &e->options;
+    const option_set *o = &e->options;
     int64_t block = model_block_size(o, e->directory, eitp_model_config(e->model).positions);
     eitp_token_range all;
     all.first = 0;

@@ -9,7 +9,7 @@
 enum { LARGEST_PROMPT = 64 << 20 };
 
 typedef struct generating {
-    options options;
+    option_set options;
     char *directory;
     eitp_context *context;
     eitp_model *model;
@@ -23,7 +23,7 @@ typedef struct generating {
 } generating;
 
 static eitp_status read_prompt(generating *g, eitp_error *error) {
-    const options *o = &g->options;
+    const option_set *o = &g->options;
     const char *given = options_text(o, OPTION_PROMPT), *file = options_text(o, OPTION_PROMPT_FILE);
     if (given && file)
         return command_fail(error, EITP_ERROR_ARGUMENT, "--prompt and --prompt-file exclude each other");
@@ -67,7 +67,7 @@ static eitp_status encode_prompt(generating *g, eitp_error *error) {
 }
 
 static eitp_status generating_open(generating *g, eitp_error *error) {
-    const options *o = &g->options;
+    const option_set *o = &g->options;
     eitp_status status;
     if (!options_has(o, OPTION_MODEL))
         return command_fail(error, EITP_ERROR_ARGUMENT, "--model is needed: a model directory or an output directory");
@@ -144,7 +144,7 @@ static eitp_status feed_next(generating *g, eitp_sampling *sampling, eitp_error 
 }
 
 static eitp_status generate_sample(generating *g, int64_t number, const char **stop, eitp_error *error) {
-    const options *o = &g->options;
+    const option_set *o = &g->options;
     int64_t most = options_integer(o, OPTION_TOKENS);
     int32_t end = eitp_tokenizer_end_of_text(g->tokenizer);
     eitp_sampling sampling = eitp_sampling_default();
@@ -194,7 +194,7 @@ static void print_sample_json(generating *g, int64_t number, const char *stop, d
 }
 
 static eitp_status generate_samples(generating *g, eitp_error *error) {
-    const options *o = &g->options;
+    const option_set *o = &g->options;
     int64_t samples = options_integer(o, OPTION_SAMPLES), capacity = eitp_generator_room(g->generator);
     int json = (int)options_integer(o, OPTION_JSON);
     eitp_status status = EITP_OK;

@@ -19,9 +19,9 @@ typedef struct json_value {
 typedef eitp_status (*json_visitor)(void *user, const json_value *value, eitp_error *error);
 
 /*
- * Calls `visit` for every plain value of a file, in order. The whole must be an object; objects may hold objects, and arrays of plain
- * values. Members called `skipped` of the outermost object are checked, not visited. A file of more than a mebibyte, nesting
- * deeper than 16 and everything that is no JSON are EITP_ERROR_FORMAT with file and line.
+ * Calls `visit` for every plain value of a file, in order. The whole must be an object; objects may hold objects, and
+ * arrays of plain values. Members called `skipped` of the outermost object are checked, not visited. A file of more
+ * than a mebibyte, nesting deeper than 16 and everything that is no JSON are EITP_ERROR_FORMAT with file and line.
  */
 eitp_status json_read_file(const char *path, const char *skipped, json_visitor visit, void *user, eitp_error *error);
 

@@ -3,7 +3,7 @@
 #include "command_files.h"
 #include "command_process.h"
 
-static eitp_status metrics_fail(metrics *m, int code, eitp_error *error) {
+static eitp_status metrics_fail(metrics_file *m, int code, eitp_error *error) {
     return files_fail(error, code, "write", m->path);
 }
 
@@ -13,8 +13,10 @@ static int64_t record_step(const char *line) {
     return strncmp(line, name, sizeof name - 1) ? -1 : strtoll(line + sizeof name - 1, NULL, 10);
 }
 
-/* How many bytes of whole records to keep there are in records[0 .. size); *more is 0 where the next is not to be kept. */
-static size_t records_kept(metrics *m, const char *records, size_t size, int64_t step, int *more) {
+/*
+ * How many bytes of whole records to keep there are in records[0 .. size); *more is 0 where the next is not to be kept.
+ */
+static size_t records_kept(metrics_file *m, const char *records, size_t size, int64_t step, int *more) {
     size_t kept = 0;
     for (;;) {
         const char *line = records + kept, *end = (const char *)memchr(line, '\n', size - kept);
@@ -32,7 +34,7 @@ static size_t records_kept(metrics *m, const char *records, size_t size, int64_t
 }
 
 /* Finds the end of what belongs to this run, and cuts the file there. */
-static eitp_status metrics_cut(metrics *m, int64_t step, eitp_error *error) {
+static eitp_status metrics_cut(metrics_file *m, int64_t step, eitp_error *error) {
     enum { PIECE = 65536 };
     char *piece = (char *)command_allocate(PIECE + 1);
     int more = 1, code = 0;
@@ -50,7 +52,7 @@ static eitp_status metrics_cut(metrics *m, int64_t step, eitp_error *error) {
     return code ? metrics_fail(m, code, error) : EITP_OK;
 }
 
-eitp_status metrics_open(metrics *m, const char *path, int64_t step, eitp_error *error) {
+eitp_status metrics_open(metrics_file *m, const char *path, int64_t step, eitp_error *error) {
     int code;
     memset(m, 0, sizeof *m);
     m->host = command_host();
@@ -64,7 +66,7 @@ eitp_status metrics_open(metrics *m, const char *path, int64_t step, eitp_error 
     return step < 0 ? EITP_OK : metrics_cut(m, step, error);
 }
 
-static eitp_status metrics_write(metrics *m, eitp_error *error) {
+static eitp_status metrics_write(metrics_file *m, eitp_error *error) {
     size_t at = 0;
     int code = 0;
     while (at < m->waiting.size && !code) {
@@ -81,19 +83,19 @@ static eitp_status metrics_write(metrics *m, eitp_error *error) {
     return code ? metrics_fail(m, code, error) : EITP_OK;
 }
 
-eitp_status metrics_add(metrics *m, const text_buffer *record, eitp_error *error) {
+eitp_status metrics_add(metrics_file *m, const text_buffer *record, eitp_error *error) {
     text_add(&m->waiting, record->data, record->size);
     text_add(&m->waiting, "\n", 1);
     return process_time() - m->written < 1 ? EITP_OK : metrics_write(m, error);
 }
 
-eitp_status metrics_sync(metrics *m, eitp_error *error) {
+eitp_status metrics_sync(metrics_file *m, eitp_error *error) {
     eitp_status status = metrics_write(m, error);
     int code = status ? 0 : m->host.files.sync(m->host.files.user, m->file);
     return code ? metrics_fail(m, code, error) : status;
 }
 
-void metrics_close(metrics *m) {
+void metrics_close(metrics_file *m) {
     eitp_error error;
     if (m->file) {
         metrics_write(m, &error);

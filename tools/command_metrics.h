@@ -6,7 +6,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-typedef struct metrics {
+typedef struct metrics_file {
     eitp_host host;
     char *path;
     void *file;
@@ -15,22 +15,22 @@ typedef struct metrics {
     double written;      /* when the last were */
     int made;            /* the file was not there before */
     int evaluated;       /* where records were kept: one of the last step kept has a val_loss */
-} metrics;
+} metrics_file;
 
 /*
- * Opens the file. Records of steps after `step` are cut off, and so is a last one without an end, so that the file reads as one run; with a step below
- * 0 it is emptied.
+ * Opens the file. Records of steps after `step` are cut off, and so is a last one without an end, so that the file
+ * reads as one run; with a step below 0 it is emptied.
  */
-eitp_status metrics_open(metrics *m, const char *path, int64_t step, eitp_error *error);
+eitp_status metrics_open(metrics_file *m, const char *path, int64_t step, eitp_error *error);
 
 /* Adds a line; it reaches the file within a second of the next. */
-eitp_status metrics_add(metrics *m, const text_buffer *record, eitp_error *error);
+eitp_status metrics_add(metrics_file *m, const text_buffer *record, eitp_error *error);
 
 /* Writes what is waiting, and makes sure that it lasts. */
-eitp_status metrics_sync(metrics *m, eitp_error *error);
+eitp_status metrics_sync(metrics_file *m, eitp_error *error);
 
 /* Writes what is waiting, as far as possible, and closes. */
-void metrics_close(metrics *m);
+void metrics_close(metrics_file *m);
 
 EITP_END_DECLARATIONS
 

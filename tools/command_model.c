@@ -34,7 +34,7 @@ static void read_numerics(const char *numerics, char *isa, size_t size, const ch
     *products = strncmp(second + 1, "openblas", 8) ? "own" : "openblas";
 }
 
-eitp_status model_create_context(const options *o, const char *numerics, eitp_context **context, eitp_error *error) {
+eitp_status model_create_context(const option_set *o, const char *numerics, eitp_context **context, eitp_error *error) {
     eitp_context_config config = eitp_context_config_default();
     char isa[32] = "";
     config.host = command_host();
@@ -101,7 +101,7 @@ eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_to
     return EITP_OK;
 }
 
-int64_t model_block_size(const options *o, const char *directory, int64_t positions) {
+int64_t model_block_size(const option_set *o, const char *directory, int64_t positions) {
     const eitp_host host = command_host();
     eitp_checkpoint_info info;
     int64_t size = 64;

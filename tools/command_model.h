@@ -12,8 +12,11 @@ EITP_BEGIN_DECLARATIONS
  */
 eitp_status model_find_directory(const char *path, char **directory, eitp_error *error);
 
-/* A context of --device and --threads. `numerics`, which may be NULL, is what a checkpoint says of its kernels: the same are used. */
-eitp_status model_create_context(const options *o, const char *numerics, eitp_context **context, eitp_error *error);
+/*
+ * A context of --device and --threads. `numerics`, which may be NULL, is what a checkpoint says of its kernels: the
+ * same are used.
+ */
+eitp_status model_create_context(const option_set *o, const char *numerics, eitp_context **context, eitp_error *error);
 
 /* Does a directory have the files of a tokenizer? */
 int model_has_tokenizer(const char *directory);
@@ -29,8 +32,11 @@ eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_to
 /* The tokenizer of bytes, for texts without one; says so in the log. */
 eitp_status model_use_bytes(eitp_tokenizer **tokenizer, eitp_error *error);
 
-/* --block-size; where it is not given, that of the checkpoint in `directory` (may be NULL), else 64; 0: the model's positions. */
-int64_t model_block_size(const options *o, const char *directory, int64_t positions);
+/*
+ * --block-size; where it is not given, that of the checkpoint in `directory` (may be NULL), else 64; 0: the model's
+ * positions.
+ */
+int64_t model_block_size(const option_set *o, const char *directory, int64_t positions);
 
 EITP_END_DECLARATIONS
 

@@ -118,7 +118,7 @@ static const option_row rows[] = {
      "tokenizer train: the directory; pack: the token file"},
     {"seed", "random-seed", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN | OPTIONS_GENERATE, 1,
      "of weights, dropout, shuffling and sampling"},
-    {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu null", RUNS, 0, "where to compute"},
+    {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu", RUNS, 0, "where to compute"},
     {"threads", "num-threads cpu-threads", KIND_INTEGER, 0, 4096, "0", "N", RUNS, 0,
      "0: one for each processor; results do not depend on it"},
     {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_EVERY, 0, "JSON with options of these names"},
@@ -237,7 +237,7 @@ static void nearest_of(const char *name, const char *list, size_t *least, char *
     }
 }
 
-static eitp_status fail_unknown(const options *o, const char *name, const char *where, eitp_error *error) {
+static eitp_status fail_unknown(const option_set *o, const char *name, const char *where, eitp_error *error) {
     char nearest[64] = "";
     size_t least = strlen(name) / 3 + 2;
     for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
@@ -334,7 +334,7 @@ static void value_add(option_value *value, const char *text) {
     value->texts[value->count++] = command_copy(text);
 }
 
-eitp_status options_set(options *o, option_id id, const char *value, option_source source, const char *where,
+eitp_status options_set(option_set *o, option_id id, const char *value, option_source source, const char *where,
                         eitp_error *error) {
     const option_row *row = &rows[id];
     option_value *target = &o->values[id], parsed;
@@ -359,49 +359,49 @@ eitp_status options_set(options *o, option_id id, const char *value, option_sour
     return EITP_OK;
 }
 
-void options_set_text(options *o, option_id id, const char *value, option_source source) {
+void options_set_text(option_set *o, option_id id, const char *value, option_source source) {
     eitp_error error;
     options_set(o, id, value, source, "", &error);
 }
 
-void options_set_integer(options *o, option_id id, int64_t value, option_source source) {
+void options_set_integer(option_set *o, option_id id, int64_t value, option_source source) {
     char digits[32];
     snprintf(digits, sizeof digits, "%lld", (long long)value);
     options_set_text(o, id, digits, source);
 }
 
-void options_set_number(options *o, option_id id, double value, option_source source) {
+void options_set_number(option_set *o, option_id id, double value, option_source source) {
     text_buffer digits = {NULL, 0, 0};
     text_json_number(&digits, value);
     options_set_text(o, id, digits.data, source);
     text_release(&digits);
 }
 
-int options_has(const options *o, option_id id) {
+int options_has(const option_set *o, option_id id) {
     return o->values[id].count > 0;
 }
 
-int options_is_explicit(const options *o, option_id id) {
+int options_is_explicit(const option_set *o, option_id id) {
     return o->values[id].source >= SOURCE_CONFIG;
 }
 
-int64_t options_integer(const options *o, option_id id) {
+int64_t options_integer(const option_set *o, option_id id) {
     return o->values[id].integer;
 }
 
-double options_number(const options *o, option_id id) {
+double options_number(const option_set *o, option_id id) {
     return o->values[id].number;
 }
 
-const char *options_text(const options *o, option_id id) {
+const char *options_text(const option_set *o, option_id id) {
     return o->values[id].count ? o->values[id].texts[0] : NULL;
 }
 
-int options_choice(const options *o, option_id id) {
+int options_choice(const option_set *o, option_id id) {
     return (int)o->values[id].integer;
 }
 
-void options_release(options *o) {
+void options_release(option_set *o) {
     for (size_t i = 0; i < OPTION_COUNT; i++)
         value_clear(&o->values[i]);
     free(o->positional);
@@ -431,7 +431,7 @@ static option_id find_negated(const char *name) {
 }
 
 /* One option: `argument` without its dashes. *at is advanced where the value is the next argument. */
-static eitp_status read_option(options *o, const char *argument, int count, char **arguments, int *at,
+static eitp_status read_option(option_set *o, const char *argument, int count, char **arguments, int *at,
                                eitp_error *error) {
     const char *equals = strchr(argument, '=');
     char *name = command_copy(argument), implied[64];
@@ -469,7 +469,7 @@ static eitp_status read_option(options *o, const char *argument, int count, char
     return status ? status : options_set(o, id, value, SOURCE_COMMAND_LINE, "--", error);
 }
 
-static eitp_status read_command_line(options *o, int count, char **arguments, eitp_error *error) {
+static eitp_status read_command_line(option_set *o, int count, char **arguments, eitp_error *error) {
     int literal = 0;
     eitp_status status = EITP_OK;
     o->positional = (char **)command_allocate((size_t)count * sizeof *o->positional);
@@ -499,14 +499,14 @@ static eitp_status read_command_line(options *o, int count, char **arguments, ei
     return status;
 }
 
-static void set_fallbacks(options *o) {
+static void set_fallbacks(option_set *o) {
     for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
         if (rows[i].fallback && (rows[i].commands & o->command))
             options_set_text(o, (option_id)i, rows[i].fallback, SOURCE_DEFAULT);
     }
 }
 
-eitp_status options_read(options *o, const char *name, unsigned command, int count, char **arguments, int *ended,
+eitp_status options_read(option_set *o, const char *name, unsigned command, int count, char **arguments, int *ended,
                          eitp_error *error) {
     eitp_status status;
     memset(o, 0, sizeof *o);
@@ -532,7 +532,7 @@ eitp_status options_read(options *o, const char *name, unsigned command, int cou
 /* ---- Files of options ---- */
 
 typedef struct config_reader {
-    options *o;
+    option_set *o;
     const char *path;
     option_source source;
     size_t lines[OPTION_COUNT]; /* where an option was given */
@@ -570,7 +570,7 @@ static eitp_status read_config_value(void *user, const json_value *value, eitp_e
     return options_set(reader->o, id, value->text, reader->source, where, error);
 }
 
-eitp_status options_read_config(options *o, const char *path, option_source source, eitp_error *error) {
+eitp_status options_read_config(option_set *o, const char *path, option_source source, eitp_error *error) {
     config_reader *reader = (config_reader *)command_allocate(sizeof *reader);
     eitp_status status;
     reader->o = o;
@@ -607,7 +607,7 @@ static void write_values(const option_row *row, const option_value *value, text_
     text_add(t, "]", 1);
 }
 
-void options_write(const options *o, text_buffer *t) {
+void options_write(const option_set *o, text_buffer *t) {
     for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
         if (!rows[i].of_run || !(rows[i].commands & o->command) || !o->values[i].count)
             continue;
@@ -618,7 +618,7 @@ void options_write(const options *o, text_buffer *t) {
 
 static const char *const source_names[] = {"not set", "default", "run.json", "checkpoint", "config", "command line"};
 
-void options_print(const options *o, int json) {
+void options_print(const option_set *o, int json) {
     text_buffer t = {NULL, 0, 0};
     if (json)
         text_add(&t, "{", 1);

@@ -96,52 +96,56 @@ typedef struct option_value {
     double number;
 } option_value;
 
-typedef struct options {
+typedef struct option_set {
     const char *name; /* of the subcommand: "train", "tokenizer encode", ... */
     unsigned command; /* its bit */
     option_value values[OPTION_COUNT];
     char **positional; /* what is no option, in order */
     size_t positional_count;
-} options;
+} option_set;
 
 /*
- * Reads the command line, the file of --config, and the defaults; -q and -v take effect. *ended is 1 where that was all that was asked
- * for: --help. Release it in any case.
+ * Reads the command line, the file of --config, and the defaults; -q and -v take effect. *ended is 1 where that was all
+ * that was asked for: --help. Release it in any case.
  */
-eitp_status options_read(options *o, const char *name, unsigned command, int count, char **arguments, int *ended,
+eitp_status options_read(option_set *o, const char *name, unsigned command, int count, char **arguments, int *ended,
                          eitp_error *error);
-void options_release(options *o);
+void options_release(option_set *o);
 
-/* Gives an option a value, unless it has one of a better source; lists collect the values of one source. `where` is for messages. */
-eitp_status options_set(options *o, option_id id, const char *value, option_source source, const char *where,
+/*
+ * Gives an option a value, unless it has one of a better source; lists collect the values of one source. `where` is for
+ * messages.
+ */
+eitp_status options_set(option_set *o, option_id id, const char *value, option_source source, const char *where,
                         eitp_error *error);
 
 /* The same for a default that depends on other options; it cannot fail. */
-void options_set_integer(options *o, option_id id, int64_t value, option_source source);
-void options_set_number(options *o, option_id id, double value, option_source source);
-void options_set_text(options *o, option_id id, const char *value, option_source source);
+void options_set_integer(option_set *o, option_id id, int64_t value, option_source source);
+void options_set_number(option_set *o, option_id id, double value, option_source source);
+void options_set_text(option_set *o, option_id id, const char *value, option_source source);
 
-int options_has(const options *o, option_id id);
-int options_is_explicit(const options *o, option_id id); /* from the command line or --config */
-int64_t options_integer(const options *o, option_id id);
-double options_number(const options *o, option_id id);
-const char *options_text(const options *o, option_id id); /* NULL where it has no value */
+int options_has(const option_set *o, option_id id);
+int options_is_explicit(const option_set *o, option_id id); /* from the command line or --config */
+int64_t options_integer(const option_set *o, option_id id);
+double options_number(const option_set *o, option_id id);
+const char *options_text(const option_set *o, option_id id); /* NULL where it has no value */
 const char *options_name(option_id id);
 
 /* The place of a choice's value in the table's list. */
-int options_choice(const options *o, option_id id);
+int options_choice(const option_set *o, option_id id);
 
 /*
- * Reads a JSON file of options. Objects within it only group: the name of an option is that of the innermost member. A member called "run" is left
- * out. For SOURCE_RUN, options that belong to a call rather than to a run are left out too, and so are unknown ones.
+ * Reads a JSON file of options. Objects within it only group: the name of an option is that of the innermost member. A
+ * member called "run" is left out. For SOURCE_RUN, options that belong to a call rather than to a run are left out too,
+ * and so are unknown ones.
  */
-eitp_status options_read_config(options *o, const char *path, option_source source, eitp_error *error);
+eitp_status options_read_config(option_set *o, const char *path, option_source source, eitp_error *error);
 
 /* Adds the options that have values as members of a JSON object, for options_read_config. */
-void options_write(const options *o, text_buffer *t);
+void options_write(const option_set *o, text_buffer *t);
 
 /* --print-config: every option with its value and where it came from. */
-void options_print(const options *o, int json);
+void options_print(const option_set *o, int json);
 
 void options_print_help(const char *name, unsigned command);
 

@@ -1,8 +1,8 @@
 /*
  * What the command says: results to standard output, everything else, a line each, to standard error.
  *
- * Until output_start, information and warnings are held back, so that a command that is refused says one line: why. -v prints all
- * at once.
+ * Until output_start, information and warnings are held back, so that a command that is refused says one line: why. -v
+ * prints all at once.
  */
 #ifndef COMMAND_OUTPUT_H
 #define COMMAND_OUTPUT_H

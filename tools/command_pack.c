@@ -4,7 +4,7 @@
 #include "command_output.h"
 #include "command_process.h"
 
-static void print_info(const options *o, const char *path, const eitp_token_file_info *info) {
+static void print_info(const option_set *o, const char *path, const eitp_token_file_info *info) {
     text_buffer t = {NULL, 0, 0};
     double bytes_per_token = (double)info->text_bytes / (double)info->token_count;
     if (options_integer(o, OPTION_JSON)) {
@@ -27,7 +27,7 @@ static void print_info(const options *o, const char *path, const eitp_token_file
     text_release(&t);
 }
 
-static eitp_status pack(const options *o, eitp_error *error) {
+static eitp_status pack(const option_set *o, eitp_error *error) {
     const char *path = options_text(o, OPTION_OUTPUT);
     eitp_tokenizer *tokenizer = NULL;
     eitp_token_file_info info;
@@ -54,7 +54,7 @@ static eitp_status pack(const options *o, eitp_error *error) {
 }
 
 int command_pack(int count, char **arguments) {
-    options o;
+    option_set o;
     eitp_error error;
     int ended = 0, code = COMMAND_FINISHED;
     eitp_status status;

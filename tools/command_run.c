@@ -50,7 +50,7 @@ static eitp_status find_checkpoint(run *r, eitp_error *error) {
 static void take_checkpoint_options(run *r) {
     const eitp_trainer_config *c = &r->resumed.config;
     static const char *const schedules[] = {"constant", "linear", "cosine"};
-    options *o = &r->options;
+    option_set *o = &r->options;
     options_set_integer(o, OPTION_BATCH_SIZE, c->batch_size, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_BLOCK_SIZE, c->block_size, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_GRAD_ACCUM, c->grad_accum, SOURCE_CHECKPOINT);
@@ -82,8 +82,8 @@ static eitp_status take_resumed_options(run *r, eitp_error *error) {
 }
 
 static eitp_status check_combination(const run *r, eitp_error *error) {
-    const options *o = &r->options;
-    int model = o->values[OPTION_MODEL].source, init = o->values[OPTION_INIT].source;
+    const option_set *o = &r->options;
+    option_source model = o->values[OPTION_MODEL].source, init = o->values[OPTION_INIT].source;
     if (r->checkpoint)
         return options_has(o, OPTION_DATA)
                    ? EITP_OK
@@ -108,7 +108,7 @@ static int starts_from_model(const run *r) {
 }
 
 eitp_status run_resolve(run *r, eitp_error *error) {
-    options *o = &r->options;
+    option_set *o = &r->options;
     eitp_status status;
     r->directory = command_copy(options_text(o, OPTION_OUTPUT_DIR));
     status = find_checkpoint(r, error);
@@ -178,7 +178,7 @@ static eitp_status prepare_directory(run *r, eitp_error *error) {
 /* ---- Model and tokenizer ---- */
 
 static eitp_status configure_new_model(const run *r, eitp_gpt2_config *config, eitp_error *error) {
-    const options *o = &r->options;
+    const option_set *o = &r->options;
     const eitp_host host = command_host();
     const char *init = options_text(o, OPTION_INIT);
     int is_path = strchr(init, '/') || strstr(init, ".json") || files_info(init).kind == EITP_PATH_FILE;
@@ -191,7 +191,7 @@ static eitp_status configure_new_model(const run *r, eitp_gpt2_config *config, e
 
 static eitp_status make_model(run *r, eitp_error *error) {
     const eitp_host host = command_host();
-    const options *o = &r->options;
+    const option_set *o = &r->options;
     eitp_gpt2_config config;
     char *path = NULL;
     eitp_status status;
@@ -215,7 +215,7 @@ static eitp_status make_model(run *r, eitp_error *error) {
 }
 
 static eitp_status set_dropout(run *r, eitp_error *error) {
-    const options *o = &r->options;
+    const option_set *o = &r->options;
     eitp_gpt2_config config = eitp_model_config(r->model);
     double dropout = options_number(o, OPTION_DROPOUT);
     if (!options_has(o, OPTION_DROPOUT) || (r->checkpoint && !options_is_explicit(o, OPTION_DROPOUT)))
@@ -229,7 +229,7 @@ static eitp_status set_dropout(run *r, eitp_error *error) {
 }
 
 static eitp_status load_tokenizer(run *r, eitp_error *error) {
-    const options *o = &r->options;
+    const option_set *o = &r->options;
     const char *given =
         !r->checkpoint || options_is_explicit(o, OPTION_TOKENIZER) ? options_text(o, OPTION_TOKENIZER) : NULL;
     char *directory = NULL;
@@ -265,7 +265,7 @@ static eitp_status recognise_tokenizer(run *r, eitp_error *error) {
 }
 
 static eitp_status open_data(run *r, eitp_error *error) {
-    const options *o = &r->options;
+    const option_set *o = &r->options;
     int64_t vocabulary = eitp_model_config(r->model).vocabulary;
     int is_token_file, validation_is_token_file = 1;
     char *directory = files_join(r->directory, "data");
@@ -306,8 +306,8 @@ static eitp_status split_data(run *r, int64_t block_size, eitp_error *error) {
 
 /* How long to train: as recorded, or by --steps or --epochs, whichever comes from the better source. */
 static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *error) {
-    const options *o = &r->options;
-    int steps = o->values[OPTION_STEPS].source, epochs = o->values[OPTION_EPOCHS].source;
+    const option_set *o = &r->options;
+    option_source steps = o->values[OPTION_STEPS].source, epochs = o->values[OPTION_EPOCHS].source;
     double windows = (double)((r->training_range.count - 1) / (uint64_t)config->block_size);
     double samples = ceil(windows * options_number(o, OPTION_EPOCHS) - 1e-9 * windows);
     int64_t per_step = config->batch_size * config->grad_accum;
@@ -330,7 +330,7 @@ static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *e
 }
 
 static eitp_status make_trainer(run *r, eitp_error *error) {
-    const options *o = &r->options;
+    const option_set *o = &r->options;
     eitp_trainer_config config = eitp_trainer_config_default();
     const eitp_token_file *validation = r->validation.file ? r->validation.file : r->training.file;
     eitp_status status;
@@ -372,7 +372,7 @@ static void log_memory(const run *r) {
 }
 
 static void log_run(const run *r) {
-    const options *o = &r->options;
+    const option_set *o = &r->options;
     int64_t block = model_block_size(o, NULL, eitp_model_config(r->model).positions);
     int64_t sequences = options_integer(o, OPTION_BATCH_SIZE) * options_integer(o, OPTION_GRAD_ACCUM);
     output_info("model: %lld parameters, vocabulary %lld; step: %lld sequences of %lld tokens",
@@ -402,7 +402,7 @@ static void check_disk(const run *r) {
 }
 
 /* Paths as they are found from anywhere. */
-static void make_absolute(options *o, option_id id) {
+static void make_absolute(option_set *o, option_id id) {
     for (size_t i = 0; i < o->values[id].count; i++) {
         char *whole = realpath(o->values[id].texts[i], NULL);
         if (whole) {

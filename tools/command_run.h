@@ -9,7 +9,7 @@
 EITP_BEGIN_DECLARATIONS
 
 typedef struct run {
-    options options;
+    option_set options;
     char *directory;  /* --output-dir */
     char *checkpoint; /* that it goes on from; NULL: a new run */
     eitp_checkpoint_info resumed;
@@ -21,7 +21,7 @@ typedef struct run {
     eitp_trainer *trainer;
     int validates;
     int64_t steps; /* in all */
-    metrics metrics;
+    metrics_file metrics;
 
     /* What is removed again where the first step is never made. */
     int prepared; /* the directory is there, and this process alone writes in it */
@@ -31,7 +31,10 @@ typedef struct run {
     int started;
 } run;
 
-/* Finds the checkpoint to resume from, and completes the options: from it, its run.json, and defaults that depend on others. */
+/*
+ * Finds the checkpoint to resume from, and completes the options: from it, its run.json, and defaults that depend on
+ * others.
+ */
 eitp_status run_resolve(run *r, eitp_error *error);
 
 /* Everything else: directory, model, data, trainer, run.json, metrics.jsonl. */

@@ -33,7 +33,7 @@ static eitp_status read_stoppable(void *user, const char **piece, size_t *size, 
     return status;
 }
 
-static eitp_status train_tokenizer(const options *o, eitp_tokenizer **tokenizer, eitp_error *error) {
+static eitp_status train_tokenizer(const option_set *o, eitp_tokenizer **tokenizer, eitp_error *error) {
     const eitp_host host = command_host();
     eitp_tokenizer_train_config config;
     eitp_text_files *files;
@@ -56,7 +56,7 @@ static eitp_status train_tokenizer(const options *o, eitp_tokenizer **tokenizer,
     return status;
 }
 
-static void print_tokenizer(const options *o, const eitp_tokenizer *tokenizer, const char *where) {
+static void print_tokenizer(const option_set *o, const eitp_tokenizer *tokenizer, const char *where) {
     text_buffer t = {NULL, 0, 0};
     int32_t size = eitp_tokenizer_size(tokenizer), end = eitp_tokenizer_end_of_text(tokenizer);
     unsigned long long fingerprint = eitp_tokenizer_fingerprint(tokenizer);
@@ -76,7 +76,7 @@ static void print_tokenizer(const options *o, const eitp_tokenizer *tokenizer, c
     text_release(&t);
 }
 
-static eitp_status tokenizer_train(const options *o, eitp_error *error) {
+static eitp_status tokenizer_train(const option_set *o, eitp_error *error) {
     const char *directory = options_text(o, OPTION_OUTPUT);
     eitp_tokenizer *tokenizer = NULL;
     int is_token_file, made = 0;
@@ -128,7 +128,7 @@ static eitp_status print_ids(void *user, const int32_t *ids, size_t count, eitp_
 }
 
 /* What is to be encoded: --text, the files of --data one after the other, or standard input. */
-static eitp_status encode_input(const options *o, eitp_encoder *encoder, eitp_error *error) {
+static eitp_status encode_input(const option_set *o, eitp_encoder *encoder, eitp_error *error) {
     const option_value *paths = &o->values[OPTION_DATA];
     const char *given = options_text(o, OPTION_TEXT);
     eitp_status status = EITP_OK;
@@ -153,7 +153,7 @@ static eitp_status encode_input(const options *o, eitp_encoder *encoder, eitp_er
     return status ? status : eitp_encoder_finish(encoder, error);
 }
 
-static eitp_status tokenizer_encode(const options *o, const eitp_tokenizer *tokenizer, eitp_error *error) {
+static eitp_status tokenizer_encode(const option_set *o, const eitp_tokenizer *tokenizer, eitp_error *error) {
     eitp_encoder *encoder;
     id_printer printer;
     char end[48];
@@ -194,7 +194,7 @@ static eitp_status decode_text(const eitp_tokenizer *tokenizer, const char *ids,
     return EITP_OK;
 }
 
-static eitp_status tokenizer_decode(const options *o, const eitp_tokenizer *tokenizer, eitp_error *error) {
+static eitp_status tokenizer_decode(const option_set *o, const eitp_tokenizer *tokenizer, eitp_error *error) {
     text_buffer content = {NULL, 0, 0};
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < o->positional_count && !status; i++)
@@ -221,7 +221,7 @@ static const struct {
     {"decode", "tokenizer decode", OPTIONS_TOKENIZER_DECODE},
 };
 
-static eitp_status use_tokenizer(const options *o, eitp_error *error) {
+static eitp_status use_tokenizer(const option_set *o, eitp_error *error) {
     const char *given = options_text(o, OPTION_TOKENIZER);
     eitp_tokenizer *tokenizer = NULL;
     eitp_status status;
@@ -240,7 +240,7 @@ static eitp_status use_tokenizer(const options *o, eitp_error *error) {
 }
 
 static int run_action(size_t action, int count, char **arguments) {
-    options o;
+    option_set o;
     eitp_error error;
     int ended = 0, code = COMMAND_FINISHED;
     eitp_status status =

@@ -12,6 +12,7 @@ typedef struct training {
     int64_t tokens, logged_tokens;
     double seconds, logged_seconds; /* in steps, in all and since the last line */
     double shown;
+    int cannot_save; /* the last attempt failed */
 } training;
 
 /* ---- Records ---- */
@@ -87,8 +88,10 @@ static void show_step(training *t) {
     else
         output_info("%s", line);
     t->shown = now;
-    if (!terminal || t->logged_seconds > 1)
-        t->logged_tokens = 0, t->logged_seconds = 0;
+    if (!terminal || t->logged_seconds > 1) {
+        t->logged_tokens = 0;
+        t->logged_seconds = 0;
+    }
 }
 
 /* ---- What happens between steps ---- */
@@ -113,10 +116,12 @@ static eitp_status save(training *t, eitp_error *error) {
     double began = process_time();
     /* Records first: a checkpoint never has steps that the records lack. */
     eitp_status status = metrics_sync(&r->metrics, error);
+    t->cannot_save = 1;
     if (!status)
         status = eitp_trainer_save(r->trainer, r->directory, error);
     if (status)
         return status;
+    t->cannot_save = 0;
     t->saved = eitp_trainer_steps_done(r->trainer);
     output_info("saved %s/checkpoint-%lld in %.1f s", r->directory, (long long)t->saved, process_time() - began);
     return eitp_checkpoint_prune(&host, r->directory, options_integer(&r->options, OPTION_SAVE_TOTAL_LIMIT), error);
@@ -165,7 +170,9 @@ static eitp_status make_step(training *t, eitp_error *error) {
     return status;
 }
 
-/* The first evaluation is before step 1; one that was due at the checkpoint and is not in the records is made up for. */
+/*
+ * The first evaluation is before step 1; one that was due at the checkpoint and is not in the records is made up for.
+ */
 static eitp_status begin(training *t, eitp_error *error) {
     run *r = t->r;
     int64_t done = eitp_trainer_steps_done(r->trainer);
@@ -237,7 +244,7 @@ static void print_summary(const training *t, const char *stopped) {
 
 /* Saves what there is, says how it ended, and gives the exit code. */
 static int finish(training *t, eitp_status status, eitp_error *error) {
-    const options *o = &t->r->options;
+    const option_set *o = &t->r->options;
     int64_t done = eitp_trainer_steps_done(t->r->trainer);
     const char *stopped = process_stop_signal()             ? process_stop_name()
                           : status == EITP_ERROR_NOT_FINITE ? "nonfinite"
@@ -246,7 +253,7 @@ static int finish(training *t, eitp_status status, eitp_error *error) {
     int code = 0;
     if (status) {
         /* A step that failed changed nothing, so what was done is worth keeping. */
-        if (t->saved != done && done > t->first)
+        if (t->saved != done && done > t->first && !t->cannot_save)
             save(t, &second);
         code = output_fail(error);
         if (status != EITP_ERROR_NOT_FINITE)

@@ -1,0 +1,88 @@
+#!/bin/sh
+# Trains something small from nothing: a tokenizer and a GPT-2 learn the C headers that lie beside this machine's
+# compiler. Everything goes to build/quickstart. Stopped, it goes on where it was; finished, it begins anew.
+# Run by `make quickstart`, from the root, after the command was built.
+set -eu
+LC_ALL=C
+export LC_ALL
+BUILD=${BUILD:-build} CC=${CC:-cc}
+eitp=$BUILD/eitp
+out=$BUILD/quickstart
+vocabulary=2048 steps=2000
+most=8000000 # bytes of text
+
+say() {
+    printf '\n== %s\n' "$*"
+}
+
+# The directory of stdio.h; what libc and the kernel's headers bring is the same on many machines, and comes first.
+find_headers() {
+    include=$(echo '#include <stdio.h>' | $CC -E -x c - 2>/dev/null |
+        sed -n 's,^# [0-9]* "\(/.*\)/stdio\.h".*,\1,p' | head -n 1)
+    [ -n "$include" ] || include=/usr/include
+    set -- "$include"/*.h
+    for part in arpa asm-generic linux net netinet sys; do
+        [ -d "$include/$part" ] && set -- "$@" "$include/$part"
+    done
+    for part in "$include"/bits "$include"/*-linux-*/asm "$include"/*-linux-*/bits "$include"/*-linux-*/sys; do
+        [ -d "$part" ] && set -- "$@" "$part"
+    done
+    find "$@" -type f -name '*.h' 2>/dev/null
+}
+
+# The same files in the same order for the same headers, whatever their names and dates: ordered by checksum, so that
+# what is held back for validation is of all kinds, and each content once.
+gather_text() {
+    find_headers | grep -v '[^A-Za-z0-9_./+-]' | xargs cksum | sort -n | awk -v most="$most" '
+        $1 != last && total + $2 <= most { total += $2; print $3 }
+        { last = $1 }' >"$out/headers"
+    [ -s "$out/headers" ] || {
+        echo "quickstart: there are no headers beside stdio.h of '$CC'; set CC to a compiler that can compile" >&2
+        exit 1
+    }
+    xargs awk 'FNR == 1 { printf "<|endoftext|>" } { print }' <"$out/headers" >"$out/headers.txt"
+}
+
+[ ! -e "$out/finished" ] || rm -rf "$out"
+if [ ! -e "$out/headers.tok" ]; then
+    rm -rf "$out"
+    mkdir -p "$out"
+    gather_text
+    say "text: $(wc -l <"$out/headers" | tr -d ' ') C headers, $(wc -c <"$out/headers.txt" | tr -d ' ') bytes"
+    "$eitp" tokenizer train --data "$out/headers.txt" --vocab-size $vocabulary --output "$out/tokenizer"
+    "$eitp" pack --data "$out/headers.txt" --tokenizer "$out/tokenizer" --output "$out/headers.tok.new" --json \
+        >"$out/pack.json"
+    mv "$out/headers.tok.new" "$out/headers.tok"
+fi
+unigram=$(sed -n 's/.*"unigram_entropy": \([0-9.]*\).*/\1/p' "$out/pack.json")
+
+say "training a GPT-2 with four layers of 128, from random weights; Ctrl-C stops it, \`make quickstart\` goes on"
+"$eitp" train --data "$out/headers.tok" --tokenizer "$out/tokenizer" --init tiny --vocab-size $vocabulary --dropout 0 \
+    --block-size 128 --batch-size 8 --grad-accum 1 --steps $steps --lr 4e-3 --lr-schedule cosine --warmup-steps 100 \
+    --weight-decay 0.1 --beta2 0.99 --max-grad-norm 1 --seed 1 --eval-steps 500 --eval-windows 500 --save-steps 500 \
+    --log-every 100 --output-dir "$out/run" --resume auto
+
+touch "$out/finished"
+
+say "what it writes after '#include <', '/* ' and 'struct '"
+for prompt in '#include <' '/* ' 'struct '; do
+    "$eitp" generate --quiet --model "$out/run" --prompt "$prompt" --tokens 80 --temperature 0.7 --top-k 40 --seed 1
+done
+
+losses=$(sed -n 's/.*"val_loss": \([0-9.]*\).*/\1/p' "$out/run/metrics.jsonl")
+say "result"
+echo "$losses" | awk -v unigram="$unigram" -v vocabulary=$vocabulary -v run="$out/run" '
+    NR == 1 { first = $1 }
+    { final = $1 }
+    END {
+        printf "Loss on headers that it was not trained on, in nats per token (less is better):\n"
+        printf "  %.2f  every one of the %d tokens as likely as any other\n", log(vocabulary), vocabulary
+        printf "  %.2f  the model before training\n", first
+        printf "  %.2f  knowing how often each token comes, and no more (unigram entropy)\n", unigram
+        printf "  %.2f  the model now, which has learnt what follows what\n", final
+        printf "The model is in %s: try `build/eitp generate --model %s --prompt ...`\n", run, run
+        if (final > unigram - 1) {
+            print "quickstart: it should have got 1 below the unigram entropy: something is wrong"
+            exit 1
+        }
+    }'
