@@ -199,7 +199,7 @@ install: all
 	cp eitp.h '$(DESTDIR)$(PREFIX)/include/eitp.h'
 	printf '%s\n' 'prefix=$(PREFIX)' 'includedir=$${prefix}/include' '' 'Name: eitp' \
 		'Description: trains Transformers inside the memory a machine really has' 'Version: $(VERSION)' \
-		'Cflags: -I$${includedir}' 'Libs: $(strip $(LIBRARIES))' >'$(DESTDIR)$(PREFIX)/lib/pkgconfig/eitp.pc'
+		'Cflags: $(strip -I$${includedir} $(FEATURES))' 'Libs: $(strip $(LIBRARIES))' >'$(DESTDIR)$(PREFIX)/lib/pkgconfig/eitp.pc'
 ifneq ($(COMMAND_PROGRAM),)
 	mkdir -p '$(DESTDIR)$(PREFIX)/bin'
 	cp $(BUILD)/eitp '$(DESTDIR)$(PREFIX)/bin/eitp'

@@ -141,6 +141,7 @@
  *   EITP_BACKEND           the device where the program asks for "auto": cpu; or null, which computes nothing
  *   CUDA_VISIBLE_DEVICES   is read only to say why no CUDA device is used; there is no CUDA device yet
  *   OMP_NUM_THREADS        the number of threads where the program asks for 0; without it, one for each processor
+ *   OMP_WAIT_POLICY        passive lets threads sleep while they wait: much faster where other programs run too
  *
  * FINDING THINGS
  *   The file is made of modules. Each begins with a line that has ">>" and the module's path, and ends with one
@@ -2405,8 +2406,8 @@ EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares;
 /* A node in the plan. */
 typedef struct eitp__step {
     eitp__node *node;
-    eitp__node *absorbed; /* the accumulation that this node does itself, NULL: none */
-    int mutates;          /* changes a variable */
+    eitp__node *absorbed[EITP__MAX_OUTPUTS]; /* by output: the accumulation that this node does itself; NULL: none */
+    int mutates;                             /* changes a variable */
 } eitp__step;
 
 /* A stretch of the arena, and the steps [first, last] it is in use; -1 is before the first step. */
@@ -2456,9 +2457,13 @@ EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node);
 /* Is the node only another view of its input's memory? */
 EITP__PRIVATE int eitp__is_view(const eitp__node *node);
 
-/* Input i of a step, lowered; for an accumulation, input 0 is the value before. NULL where absent. */
+/* What a step reads, lowered; NULL where absent. What absorbed accumulations read comes after the node's own. */
 EITP__PRIVATE eitp_tensor *eitp__step_input(const eitp__step *step, int i);
 EITP__PRIVATE int eitp__step_input_count(const eitp__step *step);
+
+/* What a step makes as output i of its node, and the tensor whose value that replaces (NULL: none). */
+EITP__PRIVATE eitp_tensor *eitp__step_output(const eitp__step *step, int i);
+EITP__PRIVATE eitp_tensor *eitp__step_replaces(const eitp__step *step, int i);
 
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
@@ -13609,68 +13614,112 @@ static int eitp__reads_storage(const eitp__node *node, const eitp_tensor *variab
     return 0;
 }
 
-/* The node that computes an accumulation's value, where that node can add to the target itself; else NULL. */
-static eitp__node *eitp__fusible_producer(const eitp__node *accumulation, const int *uses) {
-    eitp_tensor *value = eitp__lowered(accumulation->inputs[1]);
-    while (value->node && eitp__is_view(value->node) && uses[value->id] == 1)
+/* The tensor that an accumulation alone uses, views looked through; NULL where something else needs it too. */
+static const eitp_tensor *eitp__accumulated_value(const eitp__node *accumulation, const int *uses) {
+    const eitp_tensor *value = eitp__lowered(accumulation->inputs[1]);
+    while (uses[value->id] == 1 && !value->is_output && value->node && eitp__is_view(value->node))
         value = eitp__lowered(value->node->inputs[0]);
-    if (!value->node || uses[value->id] != 1 || !eitp__op(value->node->op)->accumulates)
-        return NULL;
-    if (value->node->output_count != 1 || eitp__reads_storage(value->node, accumulation->inputs[0]->storage))
-        return NULL;
-    return value->node;
+    return uses[value->id] == 1 && !value->is_output ? value : NULL;
 }
 
-/* Makes the steps; accumulations that a producer can do itself become part of the producer's. */
-static eitp_status eitp__make_steps(eitp__lowering *lowering, eitp_error *error) {
-    eitp_plan *plan = lowering->plan;
-    const eitp_graph *graph = plan->graph;
-    const eitp_host *host = &plan->context->host;
-    int *uses = (int *)eitp__allocate(host, graph->tensor_count * sizeof *uses);
-    eitp__node **absorbed = (eitp__node **)eitp__allocate(host, graph->node_count * sizeof *absorbed);
-    int failed = (graph->tensor_count && !uses) || (graph->node_count && !absorbed);
-    if (!failed) {
-        eitp__count_uses(lowering, uses);
-        for (size_t n = 0; n < graph->node_count; n++) {
-            eitp__node *node = graph->nodes[n], *producer;
-            if (!lowering->needed[n] || node->op != EITP__OP_ACCUMULATE)
-                continue;
-            producer = eitp__fusible_producer(node, uses);
-            if (producer && !absorbed[producer->id]) {
-                absorbed[producer->id] = node;
-                lowering->needed[n] = 0;
-            }
-        }
+/*
+ * Stores the accumulations that node can do itself, one for each of its outputs, and returns 1; returns 0 where its
+ * kernel cannot, an output goes elsewhere, the node reads what it would change, or the accumulations carry differently.
+ * `accumulations` is by tensor id.
+ */
+static int eitp__absorb(const eitp__node *node, eitp__node *const *accumulations, eitp__node **absorbed) {
+    if (!eitp__op(node->op)->accumulates)
+        return 0;
+    for (int i = 0; i < node->output_count; i++) {
+        eitp__node *accumulation = accumulations[node->outputs[i]->id];
+        if (!accumulation || eitp__reads_storage(node, accumulation->inputs[0]->storage) ||
+            (i && eitp__lowered(accumulation->inputs[2]) != eitp__lowered(absorbed[0]->inputs[2])))
+            return 0;
+        absorbed[i] = accumulation;
     }
-    for (size_t n = 0; n < graph->node_count && !failed; n++) {
+    return 1;
+}
+
+/* Finds, for each tensor, the accumulation that alone uses it. */
+static void eitp__find_accumulations(const eitp__lowering *lowering, const int *uses, eitp__node **accumulations) {
+    const eitp_graph *graph = lowering->plan->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        const eitp_tensor *value = NULL;
+        if (lowering->needed[n] && graph->nodes[n]->op == EITP__OP_ACCUMULATE)
+            value = eitp__accumulated_value(graph->nodes[n], uses);
+        if (value)
+            accumulations[value->id] = graph->nodes[n];
+    }
+}
+
+static int eitp__add_step(eitp__lowering *lowering, eitp__node *node, eitp__node *const *accumulations) {
+    eitp_plan *plan = lowering->plan;
+    eitp__node *absorbed[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL};
+    eitp__step *step;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
+                       sizeof *plan->steps))
+        return 0;
+    step = &plan->steps[plan->step_count++];
+    memset(step, 0, sizeof *step);
+    step->node = node;
+    step->mutates = eitp__mutates(node);
+    if (!eitp__absorb(node, accumulations, absorbed))
+        return 1;
+    step->mutates = 1;
+    for (int i = 0; i < node->output_count; i++) {
+        step->absorbed[i] = absorbed[i];
+        lowering->needed[absorbed[i]->id] = 0;
+    }
+    return 1;
+}
+
+/*
+ * Makes the steps; accumulations that a node can do itself become part of it. An accumulation comes after what it adds,
+ * so that it is known to be absorbed before its own turn.
+ */
+static eitp_status eitp__make_steps(eitp__lowering *lowering, eitp_error *error) {
+    const eitp_graph *graph = lowering->plan->graph;
+    const eitp_host *host = &lowering->plan->context->host;
+    int *uses = (int *)eitp__allocate(host, graph->tensor_count * sizeof *uses);
+    eitp__node **accumulations = (eitp__node **)eitp__allocate(host, graph->tensor_count * sizeof *accumulations);
+    int made = !graph->tensor_count || (uses && accumulations);
+    if (made) {
+        eitp__count_uses(lowering, uses);
+        eitp__find_accumulations(lowering, uses, accumulations);
+    }
+    for (size_t n = 0; n < graph->node_count && made; n++) {
         eitp__node *node = graph->nodes[n];
-        eitp__step *step;
-        if (!lowering->needed[n] || eitp__is_view(node))
-            continue;
-        failed = !eitp__reserve(host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
-                                sizeof *plan->steps);
-        if (failed)
-            break;
-        step = &plan->steps[plan->step_count++];
-        step->node = node;
-        step->absorbed = absorbed[n];
-        step->mutates = absorbed[n] || eitp__mutates(node);
+        if (lowering->needed[n] && !eitp__is_view(node))
+            made = eitp__add_step(lowering, node, accumulations);
     }
     eitp__release(host, uses, graph->tensor_count * sizeof *uses);
-    eitp__release(host, absorbed, graph->node_count * sizeof *absorbed);
-    return failed ? eitp__fail_memory(error, plan->step_count * sizeof *plan->steps, "the steps of a plan") : EITP_OK;
+    eitp__release(host, accumulations, graph->tensor_count * sizeof *accumulations);
+    return made ? EITP_OK
+                : eitp__fail_memory(error, graph->tensor_count * sizeof *accumulations, "the steps of a plan");
 }
 
 EITP__PRIVATE eitp_tensor *eitp__step_input(const eitp__step *step, int i) {
     const eitp__node *node = step->node;
     if (i < node->input_count)
         return eitp__lowered(node->inputs[i]);
-    /* What an absorbed accumulation reads comes after the node's own inputs. */
-    return eitp__lowered(i == node->input_count ? step->absorbed->inputs[0] : step->absorbed->inputs[2]);
+    /* What absorbed accumulations read comes after the node's own inputs: the values before, and the carry. */
+    i -= node->input_count;
+    return eitp__lowered(i < node->output_count ? step->absorbed[i]->inputs[0] : step->absorbed[0]->inputs[2]);
 }
 
 EITP__PRIVATE int eitp__step_input_count(const eitp__step *step) {
-    return step->node->input_count + (step->absorbed ? 2 : 0);
+    return step->node->input_count + (step->absorbed[0] ? step->node->output_count + 1 : 0);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__step_output(const eitp__step *step, int i) {
+    return step->absorbed[i] ? step->absorbed[i]->outputs[0] : step->node->outputs[i];
+}
+
+EITP__PRIVATE eitp_tensor *eitp__step_replaces(const eitp__step *step, int i) {
+    int shared = eitp__op(step->node->op)->shares[i];
+    if (step->absorbed[i])
+        return eitp__lowered(step->absorbed[i]->inputs[0]);
+    return shared ? eitp__lowered(step->node->inputs[shared - 1]) : NULL;
 }
 
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
@@ -13768,22 +13817,20 @@ static void eitp__wait_for_readers(eitp__order *order, int writer, const eitp_te
 static void eitp__make_edges(eitp__order *order) {
     const eitp_plan *plan = order->plan;
     for (size_t s = 0; s < plan->step_count; s++) {
-        const eitp__node *made = plan->steps[s].absorbed ? plan->steps[s].absorbed : plan->steps[s].node;
-        for (int i = 0; i < made->output_count; i++)
-            order->producer[made->outputs[i]->id] = (int)s;
+        for (int i = 0; i < plan->steps[s].node->output_count; i++)
+            order->producer[eitp__step_output(&plan->steps[s], i)->id] = (int)s;
     }
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__step *step = &plan->steps[s];
-        const eitp__node *writer = step->absorbed ? step->absorbed : step->node;
-        const int *shares = eitp__op(writer->op)->shares;
         for (int i = 0; i < eitp__step_input_count(step); i++) {
             eitp_tensor *x = eitp__step_input(step, i);
             if (x)
                 eitp__add_edge(order, order->producer[eitp__version(x)->id], (int)s);
         }
-        for (int i = 0; i < EITP__MAX_OUTPUTS && step->mutates; i++) {
-            if (shares[i])
-                eitp__wait_for_readers(order, (int)s, eitp__version(writer->inputs[shares[i] - 1]));
+        for (int i = 0; i < step->node->output_count; i++) {
+            eitp_tensor *replaced = eitp__step_replaces(step, i);
+            if (replaced)
+                eitp__wait_for_readers(order, (int)s, eitp__version(replaced));
         }
     }
 }
@@ -13936,7 +13983,7 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
     }
     for (int s = 0; s < end; s++) {
         const eitp__step *step = &plan->steps[s];
-        for (int i = 0; i < step->node->output_count && !step->absorbed; i++) {
+        for (int i = 0; i < step->node->output_count && !step->absorbed[0]; i++) {
             const eitp_tensor *owner = eitp__owner(step->node->outputs[i]);
             if (owner == step->node->outputs[i] && !eitp__new_stretch(plan, owner, s))
                 return 0;
@@ -13967,7 +14014,7 @@ static int eitp__can_reuse(const eitp_plan *plan, const eitp__step *step, int at
 static void eitp__merge_in_place(eitp_plan *plan) {
     for (int s = 0; s < (int)plan->step_count; s++) {
         const eitp__step *step = &plan->steps[s];
-        unsigned candidates = step->absorbed ? 0 : eitp__op(step->node->op)->reuse;
+        unsigned candidates = step->absorbed[0] ? 0 : eitp__op(step->node->op)->reuse;
         for (int i = 0; i < step->node->input_count && candidates; i++) {
             eitp_tensor *y = step->node->outputs[0];
             eitp__stretch *from, *to;
@@ -14069,7 +14116,7 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
             order[i].stretches = plan->stretches;
             order[i].index = (int)i;
         }
-        qsort(order, plan->stretch_count, sizeof *order, eitp__compare_placements);
+        eitp__sort(order, plan->stretch_count, sizeof *order, eitp__compare_placements);
         eitp__place_all(plan, order, placed);
         plan->stats.largest_bytes = eitp__largest_use(plan);
     }
@@ -14129,10 +14176,10 @@ static void eitp__make_call(const eitp_plan *plan, const eitp__step *step, eitp_
     }
     for (int i = 0; i < node->output_count; i++) {
         eitp__set_operand(&call->outputs[i], node->outputs[i]);
-        binding->outputs[i] = eitp__place_of(plan, step->absorbed ? step->absorbed->outputs[0] : node->outputs[i]);
+        binding->outputs[i] = eitp__place_of(plan, eitp__step_output(step, i));
     }
-    binding->carry = eitp__place_of(plan, step->absorbed ? step->absorbed->inputs[2] : NULL);
-    call->accumulates = step->absorbed != NULL;
+    binding->carry = eitp__place_of(plan, step->absorbed[0] ? step->absorbed[0]->inputs[2] : NULL);
+    call->accumulates = step->absorbed[0] != NULL;
 }
 
 static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {

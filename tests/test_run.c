@@ -161,7 +161,8 @@ static void row_ops_are_those_of_a_smaller_graph(void) {
             eitp_graph_destroy(graph);
         }
         CHECK(!memcmp(dx[0], dx[1], sizeof dx[0]));
-        /* A stack of matrices whose number varies is one product each, not one of all rows: other sums, not other values. */
+        /* A stack of matrices whose number varies is one product each, not one of all rows: other sums, not other
+         * values. */
         for (int i = 0; i < 15; i++)
             CHECK(fabs((double)(sums[0][i] - sums[1][i])) < 1e-4 && sums[0][i] != 0);
         for (int i = 0; i < 30; i++)
@@ -261,7 +262,8 @@ static void orders_that_are_impossible(void) {
     updating_end(&u);
 }
 
-/* Sums that write to the target themselves: v += sum of rows; the same where the sum is an output; where it is used twice. */
+/* Sums that write to the target themselves: v += sum of rows; the same where the sum is an output; where it is used
+ * twice. */
 static void sums_that_accumulate(void) {
     const int64_t wide[2] = {1, 4}, tall[2] = {3, 4}, flat[1] = {4};
     for (int kind = 0; kind < 4; kind++) {

@@ -120,7 +120,8 @@ libraries=
 build_and_run() { # compiler standard openmp openblas before
     name="$work/$1-$2-$3$4$5"
     language='-x c -Wmissing-prototypes'
-    case $2 in c++*) language='-x c++' ;; esac
+    runtime=
+    case $2 in c++*) language='-x c++' runtime=-lstdc++ ;; esac
     flags="-std=$2 $warnings $language -I. -I$work"
     link=
     [ "$3" = 1 ] && flags="$flags -fopenmp" && link=-fopenmp
@@ -128,7 +129,7 @@ build_and_run() { # compiler standard openmp openblas before
     [ "$5" = 1 ] && flags="$flags -DBEFORE=1"
     "$1" $flags $optimize -c "$work/implement.c" -o "$name-implement.o" &&
         "$1" $flags $optimize -c "$work/use.c" -o "$name-use.o" &&
-        "$1" "$name-implement.o" "$name-use.o" -o "$name" $link -lm &&
+        "$1" "$name-implement.o" "$name-use.o" -o "$name" $link $runtime -lm &&
         "$name" >"$name.info" && cat "$name.info" &&
         grep -q "openmp=$3" "$name.info" && grep -q "openblas=$4" "$name.info"
 }

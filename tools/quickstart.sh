@@ -3,19 +3,19 @@
 # compiler. Everything goes to build/quickstart. Stopped, it goes on where it was; finished, it begins anew.
 # Run by `make quickstart`, from the root, after the command was built.
 set -eu
-LC_ALL=C
-export LC_ALL
+LC_ALL=C OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} # threads that spin lose much where other programs run too
+export LC_ALL OMP_WAIT_POLICY
 BUILD=${BUILD:-build} CC=${CC:-cc}
 eitp=$BUILD/eitp
 out=$BUILD/quickstart
-vocabulary=2048 steps=2000
+vocabulary=2048 steps=4000
 most=8000000 # bytes of text
 
 say() {
     printf '\n== %s\n' "$*"
 }
 
-# The directory of stdio.h; what libc and the kernel's headers bring is the same on many machines, and comes first.
+# The headers of libc and of the kernel, which are much the same everywhere: those beside stdio.h and in these folders.
 find_headers() {
     include=$(echo '#include <stdio.h>' | $CC -E -x c - 2>/dev/null |
         sed -n 's,^# [0-9]* "\(/.*\)/stdio\.h".*,\1,p' | head -n 1)
@@ -34,10 +34,10 @@ find_headers() {
 # what is held back for validation is of all kinds, and each content once.
 gather_text() {
     find_headers | grep -v '[^A-Za-z0-9_./+-]' | xargs cksum | sort -n | awk -v most="$most" '
-        $1 != last && total + $2 <= most { total += $2; print $3 }
+        NF > 2 && $1 != last && total + $2 <= most { total += $2; print $3 }
         { last = $1 }' >"$out/headers"
     [ -s "$out/headers" ] || {
-        echo "quickstart: there are no headers beside stdio.h of '$CC'; set CC to a compiler that can compile" >&2
+        echo "quickstart: '$CC' finds no stdio.h, and so no text to learn from; install the C library's headers" >&2
         exit 1
     }
     xargs awk 'FNR == 1 { printf "<|endoftext|>" } { print }' <"$out/headers" >"$out/headers.txt"
@@ -58,10 +58,9 @@ unigram=$(sed -n 's/.*"unigram_entropy": \([0-9.]*\).*/\1/p' "$out/pack.json")
 
 say "training a GPT-2 with four layers of 128, from random weights; Ctrl-C stops it, \`make quickstart\` goes on"
 "$eitp" train --data "$out/headers.tok" --tokenizer "$out/tokenizer" --init tiny --vocab-size $vocabulary --dropout 0 \
-    --block-size 128 --batch-size 8 --grad-accum 1 --steps $steps --lr 4e-3 --lr-schedule cosine --warmup-steps 100 \
-    --weight-decay 0.1 --beta2 0.99 --max-grad-norm 1 --seed 1 --eval-steps 500 --eval-windows 500 --save-steps 500 \
-    --log-every 100 --output-dir "$out/run" --resume auto
-
+    --block-size 128 --batch-size 4 --grad-accum 1 --steps $steps --lr 4e-3 --lr-schedule cosine --warmup-steps 100 \
+    --weight-decay 0.1 --beta2 0.99 --max-grad-norm 1 --seed 1 --eval-steps 1000 --eval-windows 500 --save-steps 1000 \
+    --log-every 200 --output-dir "$out/run" --resume auto
 touch "$out/finished"
 
 say "what it writes after '#include <', '/* ' and 'struct '"
@@ -71,7 +70,7 @@ done
 
 losses=$(sed -n 's/.*"val_loss": \([0-9.]*\).*/\1/p' "$out/run/metrics.jsonl")
 say "result"
-echo "$losses" | awk -v unigram="$unigram" -v vocabulary=$vocabulary -v run="$out/run" '
+echo "$losses" | awk -v unigram="$unigram" -v vocabulary=$vocabulary -v run="$out/run" -v eitp="$eitp" '
     NR == 1 { first = $1 }
     { final = $1 }
     END {
@@ -80,7 +79,7 @@ echo "$losses" | awk -v unigram="$unigram" -v vocabulary=$vocabulary -v run="$ou
         printf "  %.2f  the model before training\n", first
         printf "  %.2f  knowing how often each token comes, and no more (unigram entropy)\n", unigram
         printf "  %.2f  the model now, which has learnt what follows what\n", final
-        printf "The model is in %s: try `build/eitp generate --model %s --prompt ...`\n", run, run
+        printf "The model is in %s: try %s generate --model %s --prompt ...\n", run, eitp, run
         if (final > unigram - 1) {
             print "quickstart: it should have got 1 below the unigram entropy: something is wrong"
             exit 1

@@ -48,10 +48,10 @@ static void eitp__make_call(const eitp_plan *plan, const eitp__step *step, eitp_
     }
     for (int i = 0; i < node->output_count; i++) {
         eitp__set_operand(&call->outputs[i], node->outputs[i]);
-        binding->outputs[i] = eitp__place_of(plan, step->absorbed ? step->absorbed->outputs[0] : node->outputs[i]);
+        binding->outputs[i] = eitp__place_of(plan, eitp__step_output(step, i));
     }
-    binding->carry = eitp__place_of(plan, step->absorbed ? step->absorbed->inputs[2] : NULL);
-    call->accumulates = step->absorbed != NULL;
+    binding->carry = eitp__place_of(plan, step->absorbed[0] ? step->absorbed[0]->inputs[2] : NULL);
+    call->accumulates = step->absorbed[0] != NULL;
 }
 
 static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {

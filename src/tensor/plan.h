@@ -15,8 +15,8 @@
 /* A node in the plan. */
 typedef struct eitp__step {
     eitp__node *node;
-    eitp__node *absorbed; /* the accumulation that this node does itself, NULL: none */
-    int mutates;          /* changes a variable */
+    eitp__node *absorbed[EITP__MAX_OUTPUTS]; /* by output: the accumulation that this node does itself; NULL: none */
+    int mutates;                             /* changes a variable */
 } eitp__step;
 
 /* A stretch of the arena, and the steps [first, last] it is in use; -1 is before the first step. */
@@ -66,9 +66,13 @@ EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node);
 /* Is the node only another view of its input's memory? */
 EITP__PRIVATE int eitp__is_view(const eitp__node *node);
 
-/* Input i of a step, lowered; for an accumulation, input 0 is the value before. NULL where absent. */
+/* What a step reads, lowered; NULL where absent. What absorbed accumulations read comes after the node's own. */
 EITP__PRIVATE eitp_tensor *eitp__step_input(const eitp__step *step, int i);
 EITP__PRIVATE int eitp__step_input_count(const eitp__step *step);
+
+/* What a step makes as output i of its node, and the tensor whose value that replaces (NULL: none). */
+EITP__PRIVATE eitp_tensor *eitp__step_output(const eitp__step *step, int i);
+EITP__PRIVATE eitp_tensor *eitp__step_replaces(const eitp__step *step, int i);
 
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);

@@ -1,4 +1,5 @@
 /* The arena of a plan: how long each tensor lives, which take over another's memory, and where each lies. */
+#include "base/sort.h"
 #include "tensor/plan.h"
 
 /* The tensor that owns the memory a step's output lies in; NULL where that is a variable. */
@@ -51,7 +52,7 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
     }
     for (int s = 0; s < end; s++) {
         const eitp__step *step = &plan->steps[s];
-        for (int i = 0; i < step->node->output_count && !step->absorbed; i++) {
+        for (int i = 0; i < step->node->output_count && !step->absorbed[0]; i++) {
             const eitp_tensor *owner = eitp__owner(step->node->outputs[i]);
             if (owner == step->node->outputs[i] && !eitp__new_stretch(plan, owner, s))
                 return 0;
@@ -82,7 +83,7 @@ static int eitp__can_reuse(const eitp_plan *plan, const eitp__step *step, int at
 static void eitp__merge_in_place(eitp_plan *plan) {
     for (int s = 0; s < (int)plan->step_count; s++) {
         const eitp__step *step = &plan->steps[s];
-        unsigned candidates = step->absorbed ? 0 : eitp__op(step->node->op)->reuse;
+        unsigned candidates = step->absorbed[0] ? 0 : eitp__op(step->node->op)->reuse;
         for (int i = 0; i < step->node->input_count && candidates; i++) {
             eitp_tensor *y = step->node->outputs[0];
             eitp__stretch *from, *to;
@@ -184,7 +185,7 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
             order[i].stretches = plan->stretches;
             order[i].index = (int)i;
         }
-        qsort(order, plan->stretch_count, sizeof *order, eitp__compare_placements);
+        eitp__sort(order, plan->stretch_count, sizeof *order, eitp__compare_placements);
         eitp__place_all(plan, order, placed);
         plan->stats.largest_bytes = eitp__largest_use(plan);
     }

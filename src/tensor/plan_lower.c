@@ -138,68 +138,112 @@ static int eitp__reads_storage(const eitp__node *node, const eitp_tensor *variab
     return 0;
 }
 
-/* The node that computes an accumulation's value, where that node can add to the target itself; else NULL. */
-static eitp__node *eitp__fusible_producer(const eitp__node *accumulation, const int *uses) {
-    eitp_tensor *value = eitp__lowered(accumulation->inputs[1]);
-    while (value->node && eitp__is_view(value->node) && uses[value->id] == 1)
+/* The tensor that an accumulation alone uses, views looked through; NULL where something else needs it too. */
+static const eitp_tensor *eitp__accumulated_value(const eitp__node *accumulation, const int *uses) {
+    const eitp_tensor *value = eitp__lowered(accumulation->inputs[1]);
+    while (uses[value->id] == 1 && !value->is_output && value->node && eitp__is_view(value->node))
         value = eitp__lowered(value->node->inputs[0]);
-    if (!value->node || uses[value->id] != 1 || !eitp__op(value->node->op)->accumulates)
-        return NULL;
-    if (value->node->output_count != 1 || eitp__reads_storage(value->node, accumulation->inputs[0]->storage))
-        return NULL;
-    return value->node;
+    return uses[value->id] == 1 && !value->is_output ? value : NULL;
 }
 
-/* Makes the steps; accumulations that a producer can do itself become part of the producer's. */
-static eitp_status eitp__make_steps(eitp__lowering *lowering, eitp_error *error) {
-    eitp_plan *plan = lowering->plan;
-    const eitp_graph *graph = plan->graph;
-    const eitp_host *host = &plan->context->host;
-    int *uses = (int *)eitp__allocate(host, graph->tensor_count * sizeof *uses);
-    eitp__node **absorbed = (eitp__node **)eitp__allocate(host, graph->node_count * sizeof *absorbed);
-    int failed = (graph->tensor_count && !uses) || (graph->node_count && !absorbed);
-    if (!failed) {
-        eitp__count_uses(lowering, uses);
-        for (size_t n = 0; n < graph->node_count; n++) {
-            eitp__node *node = graph->nodes[n], *producer;
-            if (!lowering->needed[n] || node->op != EITP__OP_ACCUMULATE)
-                continue;
-            producer = eitp__fusible_producer(node, uses);
-            if (producer && !absorbed[producer->id]) {
-                absorbed[producer->id] = node;
-                lowering->needed[n] = 0;
-            }
-        }
+/*
+ * Stores the accumulations that node can do itself, one for each of its outputs, and returns 1; returns 0 where its
+ * kernel cannot, an output goes elsewhere, the node reads what it would change, or the accumulations carry differently.
+ * `accumulations` is by tensor id.
+ */
+static int eitp__absorb(const eitp__node *node, eitp__node *const *accumulations, eitp__node **absorbed) {
+    if (!eitp__op(node->op)->accumulates)
+        return 0;
+    for (int i = 0; i < node->output_count; i++) {
+        eitp__node *accumulation = accumulations[node->outputs[i]->id];
+        if (!accumulation || eitp__reads_storage(node, accumulation->inputs[0]->storage) ||
+            (i && eitp__lowered(accumulation->inputs[2]) != eitp__lowered(absorbed[0]->inputs[2])))
+            return 0;
+        absorbed[i] = accumulation;
     }
-    for (size_t n = 0; n < graph->node_count && !failed; n++) {
+    return 1;
+}
+
+/* Finds, for each tensor, the accumulation that alone uses it. */
+static void eitp__find_accumulations(const eitp__lowering *lowering, const int *uses, eitp__node **accumulations) {
+    const eitp_graph *graph = lowering->plan->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        const eitp_tensor *value = NULL;
+        if (lowering->needed[n] && graph->nodes[n]->op == EITP__OP_ACCUMULATE)
+            value = eitp__accumulated_value(graph->nodes[n], uses);
+        if (value)
+            accumulations[value->id] = graph->nodes[n];
+    }
+}
+
+static int eitp__add_step(eitp__lowering *lowering, eitp__node *node, eitp__node *const *accumulations) {
+    eitp_plan *plan = lowering->plan;
+    eitp__node *absorbed[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL};
+    eitp__step *step;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
+                       sizeof *plan->steps))
+        return 0;
+    step = &plan->steps[plan->step_count++];
+    memset(step, 0, sizeof *step);
+    step->node = node;
+    step->mutates = eitp__mutates(node);
+    if (!eitp__absorb(node, accumulations, absorbed))
+        return 1;
+    step->mutates = 1;
+    for (int i = 0; i < node->output_count; i++) {
+        step->absorbed[i] = absorbed[i];
+        lowering->needed[absorbed[i]->id] = 0;
+    }
+    return 1;
+}
+
+/*
+ * Makes the steps; accumulations that a node can do itself become part of it. An accumulation comes after what it adds,
+ * so that it is known to be absorbed before its own turn.
+ */
+static eitp_status eitp__make_steps(eitp__lowering *lowering, eitp_error *error) {
+    const eitp_graph *graph = lowering->plan->graph;
+    const eitp_host *host = &lowering->plan->context->host;
+    int *uses = (int *)eitp__allocate(host, graph->tensor_count * sizeof *uses);
+    eitp__node **accumulations = (eitp__node **)eitp__allocate(host, graph->tensor_count * sizeof *accumulations);
+    int made = !graph->tensor_count || (uses && accumulations);
+    if (made) {
+        eitp__count_uses(lowering, uses);
+        eitp__find_accumulations(lowering, uses, accumulations);
+    }
+    for (size_t n = 0; n < graph->node_count && made; n++) {
         eitp__node *node = graph->nodes[n];
-        eitp__step *step;
-        if (!lowering->needed[n] || eitp__is_view(node))
-            continue;
-        failed = !eitp__reserve(host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
-                                sizeof *plan->steps);
-        if (failed)
-            break;
-        step = &plan->steps[plan->step_count++];
-        step->node = node;
-        step->absorbed = absorbed[n];
-        step->mutates = absorbed[n] || eitp__mutates(node);
+        if (lowering->needed[n] && !eitp__is_view(node))
+            made = eitp__add_step(lowering, node, accumulations);
     }
     eitp__release(host, uses, graph->tensor_count * sizeof *uses);
-    eitp__release(host, absorbed, graph->node_count * sizeof *absorbed);
-    return failed ? eitp__fail_memory(error, plan->step_count * sizeof *plan->steps, "the steps of a plan") : EITP_OK;
+    eitp__release(host, accumulations, graph->tensor_count * sizeof *accumulations);
+    return made ? EITP_OK
+                : eitp__fail_memory(error, graph->tensor_count * sizeof *accumulations, "the steps of a plan");
 }
 
 EITP__PRIVATE eitp_tensor *eitp__step_input(const eitp__step *step, int i) {
     const eitp__node *node = step->node;
     if (i < node->input_count)
         return eitp__lowered(node->inputs[i]);
-    /* What an absorbed accumulation reads comes after the node's own inputs. */
-    return eitp__lowered(i == node->input_count ? step->absorbed->inputs[0] : step->absorbed->inputs[2]);
+    /* What absorbed accumulations read comes after the node's own inputs: the values before, and the carry. */
+    i -= node->input_count;
+    return eitp__lowered(i < node->output_count ? step->absorbed[i]->inputs[0] : step->absorbed[0]->inputs[2]);
 }
 
 EITP__PRIVATE int eitp__step_input_count(const eitp__step *step) {
-    return step->node->input_count + (step->absorbed ? 2 : 0);
+    return step->node->input_count + (step->absorbed[0] ? step->node->output_count + 1 : 0);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__step_output(const eitp__step *step, int i) {
+    return step->absorbed[i] ? step->absorbed[i]->outputs[0] : step->node->outputs[i];
+}
+
+EITP__PRIVATE eitp_tensor *eitp__step_replaces(const eitp__step *step, int i) {
+    int shared = eitp__op(step->node->op)->shares[i];
+    if (step->absorbed[i])
+        return eitp__lowered(step->absorbed[i]->inputs[0]);
+    return shared ? eitp__lowered(step->node->inputs[shared - 1]) : NULL;
 }
 
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {

@@ -60,22 +60,20 @@ static void eitp__wait_for_readers(eitp__order *order, int writer, const eitp_te
 static void eitp__make_edges(eitp__order *order) {
     const eitp_plan *plan = order->plan;
     for (size_t s = 0; s < plan->step_count; s++) {
-        const eitp__node *made = plan->steps[s].absorbed ? plan->steps[s].absorbed : plan->steps[s].node;
-        for (int i = 0; i < made->output_count; i++)
-            order->producer[made->outputs[i]->id] = (int)s;
+        for (int i = 0; i < plan->steps[s].node->output_count; i++)
+            order->producer[eitp__step_output(&plan->steps[s], i)->id] = (int)s;
     }
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__step *step = &plan->steps[s];
-        const eitp__node *writer = step->absorbed ? step->absorbed : step->node;
-        const int *shares = eitp__op(writer->op)->shares;
         for (int i = 0; i < eitp__step_input_count(step); i++) {
             eitp_tensor *x = eitp__step_input(step, i);
             if (x)
                 eitp__add_edge(order, order->producer[eitp__version(x)->id], (int)s);
         }
-        for (int i = 0; i < EITP__MAX_OUTPUTS && step->mutates; i++) {
-            if (shares[i])
-                eitp__wait_for_readers(order, (int)s, eitp__version(writer->inputs[shares[i] - 1]));
+        for (int i = 0; i < step->node->output_count; i++) {
+            eitp_tensor *replaced = eitp__step_replaces(step, i);
+            if (replaced)
+                eitp__wait_for_readers(order, (int)s, eitp__version(replaced));
         }
     }
 }
