@@ -3,6 +3,9 @@
 #include "command_output.h"
 #include "command_process.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 static const struct {
     const char *name;
     int (*run)(int count, char **arguments);
@@ -59,9 +62,22 @@ static int print_help(int count, char **arguments) {
     return commands[found].run(count > 1 ? 2 : 1, rest);
 }
 
+/*
+ * Threads of libgomp that wait for one another spin for milliseconds, and where another program takes one of their
+ * processors the others burn theirs: steps become many times slower. How long they spin is read before main begins, so
+ * the program starts itself again with a short time. A user's own setting stands.
+ */
+static void limit_spinning(char **arguments) {
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY"))
+        return;
+    if (setenv("GOMP_SPINCOUNT", "1000", 1) == 0)
+        execv("/proc/self/exe", arguments); /* where it cannot, all is as before */
+}
+
 int main(int count, char **arguments) {
     const char *name = count > 1 ? arguments[1] : "";
     int found = find_command(name);
+    limit_spinning(arguments);
     process_ignore_file_limit();
     if (found >= 0)
         return commands[found].run(count - 2, arguments + 2);

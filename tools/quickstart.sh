@@ -3,8 +3,8 @@
 # compiler. Everything goes to build/quickstart. Stopped, it goes on where it was; finished, it begins anew.
 # Run by `make quickstart`, from the root, after the command was built.
 set -eu
-LC_ALL=C OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} # threads that spin lose much where other programs run too
-export LC_ALL OMP_WAIT_POLICY
+LC_ALL=C
+export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
 eitp=$BUILD/eitp
 out=$BUILD/quickstart
