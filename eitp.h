@@ -12762,7 +12762,9 @@ EITP__PRIVATE eitp_status eitp__shape_attention(eitp__node *node, eitp_error *er
         status = eitp__require(offsets->dtype == EITP_I32 && offsets->rank == 1 && offsets->shape[0] >= 2, error,
                                "the offsets must be i32 [sequences + 1]");
     if (!status)
-        status = eitp__require(node->attributes.integers[1] >= 1, error, "the longest sequence must be at least 1");
+        status = eitp__require(node->attributes.integers[1] >= 1 && node->attributes.integers[1] <= 1 << 24, error,
+                               "the longest sequence must be 1 to 16777216, not %lld",
+                               (long long)node->attributes.integers[1]);
     if (!status)
         status = eitp__require(probability >= 0 && probability < 1, error,
                                "the probability is %g; it must be at least 0 and below 1", probability);

@@ -6,6 +6,11 @@
 #ifndef EITP_TEST_EVERYTHING_H
 #define EITP_TEST_EVERYTHING_H
 
+/* Tests call POSIX, which strict C hides; this must precede the first system header. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE 1
+#endif
+
 #ifdef EITP_SPLIT
 #include "everything_split.h" /* made from src/manifest by the Makefile */
 #else

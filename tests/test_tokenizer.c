@@ -248,7 +248,7 @@ static void test_bytes(void) {
     static const int32_t expected[] = {'a', 0, 0xC3, 0xA9, 256, ' '};
     int32_t ids[16], guard = -7;
     size_t count, size;
-    const char *bytes;
+    const char *bytes = NULL;
     char decoded[32];
     REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
     CHECK(eitp_tokenizer_size(tokenizer) == 257 && eitp_tokenizer_end_of_text(tokenizer) == 256);
