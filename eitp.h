@@ -10666,16 +10666,20 @@ typedef struct eitp__cpu {
     eitp__kernel_table table;
 } eitp__cpu;
 
+static eitp__isa eitp__best_isa(void) {
+    int best = EITP__ISA_COUNT - 1;
+    while (!eitp__isa_available((eitp__isa)best))
+        best--;
+    return (eitp__isa)best;
+}
+
 /* Which set to use: the one that is named (an error where it cannot run), else the best. */
 static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error *error) {
     if (!name || !*name)
         name = getenv("EITP_ISA");
     if (!name || !*name) {
-        for (int i = EITP__ISA_COUNT - 1; i >= 0; i--) {
-            *isa = (eitp__isa)i;
-            if (eitp__isa_available(*isa))
-                return EITP_OK;
-        }
+        *isa = eitp__best_isa();
+        return EITP_OK;
     }
     for (int i = 0; i < EITP__ISA_COUNT; i++) {
         if (strcmp(name, eitp__isa_name((eitp__isa)i)))
@@ -11769,19 +11773,19 @@ eitp_tensor *eitp_stop_gradient(eitp_tensor *x) {
 }
 
 EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value) {
-    int64_t one = 1;
-    return x ? eitp_fill(x->graph, x->dtype, 1, &one, value) : NULL;
+    const int64_t one[1] = {1};
+    return x ? eitp_fill(x->graph, x->dtype, 1, one, value) : NULL;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value) {
     eitp_tensor *always;
-    int64_t one = 1;
+    const int64_t one[1] = {1};
     if (!x)
         return NULL;
     if (!x->rows)
         return eitp_fill(x->graph, x->dtype, x->rank, x->shape, value);
     /* Choosing against x keeps its rows; what is not chosen is not read. */
-    always = eitp_fill(x->graph, EITP_U8, 1, &one, 1);
+    always = eitp_fill(x->graph, EITP_U8, 1, one, 1);
     return eitp_where(always, eitp__scalar_like(x, value), x);
 }
 

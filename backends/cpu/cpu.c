@@ -14,16 +14,20 @@ typedef struct eitp__cpu {
     eitp__kernel_table table;
 } eitp__cpu;
 
+static eitp__isa eitp__best_isa(void) {
+    int best = EITP__ISA_COUNT - 1;
+    while (!eitp__isa_available((eitp__isa)best))
+        best--;
+    return (eitp__isa)best;
+}
+
 /* Which set to use: the one that is named (an error where it cannot run), else the best. */
 static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error *error) {
     if (!name || !*name)
         name = getenv("EITP_ISA");
     if (!name || !*name) {
-        for (int i = EITP__ISA_COUNT - 1; i >= 0; i--) {
-            *isa = (eitp__isa)i;
-            if (eitp__isa_available(*isa))
-                return EITP_OK;
-        }
+        *isa = eitp__best_isa();
+        return EITP_OK;
     }
     for (int i = 0; i < EITP__ISA_COUNT; i++) {
         if (strcmp(name, eitp__isa_name((eitp__isa)i)))

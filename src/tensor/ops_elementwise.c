@@ -226,19 +226,19 @@ eitp_tensor *eitp_stop_gradient(eitp_tensor *x) {
 }
 
 EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value) {
-    int64_t one = 1;
-    return x ? eitp_fill(x->graph, x->dtype, 1, &one, value) : NULL;
+    const int64_t one[1] = {1};
+    return x ? eitp_fill(x->graph, x->dtype, 1, one, value) : NULL;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value) {
     eitp_tensor *always;
-    int64_t one = 1;
+    const int64_t one[1] = {1};
     if (!x)
         return NULL;
     if (!x->rows)
         return eitp_fill(x->graph, x->dtype, x->rank, x->shape, value);
     /* Choosing against x keeps its rows; what is not chosen is not read. */
-    always = eitp_fill(x->graph, EITP_U8, 1, &one, 1);
+    always = eitp_fill(x->graph, EITP_U8, 1, one, 1);
     return eitp_where(always, eitp__scalar_like(x, value), x);
 }
 
