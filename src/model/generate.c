@@ -165,7 +165,9 @@ static int32_t eitp__likeliest(const float *logits, int64_t count) {
 
 /* Is token a to be preferred to b? By logit, then by number. */
 static int eitp__likelier(const float *logits, int32_t a, int32_t b) {
-    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+    if (logits[a] != logits[b])
+        return logits[a] > logits[b];
+    return a < b;
 }
 
 static void eitp__sift_likeliest(const float *logits, int32_t *heap, int64_t root, int64_t count) {
