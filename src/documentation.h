@@ -138,9 +138,11 @@
  *
  * ENVIRONMENT VARIABLES
  *   EITP_ISA               ref, avx2 or avx512 instead of the best that the processor has; one it has not is an error
+ *   EITP_PRODUCTS          own or openblas for matrix products; without it, what is faster with these kernels
  *   EITP_BACKEND           the device where the program asks for "auto": cpu; or null, which computes nothing
  *   CUDA_VISIBLE_DEVICES   is read only to say why no CUDA device is used; there is no CUDA device yet
  *   OMP_NUM_THREADS        the number of threads where the program asks for 0; without it, one for each processor
+ *   GOMP_SPINCOUNT         1000 keeps gcc's threads from spinning long while they wait; the command eitp sets it
  *   OMP_WAIT_POLICY        passive lets threads sleep while they wait: much faster where other programs run too
  *
  * FINDING THINGS
