@@ -178,10 +178,11 @@ typedef enum eitp_dtype {
     EITP_I64 = 4,
     EITP_I32 = 5,
     EITP_I8 = 6,
-    EITP_U8 = 7
+    EITP_U8 = 7,
+    EITP_I16 = 8
 } eitp_dtype;
 
-#define EITP_DTYPE_COUNT 8
+#define EITP_DTYPE_COUNT 9
 
 /* The largest number of dimensions a tensor has. */
 #define EITP_MAX_RANK 6
@@ -1428,16 +1429,70 @@ EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size)
 /* <<src/base/checksum.h */
 
 /* >>src/base/convert.h */
-/* Exact conversions between f32 and the 16-bit floating-point types, one value or many. */
+/* Exact conversions between f32 and the 16-bit floating-point types, one value or many. Inline, for kernels. */
+
+static inline EITP__UNUSED float eitp__float_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline EITP__UNUSED uint32_t eitp__bits_of_float(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* `bits` without the lowest `drop` ones, rounded to the nearest, ties to even. */
+static inline EITP__UNUSED uint32_t eitp__round_bits(uint32_t bits, unsigned drop) {
+    return (bits + ((1u << (drop - 1)) - 1) + (bits >> drop & 1)) >> drop;
+}
 
 /*
  * To f32 nothing is lost. From f32 the result is the nearest value, of two equally near the even one; what is too large
  * becomes an infinity; a NaN stays one, with its sign and as much of its payload as there is room for, made quiet.
  */
-EITP__PRIVATE float eitp__f16_to_f32(uint16_t bits);
-EITP__PRIVATE uint16_t eitp__f32_to_f16(float value);
-EITP__PRIVATE float eitp__bf16_to_f32(uint16_t bits);
-EITP__PRIVATE uint16_t eitp__f32_to_bf16(float value);
+static inline EITP__UNUSED float eitp__f16_to_f32(uint16_t bits) {
+    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, magnitude = bits & 0x7fff;
+    if (magnitude >= 0x7c00) /* infinity and NaN */
+        return eitp__float_of_bits(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
+    if (magnitude >= 0x0400)
+        return eitp__float_of_bits(sign | ((magnitude << 13) + ((uint32_t)(127 - 15) << 23)));
+    /* Zero and the subnormals are multiples of 2^-24, which f32 holds exactly. */
+    return eitp__float_of_bits(sign | eitp__bits_of_float((float)magnitude * 5.9604644775390625e-8f));
+}
+
+static inline EITP__UNUSED uint16_t eitp__f32_to_f16(float value) {
+    uint32_t bits = eitp__bits_of_float(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff, result;
+    if (magnitude > 0x7f800000) {
+        result = 0x7e00 | (magnitude >> 13 & 0x3ff);
+    } else if (magnitude >= 0x47800000) { /* 2^16 and up */
+        result = 0x7c00;
+    } else if (magnitude >= 0x38800000) { /* 2^-14 and up: a normal f16, or the infinity that rounding carries into */
+        result = eitp__round_bits(magnitude - ((uint32_t)(127 - 15) << 23), 13);
+    } else if (magnitude >= 0x33000000) { /* 2^-25 and up: a subnormal, in units of 2^-24 */
+        result = eitp__round_bits((magnitude & 0x7fffff) | 0x800000, 126 - (magnitude >> 23));
+    } else {
+        result = 0;
+    }
+    return (uint16_t)(sign | result);
+}
+
+static inline EITP__UNUSED float eitp__bf16_to_f32(uint16_t bits) {
+    return eitp__float_of_bits((uint32_t)bits << 16);
+}
+
+static inline EITP__UNUSED uint16_t eitp__f32_to_bf16(float value) {
+    uint32_t bits = eitp__bits_of_float(value);
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)eitp__round_bits(bits, 16);
+}
+
+/* What values of a dtype are computed in: F32 for the 16-bit types, the dtype itself for others. */
+static inline EITP__UNUSED eitp_dtype eitp__wide(eitp_dtype dtype) {
+    return dtype == EITP_BF16 || dtype == EITP_F16 ? EITP_F32 : dtype;
+}
 
 /* 1 where the two below can convert it: F32, F64, F16, BF16. */
 EITP__PRIVATE int eitp__is_floating(eitp_dtype dtype);
@@ -1707,8 +1762,9 @@ typedef enum eitp__family {
 
 /*
  * The slots: name, family. Operands are dense, row-major; x, y, a, b, d... have the slot's dtype unless said otherwise.
- * "accumulates" means that the slot honours eitp__call.carry. The output of an element-wise slot may be the memory of
- * an input of the same shape, and dlogits that of logits.
+ * WIDE is F32 where the slot's dtype is BF16 or F16, and the slot's dtype where it is not: 16-bit columns compute in
+ * f32, and keep sums and statistics so. "accumulates" means that the slot honours eitp__call.carry. The output of an
+ * element-wise slot may be the memory of an input of the same shape, and dlogits that of logits.
  *
  *   FILL                 () -> y; reals[0] the value
  *   ARANGE               () -> y [n]; 0, 1, 2, ...
@@ -1724,42 +1780,61 @@ typedef enum eitp__family {
  *   SLICE                (x) -> y; dimension i of y starts at integers[i] of x
  *   PAD                  (x) -> y; x placed at integers[i] in zeros
  *   CONCAT               (x...) -> y; along dimension integers[0]
- *   SUM, MAX             (x) -> y; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM accumulates
+ *   SUM, MAX             (x) -> y, WIDE for SUM; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM
+ *                        accumulates
  *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
  *                        the index is outside
  *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
  *                        zeros; indices outside are left out
- *   MATMUL               (a [.., m, k], b [.., k, n], bias [n] or none) -> y [.., m, n]; with integers[0], a is given
- *                        as [.., k, m], with integers[1], b as [.., n, k]; batch dimensions broadcast; accumulates
+ *   MATMUL               (a [.., m, k], b [.., k, n], bias WIDE [n] or none, operand [.., m, n] or none)
+ *                        -> y [.., m, n], of the slot's dtype or WIDE, before [.., m, n] or none; with integers[0], a
+ *                        is given as [.., k, m], with integers[1], b as [.., n, k]; batch dimensions broadcast;
+ *                        integers[2] is an eitp__epilogue; accumulates where y is WIDE and there is no epilogue
  *   SOFTMAX, LOG_SOFTMAX (x) -> y; along the last dimension
  *   ..._BACKWARD         (y, dy) -> dx
  *   GELU_TANH, GELU_ERF  (x) -> y
  *   ..._BACKWARD         (x, dy) -> dx
- *   LAYER_NORM           (x [.., c], gain [c], bias [c]) -> y, mean [..], deviation [..] (its reciprocal); reals[0]
- *                        epsilon
+ *   LAYER_NORM           (x [.., c], gain WIDE [c], bias WIDE [c]) -> y, mean WIDE [..], deviation WIDE [..] (its
+ *                        reciprocal); reals[0] epsilon
  *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy) -> dx
- *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain [c], dbias [c]; accumulates
+ *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain WIDE [c], dbias WIDE [c];
+ *                        accumulates
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id outside the table gives a row of zeros
- *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable [v, c]; ids outside are left out; accumulates
- *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none) -> o [n, c], logsumexp [n, heads];
- *                        causal, packed: sequence i is rows [offsets[i], offsets[i + 1]); integers[0] heads,
- *                        integers[1] the longest sequence, integers[2] random stream; reals[0] scale, reals[1] dropout
- *                        probability; rows in no sequence, or beyond the longest, get zeros
- *   ATTENTION_BACKWARD   (qkv, offsets, key or none, o, logsumexp, do) -> dqkv; attributes as above
+ *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c]; ids outside are left out; accumulates
+ *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none) -> o [n, c],
+ *                        logsumexp WIDE [n, heads]; packed: sequence i is rows [offsets[i], offsets[i + 1]), of which
+ *                        only the first lengths[i] are there and the others padding; integers[0] heads, integers[1] the
+ *                        longest sequence, integers[2] random stream, integers[3] 0: causal, 1: every row sees all of
+ *                        its sequence; reals[0] scale, reals[1] dropout probability; rows in no sequence, beyond the
+ *                        longest, or padding get zeros
+ *   ATTENTION_BACKWARD   (qkv, offsets, key or none, lengths or none, o, logsumexp, do) -> dqkv; attributes as above
  *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i
  *                        is at position + i: its key and value are stored there, then it sees all up to itself;
  *                        integers[0] heads; reals[0] scale
- *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss [n], logsumexp [n]; integers[0] the ignored target;
- *                        targets outside the vocabulary are ignored too
- *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss [n]) -> dlogits
+ *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss WIDE [n], logsumexp WIDE [n]; integers[0] the ignored
+ *                        target; targets outside the vocabulary are ignored too
+ *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss WIDE [n]) -> dlogits
+ *   HEAD                 (x [n, c], table [v, c], targets I32 [n]) -> e [n, v], top WIDE [n, blocks], sum WIDE
+ *                        [n, blocks], picked WIDE [n]; of the logits x table^T, which are stored nowhere: for each row
+ *                        and each block of EITP__HEAD_BLOCK columns (the last may have fewer) their largest and
+ *                        the sum of exp(logit - top), e that exponential for each column; picked the logit of the row's
+ *                        target, written only where the target is in the vocabulary
+ *   HEAD_LOSS            (top, sum, picked, targets) -> loss, logsumexp; the slot's dtype is WIDE's; integers[0] the
+ *                        ignored target, integers[1] the vocabulary
+ *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may be e's memory; integers[0]
+ *                        the ignored target
  *   DROPOUT              (x, key I64 [3]) -> y; integers[0] random stream; reals[0] probability; the key is seed, step,
  *                        first row of the step
  *   ACCUMULATE           (target, x, carry F32 [1] or none) -> target; target = carry * target + x
  *   SUM_SQUARES          (x) -> y F64 [ceil(elements / EITP__SUM_BLOCK)]
- *   COMMIT               (sum F64 [1], limit F32 [1]) -> commit F32 [2], norm F32 [1]; scale and apply (0 or 1) of this
- *                        step's updates
- *   ADAMW                (parameter, gradient, m, v, hyper F32 [2], commit F32 [2]) -> parameter, m, v; hyper: learning
- *                        rate, number of the step from 1; reals: beta1, beta2, epsilon, weight decay
+ *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
+ *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
+ *                        one, the norm and the limit are of the true one
+ *   ADAMW                (parameter, gradient WIDE, m WIDE, v WIDE, hyper F32 [2], commit F32 [2], remainder or
+ *                        none) -> parameter, m, v, remainder or none, sums F64 [blocks, 2]; hyper: learning rate,
+ *                        number of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: of the squares
+ *                        of the update and of the parameter after it; the remainder is what a 16-bit parameter lacks
+ *                        of its f32 value: I16 for BF16 (eitp__join_bf16), that value itself, F32, for F16
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -1810,6 +1885,9 @@ typedef enum eitp__family {
     X(ATTENTION_CACHED, WHOLE)                                                                                         \
     X(CROSS_ENTROPY, ROWS)                                                                                             \
     X(CROSS_ENTROPY_BACKWARD, ROWS)                                                                                    \
+    X(HEAD, TILES)                                                                                                     \
+    X(HEAD_LOSS, ROWS)                                                                                                 \
+    X(HEAD_BACKWARD, ROWS)                                                                                             \
     X(DROPOUT, FLAT)                                                                                                   \
     X(ACCUMULATE, FLAT)                                                                                                \
     X(SUM_SQUARES, BLOCKS)                                                                                             \
@@ -1824,7 +1902,24 @@ typedef enum eitp__slot {
 } eitp__slot;
 
 #define EITP__MAX_INPUTS 8
-#define EITP__MAX_OUTPUTS 3
+#define EITP__MAX_OUTPUTS 5
+
+/* Columns of logits whose exponentials share a largest: see HEAD. */
+#define EITP__HEAD_BLOCK 192
+
+/*
+ * What a matrix product does with its sum p = a b + bias before it stores y. `before` gets p where there is such an
+ * output; where it is of 16 bits, the activation is of what was stored.
+ */
+typedef enum eitp__epilogue {
+    EITP__EPILOGUE_NONE,               /* y = p */
+    EITP__EPILOGUE_ADD,                /* y = operand + p */
+    EITP__EPILOGUE_GELU_TANH,          /* y = gelu(p) */
+    EITP__EPILOGUE_GELU_ERF,           /* y = gelu(p) */
+    EITP__EPILOGUE_GELU_TANH_BACKWARD, /* y = p * gelu'(operand) */
+    EITP__EPILOGUE_GELU_ERF_BACKWARD,  /* y = p * gelu'(operand) */
+    EITP__EPILOGUE_COUNT
+} eitp__epilogue;
 
 /* A dense row-major array. `data` is NULL for an optional operand that is absent. */
 typedef struct eitp__operand {
@@ -1867,16 +1962,39 @@ typedef struct eitp__kernel_table {
 } eitp__kernel_table;
 
 /* Instruction sets, in the order of preference; each includes those before it. */
-typedef enum eitp__isa { EITP__ISA_REF = 0, EITP__ISA_AVX2 = 1, EITP__ISA_AVX512 = 2, EITP__ISA_COUNT = 3 } eitp__isa;
+typedef enum eitp__isa {
+    EITP__ISA_REF,
+    EITP__ISA_AVX2,
+    EITP__ISA_AVX512,
+    EITP__ISA_AVX512BF16,
+    EITP__ISA_AMX,
+    EITP__ISA_COUNT
+} eitp__isa;
 
 /* Each set writes the kernels it has over what is there. A set that was not compiled for this processor family writes
  * nothing. */
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_avx512bf16_kernels(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_amx_kernels(eitp__kernel_table *table);
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);
+
+/*
+ * An f32 value in two planes: the nearest BF16 (of two equally near the larger in magnitude), and the difference of the
+ * bits, which is exact.
+ */
+static inline EITP__UNUSED float eitp__join_bf16(uint16_t high, int16_t remainder) {
+    return eitp__float_of_bits(((uint32_t)high << 16) + (uint32_t)(int32_t)remainder);
+}
+
+static inline EITP__UNUSED void eitp__split_bf16(float value, uint16_t *high, int16_t *remainder) {
+    uint32_t bits = eitp__bits_of_float(value);
+    *high = (uint16_t)((bits + 0x8000u) >> 16);
+    *remainder = (int16_t)(uint16_t)(bits & 0xffffu);
+}
 
 /* The sizes of a MATMUL call. */
 typedef struct eitp__matmul {
@@ -2386,9 +2504,11 @@ EITP__PRIVATE eitp__expand_rule eitp__expand_attention;
 EITP__PRIVATE eitp__flops_rule eitp__flops_attention, eitp__flops_attention_backward;
 
 /* ops_loss.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward;
+EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward, eitp__shape_head,
+    eitp__shape_head_loss, eitp__shape_head_backward;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_cross_entropy;
 EITP__PRIVATE eitp__expand_rule eitp__expand_cross_entropy;
+EITP__PRIVATE eitp__flops_rule eitp__flops_head;
 
 /* ops_update.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_commit, eitp__shape_adamw;
@@ -3361,60 +3481,6 @@ EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size)
 /* <<src/base/checksum.c */
 
 /* >>src/base/convert.c */
-static float eitp__float_of_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t eitp__bits_of_float(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-/* `bits` without the lowest `drop` ones, rounded to the nearest, ties to even. */
-static uint32_t eitp__round_bits(uint32_t bits, unsigned drop) {
-    return (bits + ((1u << (drop - 1)) - 1) + (bits >> drop & 1)) >> drop;
-}
-
-EITP__PRIVATE float eitp__f16_to_f32(uint16_t bits) {
-    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, magnitude = bits & 0x7fff;
-    if (magnitude >= 0x7c00) /* infinity and NaN */
-        return eitp__float_of_bits(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
-    if (magnitude >= 0x0400)
-        return eitp__float_of_bits(sign | ((magnitude << 13) + ((uint32_t)(127 - 15) << 23)));
-    /* Zero and the subnormals are multiples of 2^-24, which f32 holds exactly. */
-    return eitp__float_of_bits(sign | eitp__bits_of_float((float)magnitude * 5.9604644775390625e-8f));
-}
-
-EITP__PRIVATE uint16_t eitp__f32_to_f16(float value) {
-    uint32_t bits = eitp__bits_of_float(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff, result;
-    if (magnitude > 0x7f800000) {
-        result = 0x7e00 | (magnitude >> 13 & 0x3ff);
-    } else if (magnitude >= 0x47800000) { /* 2^16 and up */
-        result = 0x7c00;
-    } else if (magnitude >= 0x38800000) { /* 2^-14 and up: a normal f16, or the infinity that rounding carries into */
-        result = eitp__round_bits(magnitude - ((uint32_t)(127 - 15) << 23), 13);
-    } else if (magnitude >= 0x33000000) { /* 2^-25 and up: a subnormal, in units of 2^-24 */
-        result = eitp__round_bits((magnitude & 0x7fffff) | 0x800000, 126 - (magnitude >> 23));
-    } else {
-        result = 0;
-    }
-    return (uint16_t)(sign | result);
-}
-
-EITP__PRIVATE float eitp__bf16_to_f32(uint16_t bits) {
-    return eitp__float_of_bits((uint32_t)bits << 16);
-}
-
-EITP__PRIVATE uint16_t eitp__f32_to_bf16(float value) {
-    uint32_t bits = eitp__bits_of_float(value);
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)eitp__round_bits(bits, 16);
-}
-
 EITP__PRIVATE int eitp__is_floating(eitp_dtype dtype) {
     return dtype == EITP_F32 || dtype == EITP_F64 || dtype == EITP_F16 || dtype == EITP_BF16;
 }
@@ -4551,7 +4617,7 @@ static const struct {
     const char *name;
     size_t size;
 } eitp__dtypes[EITP_DTYPE_COUNT] = {
-    {"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i64", 8}, {"i32", 4}, {"i8", 1}, {"u8", 1},
+    {"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i64", 8}, {"i32", 4}, {"i8", 1}, {"u8", 1}, {"i16", 2},
 };
 
 size_t eitp_dtype_size(eitp_dtype dtype) {
@@ -5954,57 +6020,12 @@ EITP__PRIVATE void eitp__register_ref_matmul(eitp__kernel_table *table) {
 #define EITP__REF_INTEGERS(X)                                                                                          \
     X(EITP_I64, int64_t, INT64_MIN, INT64_MAX)                                                                         \
     X(EITP_I32, int32_t, INT32_MIN, INT32_MAX)                                                                         \
+    X(EITP_I16, int16_t, INT16_MIN, INT16_MAX)                                                                         \
     X(EITP_I8, int8_t, INT8_MIN, INT8_MAX)                                                                             \
     X(EITP_U8, uint8_t, 0, UINT8_MAX)
 
 /* Values are converted this many at a time: through double or, from integers, int64_t, which lose nothing of them. */
 enum { EITP__REF_CAST_BLOCK = 256 };
-
-static float eitp__ref_float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t eitp__ref_bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float eitp__ref_from_bf16(uint16_t bits) {
-    return eitp__ref_float_of((uint32_t)bits << 16);
-}
-
-/* To the nearest, of two the even one; a NaN keeps its sign and what there is room for, and is quiet. */
-static uint16_t eitp__ref_to_bf16(float value) {
-    uint32_t bits = eitp__ref_bits_of(value);
-    if (value != value)
-        return (uint16_t)(bits >> 16 | 0x40u);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
-
-static float eitp__ref_from_f16(uint16_t bits) {
-    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, fraction = bits & 1023u;
-    if (exponent == 31)
-        return eitp__ref_float_of(sign | 0x7f800000u | fraction << 13);
-    if (exponent == 0) {
-        float value = (float)fraction * (1.0f / 16777216.0f);
-        return sign ? -value : value;
-    }
-    return eitp__ref_float_of(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
-static uint16_t eitp__ref_to_f16(float value) {
-    uint32_t bits = eitp__ref_bits_of(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
-    if (size > 0x7f800000u)
-        return (uint16_t)(sign | 0x7e00u | (size >> 13 & 1023u));
-    if (size >= 0x477ff000u) /* 65520 is halfway beyond the largest, 65504 */
-        return (uint16_t)(sign | 0x7c00u);
-    if (size < 0x38800000u) /* below the smallest normal one; floats in [1/2, 1) are as far apart as these values */
-        return (uint16_t)(sign | (eitp__ref_bits_of(eitp__ref_float_of(size) + 0.5f) - eitp__ref_bits_of(0.5f)));
-    return (uint16_t)(sign | (size - 0x38000000u + 0xfffu + (size >> 13 & 1u)) >> 13);
-}
 
 static int eitp__ref_is_real(eitp_dtype dtype) {
     return dtype == EITP_F32 || dtype == EITP_F64 || dtype == EITP_BF16 || dtype == EITP_F16;
@@ -6018,10 +6039,10 @@ static void eitp__ref_load_reals(const eitp__operand *x, int64_t first, int64_t 
         memcpy(to, (const double *)x->data + first, (size_t)count * sizeof *to);
     else if (x->dtype == EITP_BF16)
         for (int64_t i = 0; i < count; i++)
-            to[i] = (double)eitp__ref_from_bf16(((const uint16_t *)x->data)[first + i]);
+            to[i] = (double)eitp__bf16_to_f32(((const uint16_t *)x->data)[first + i]);
     else
         for (int64_t i = 0; i < count; i++)
-            to[i] = (double)eitp__ref_from_f16(((const uint16_t *)x->data)[first + i]);
+            to[i] = (double)eitp__f16_to_f32(((const uint16_t *)x->data)[first + i]);
 }
 
 static void eitp__ref_load_integers(const eitp__operand *x, int64_t first, int64_t count, int64_t *to) {
@@ -6050,10 +6071,10 @@ static void eitp__ref_store_reals(const eitp__operand *y, int64_t first, int64_t
         memcpy((double *)y->data + first, from, (size_t)count * sizeof *from);
     if (y->dtype == EITP_BF16)
         for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)y->data)[first + i] = eitp__ref_to_bf16((float)from[i]);
+            ((uint16_t *)y->data)[first + i] = eitp__f32_to_bf16((float)from[i]);
     if (y->dtype == EITP_F16)
         for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)y->data)[first + i] = eitp__ref_to_f16((float)from[i]);
+            ((uint16_t *)y->data)[first + i] = eitp__f32_to_f16((float)from[i]);
 #define EITP__REF_STORE(code, type, low, high)                                                                         \
     if (y->dtype == code)                                                                                              \
         for (int64_t i = 0; i < count; i++)                                                                            \
@@ -6072,10 +6093,10 @@ static void eitp__ref_store_integers(const eitp__operand *y, int64_t first, int6
             ((double *)y->data)[first + i] = (double)from[i];
     if (y->dtype == EITP_BF16)
         for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)y->data)[first + i] = eitp__ref_to_bf16((float)from[i]);
+            ((uint16_t *)y->data)[first + i] = eitp__f32_to_bf16((float)from[i]);
     if (y->dtype == EITP_F16)
         for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)y->data)[first + i] = eitp__ref_to_f16((float)from[i]);
+            ((uint16_t *)y->data)[first + i] = eitp__f32_to_f16((float)from[i]);
 #define EITP__REF_STORE(code, type, low, high)                                                                         \
     if (y->dtype == code)                                                                                              \
         for (int64_t i = 0; i < count; i++)                                                                            \
@@ -10402,6 +10423,22 @@ EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
 #endif
 /* <<kernels/avx512/avx512.c */
 
+/* >>kernels/avx512bf16/avx512bf16.c */
+/* The bf16 kernels for processors with AVX512-BF16. */
+
+EITP__PRIVATE void eitp__register_avx512bf16_kernels(eitp__kernel_table *table) {
+    (void)table;
+}
+/* <<kernels/avx512bf16/avx512bf16.c */
+
+/* >>kernels/amx/amx.c */
+/* The bf16 kernels for processors with AMX (tiles and bf16). */
+
+EITP__PRIVATE void eitp__register_amx_kernels(eitp__kernel_table *table) {
+    (void)table;
+}
+/* <<kernels/amx/amx.c */
+
 /* >>backends/backend.c */
 /* In order of preference; the null backend is never chosen by itself. */
 static const eitp__backend_interface *(*const eitp__backends[])(void) = {eitp__cpu_backend, eitp__null_backend};
@@ -10567,6 +10604,8 @@ EITP__PRIVATE int eitp__isa_available(eitp__isa isa) {
     control = eitp__extended_control();
     if (isa == EITP__ISA_AVX2)
         return (control & EITP__XCR0_AVX) == EITP__XCR0_AVX;
+    if (isa > EITP__ISA_AVX512)
+        return 0;
     needed = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
     return (b & needed) == needed && (control & EITP__XCR0_AVX512) == EITP__XCR0_AVX512;
 }
@@ -10580,7 +10619,7 @@ EITP__PRIVATE int eitp__isa_available(eitp__isa isa) {
 #endif
 
 EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa) {
-    static const char *const names[EITP__ISA_COUNT] = {"ref", "avx2", "avx512"};
+    static const char *const names[EITP__ISA_COUNT] = {"ref", "avx2", "avx512", "avx512bf16", "amx"};
     return names[isa];
 }
 /* <<backends/cpu/features.c */
@@ -10693,13 +10732,13 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
             error, EITP_ERROR_UNSUPPORTED,
             "instruction set '%s' is not available on this processor and operating system; unset EITP_ISA", name);
     }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown instruction set '%s'; EITP_ISA is ref, avx2 or avx512",
-                      name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "unknown instruction set '%s'; EITP_ISA is ref, avx2, avx512, avx512bf16 or amx", name);
 }
 
 /* Where OpenBLAS, if it is compiled in, is the faster one: a table and not a measurement, since bits must not depend on
  * the weather. */
-static const int eitp__openblas_is_faster[EITP__ISA_COUNT] = {0, 1, 0};
+static const int eitp__openblas_is_faster[EITP__ISA_COUNT] = {0, 1, 0, 0, 0};
 
 /* Puts OpenBLAS's matrix product into the table where it was asked for, or is the faster one. */
 static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
@@ -10751,6 +10790,10 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
         eitp__register_avx2_kernels(&cpu->table);
     if (isa >= EITP__ISA_AVX512)
         eitp__register_avx512_kernels(&cpu->table);
+    if (isa >= EITP__ISA_AVX512BF16)
+        eitp__register_avx512bf16_kernels(&cpu->table);
+    if (isa >= EITP__ISA_AMX)
+        eitp__register_amx_kernels(&cpu->table);
     status = eitp__choose_products(cpu, config->products, error);
     if (status) {
         eitp__release(host, cpu, sizeof *cpu);
@@ -13010,6 +13053,39 @@ EITP__PRIVATE void eitp__expand_cross_entropy(const eitp__node *node, eitp_tenso
     loss = eitp_where(eitp_less(number, zero), zero, loss);
     outputs[0] = eitp_where(eitp_less(number, eitp__scalar_like(logits, (double)logits->shape[1])), loss, zero);
 }
+
+/* ---- The output head and the loss in one ---- */
+
+EITP__PRIVATE eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *targets = node->inputs[2];
+    int64_t shape[2];
+    int fits = x->rank == 2 && table->rank == 2 && x->dtype == table->dtype && eitp__is_floating(x->dtype) &&
+               x->shape[1] == table->shape[1] && !table->rows && targets->rank == 1 && targets->dtype == EITP_I32 &&
+               targets->shape[0] == x->shape[0] && targets->rows == x->rows;
+    eitp_status status = eitp__require(fits, error, "x [n, c], the table [v, c] and targets i32 [n] do not fit");
+    if (status)
+        return status;
+    shape[0] = x->shape[0];
+    shape[1] = table->shape[0];
+    status = eitp__node_output(node, x->dtype, 2, shape, x->rows, error);
+    shape[1] = (table->shape[0] + EITP__HEAD_BLOCK - 1) / EITP__HEAD_BLOCK;
+    for (int i = 0; i < 2 && !status; i++)
+        status = eitp__node_output(node, eitp__wide(x->dtype), 2, shape, x->rows, error);
+    return status ? status : eitp__node_output(node, eitp__wide(x->dtype), 1, shape, x->rows, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_head_loss(eitp__node *node, eitp_error *error) {
+    eitp_status status = eitp__node_output_like(node, node->inputs[2], error);
+    return status ? status : eitp__node_output_like(node, node->inputs[2], error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_head_backward(eitp__node *node, eitp_error *error) {
+    return eitp__node_output_like(node, node->inputs[0], error);
+}
+
+EITP__PRIVATE double eitp__flops_head(const eitp__node *node) {
+    return 2.0 * (double)eitp__elements(node->outputs[0]) * (double)node->inputs[0]->shape[1];
+}
 /* <<src/tensor/ops_loss.c */
 
 /* >>src/tensor/ops_update.c */
@@ -13101,9 +13177,9 @@ EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error)
 /* The table of ops: one entry each. CONTRIBUTING.md says how to add one. */
 
 #define EITP__NO_WRT                                                                                                   \
-    { 0, 0, 0 }
+    { 0 }
 #define EITP__NO_SHARES                                                                                                \
-    { 0, 0, 0 }
+    { 0 }
 
 /* An op with a gradient of its own kind, made of other ops. */
 #define EITP__PLAIN(name, low, high, shape, gradient, reuse, accumulates, flops)                                       \
@@ -13180,7 +13256,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      NULL,
      NULL,
      EITP__OP_LAYER_NORM + 1,
-     {1, 2, 0},
+     {1, 2},
      EITP__NO_SHARES,
      0,
      1,
@@ -13198,13 +13274,17 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
                     eitp__expand_cross_entropy, 0, 0, eitp__flops_elements),
     {"cross_entropy_backward", 4, 4, 1, eitp__shape_cross_entropy_backward, NULL, NULL, EITP__OP_CROSS_ENTROPY + 1,
      EITP__NO_WRT, EITP__NO_SHARES, EITP__FIRST, 0, eitp__flops_elements},
+    {"head", 3, 3, 4, eitp__shape_head, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, eitp__flops_head},
+    {"head_loss", 4, 4, 2, eitp__shape_head_loss, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL},
+    {"head_backward", 5, 5, 1, eitp__shape_head_backward, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, EITP__FIRST, 0,
+     eitp__flops_elements},
     EITP__PLAIN("dropout", 2, 2, eitp__shape_dropout, eitp__gradient_dropout, EITP__FIRST, 0, NULL),
-    {"accumulate", 2, 3, 1, eitp__shape_accumulate, NULL, NULL, 0, EITP__NO_WRT, {1, 0, 0}, 0, 0, eitp__flops_elements},
+    {"accumulate", 2, 3, 1, eitp__shape_accumulate, NULL, NULL, 0, EITP__NO_WRT, {1}, 0, 0, eitp__flops_elements},
     EITP__COMPOSITE("sum_squares", 1, 1, 1, eitp__shape_sum_squares, NULL, eitp__expand_sum_squares, 0, 0, NULL),
     {"commit", 2, 2, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL},
     {"adamw", 6, 6, 3, eitp__shape_adamw, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 4}, 0, 0, eitp__flops_elements},
-    {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1, 0, 0}, 0, 0, NULL},
-    {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1, 0, 0}, 0, 0, NULL},
+    {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL},
+    {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL},
 };
 
 EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op) {
@@ -13275,7 +13355,7 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__fl
                                           eitp_tensor **dx) {
     eitp_graph *graph = node->graph;
     size_t first = graph->node_count;
-    eitp_tensor *outputs[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL}, *xs[EITP__MAX_INPUTS];
+    eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_INPUTS];
     eitp__term *terms[EITP__MAX_INPUTS];
     int index[EITP__MAX_INPUTS], count = 0;
     if (!eitp__expand_node(node, outputs)) {
@@ -13296,21 +13376,22 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__fl
 
 static void eitp__differentiate_node(eitp__flow *flow, const eitp__node *node) {
     const eitp__op_info *info = eitp__op(node->op);
-    eitp_tensor *dy[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL}, *dx[EITP__MAX_INPUTS];
-    int flows = 0;
+    eitp_tensor *dy[EITP__MAX_OUTPUTS] = EITP__ZERO, *dx[EITP__MAX_INPUTS];
+    int flows = 0, saved_flows = 0;
     for (int i = 0; i < node->output_count; i++) {
         int id = node->outputs[i]->id;
         if (!flow->needed[id])
             continue;
         dy[i] = eitp__sum_terms(flow->terms[id]);
         flows |= dy[i] != NULL;
+        saved_flows |= i && dy[i];
     }
     if (!flows)
         return;
     memset(dx, 0, sizeof dx);
     /* A rule takes the gradient of the first output; others are what the op saved, and only an expansion knows their
      * part. */
-    if (info->gradient && dy[0] && !dy[1] && !dy[2])
+    if (info->gradient && dy[0] && !saved_flows)
         info->gradient(node, dy, dx);
     else
         eitp__differentiate_expansion(node, flow, dy, dx);
@@ -13360,7 +13441,7 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     const eitp__op_info *info = eitp__op(node->op);
     eitp__op_code forward;
     eitp__node original;
-    eitp_tensor *results[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL}, *xs[EITP__MAX_OUTPUTS];
+    eitp_tensor *results[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_OUTPUTS];
     eitp__term *terms[EITP__MAX_OUTPUTS];
     size_t first = node->graph->node_count;
     if (info->expand) {
@@ -13497,8 +13578,10 @@ EITP__PRIVATE int eitp__is_view(const eitp__node *node) {
 
 /* Does the node change a variable? */
 static int eitp__mutates(const eitp__node *node) {
-    const eitp__op_info *info = eitp__op(node->op);
-    return !eitp__is_view(node) && (info->shares[0] || info->shares[1] || info->shares[2]);
+    int shares = 0;
+    for (int i = 0; i < node->output_count; i++)
+        shares |= eitp__op(node->op)->shares[i];
+    return shares && !eitp__is_view(node);
 }
 
 EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {
@@ -13559,7 +13642,7 @@ static void eitp__need(eitp__lowering *lowering, eitp_tensor *tensor) {
 static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_graph *graph = lowering->plan->graph;
     size_t first = graph->node_count;
-    eitp_tensor *outputs[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL};
+    eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO;
     if (!eitp__expand_node(node, outputs)) {
         eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no kernel for %s on this device",
                          eitp__op(node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
@@ -13662,7 +13745,7 @@ static void eitp__find_accumulations(const eitp__lowering *lowering, const int *
 
 static int eitp__add_step(eitp__lowering *lowering, eitp__node *node, eitp__node *const *accumulations) {
     eitp_plan *plan = lowering->plan;
-    eitp__node *absorbed[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL};
+    eitp__node *absorbed[EITP__MAX_OUTPUTS] = EITP__ZERO;
     eitp__step *step;
     if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
                        sizeof *plan->steps))
@@ -18781,7 +18864,7 @@ static const struct {
 } eitp__safetensors_types[] = {
     {"F32", EITP_F32, 32}, {"F64", EITP_F64, 64},  {"BF16", EITP_BF16, 16}, {"F16", EITP_F16, 16},
     {"I64", EITP_I64, 64}, {"I32", EITP_I32, 32},  {"I8", EITP_I8, 8},      {"U8", EITP_U8, 8},
-    {"I16", -1, 16},       {"BOOL", -1, 8},        {"U16", -1, 16},         {"U32", -1, 32},
+    {"I16", EITP_I16, 16}, {"BOOL", -1, 8},        {"U16", -1, 16},         {"U32", -1, 32},
     {"U64", -1, 64},       {"C64", -1, 64},        {"F8_E4M3", -1, 8},      {"F8_E5M2", -1, 8},
     {"F8_E8M0", -1, 8},    {"F8_E4M3FNUZ", -1, 8}, {"F8_E5M2FNUZ", -1, 8},  {"F6_E2M3", -1, 6},
     {"F6_E3M2", -1, 6},    {"F4", -1, 4},

@@ -9,6 +9,7 @@
 #ifndef EITP_KERNELS_H
 #define EITP_KERNELS_H
 
+#include "base/convert.h"
 #include "base/platform.h"
 #include "base/random.h"
 
@@ -39,8 +40,9 @@ typedef enum eitp__family {
 
 /*
  * The slots: name, family. Operands are dense, row-major; x, y, a, b, d... have the slot's dtype unless said otherwise.
- * "accumulates" means that the slot honours eitp__call.carry. The output of an element-wise slot may be the memory of
- * an input of the same shape, and dlogits that of logits.
+ * WIDE is F32 where the slot's dtype is BF16 or F16, and the slot's dtype where it is not: 16-bit columns compute in
+ * f32, and keep sums and statistics so. "accumulates" means that the slot honours eitp__call.carry. The output of an
+ * element-wise slot may be the memory of an input of the same shape, and dlogits that of logits.
  *
  *   FILL                 () -> y; reals[0] the value
  *   ARANGE               () -> y [n]; 0, 1, 2, ...
@@ -56,42 +58,61 @@ typedef enum eitp__family {
  *   SLICE                (x) -> y; dimension i of y starts at integers[i] of x
  *   PAD                  (x) -> y; x placed at integers[i] in zeros
  *   CONCAT               (x...) -> y; along dimension integers[0]
- *   SUM, MAX             (x) -> y; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM accumulates
+ *   SUM, MAX             (x) -> y, WIDE for SUM; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM
+ *                        accumulates
  *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
  *                        the index is outside
  *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
  *                        zeros; indices outside are left out
- *   MATMUL               (a [.., m, k], b [.., k, n], bias [n] or none) -> y [.., m, n]; with integers[0], a is given
- *                        as [.., k, m], with integers[1], b as [.., n, k]; batch dimensions broadcast; accumulates
+ *   MATMUL               (a [.., m, k], b [.., k, n], bias WIDE [n] or none, operand [.., m, n] or none)
+ *                        -> y [.., m, n], of the slot's dtype or WIDE, before [.., m, n] or none; with integers[0], a
+ *                        is given as [.., k, m], with integers[1], b as [.., n, k]; batch dimensions broadcast;
+ *                        integers[2] is an eitp__epilogue; accumulates where y is WIDE and there is no epilogue
  *   SOFTMAX, LOG_SOFTMAX (x) -> y; along the last dimension
  *   ..._BACKWARD         (y, dy) -> dx
  *   GELU_TANH, GELU_ERF  (x) -> y
  *   ..._BACKWARD         (x, dy) -> dx
- *   LAYER_NORM           (x [.., c], gain [c], bias [c]) -> y, mean [..], deviation [..] (its reciprocal); reals[0]
- *                        epsilon
+ *   LAYER_NORM           (x [.., c], gain WIDE [c], bias WIDE [c]) -> y, mean WIDE [..], deviation WIDE [..] (its
+ *                        reciprocal); reals[0] epsilon
  *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy) -> dx
- *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain [c], dbias [c]; accumulates
+ *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain WIDE [c], dbias WIDE [c];
+ *                        accumulates
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id outside the table gives a row of zeros
- *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable [v, c]; ids outside are left out; accumulates
- *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none) -> o [n, c], logsumexp [n, heads];
- *                        causal, packed: sequence i is rows [offsets[i], offsets[i + 1]); integers[0] heads,
- *                        integers[1] the longest sequence, integers[2] random stream; reals[0] scale, reals[1] dropout
- *                        probability; rows in no sequence, or beyond the longest, get zeros
- *   ATTENTION_BACKWARD   (qkv, offsets, key or none, o, logsumexp, do) -> dqkv; attributes as above
+ *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c]; ids outside are left out; accumulates
+ *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none) -> o [n, c],
+ *                        logsumexp WIDE [n, heads]; packed: sequence i is rows [offsets[i], offsets[i + 1]), of which
+ *                        only the first lengths[i] are there and the others padding; integers[0] heads, integers[1] the
+ *                        longest sequence, integers[2] random stream, integers[3] 0: causal, 1: every row sees all of
+ *                        its sequence; reals[0] scale, reals[1] dropout probability; rows in no sequence, beyond the
+ *                        longest, or padding get zeros
+ *   ATTENTION_BACKWARD   (qkv, offsets, key or none, lengths or none, o, logsumexp, do) -> dqkv; attributes as above
  *   ATTENTION_CACHED     (qkv [n, 3c], keys [t, c], values [t, c], position I32 [1]) -> o [n, c], keys, values; row i
  *                        is at position + i: its key and value are stored there, then it sees all up to itself;
  *                        integers[0] heads; reals[0] scale
- *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss [n], logsumexp [n]; integers[0] the ignored target;
- *                        targets outside the vocabulary are ignored too
- *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss [n]) -> dlogits
+ *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss WIDE [n], logsumexp WIDE [n]; integers[0] the ignored
+ *                        target; targets outside the vocabulary are ignored too
+ *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss WIDE [n]) -> dlogits
+ *   HEAD                 (x [n, c], table [v, c], targets I32 [n]) -> e [n, v], top WIDE [n, blocks], sum WIDE
+ *                        [n, blocks], picked WIDE [n]; of the logits x table^T, which are stored nowhere: for each row
+ *                        and each block of EITP__HEAD_BLOCK columns (the last may have fewer) their largest and
+ *                        the sum of exp(logit - top), e that exponential for each column; picked the logit of the row's
+ *                        target, written only where the target is in the vocabulary
+ *   HEAD_LOSS            (top, sum, picked, targets) -> loss, logsumexp; the slot's dtype is WIDE's; integers[0] the
+ *                        ignored target, integers[1] the vocabulary
+ *   HEAD_BACKWARD        (e, top, targets, logsumexp, dloss WIDE [n]) -> dlogits, which may be e's memory; integers[0]
+ *                        the ignored target
  *   DROPOUT              (x, key I64 [3]) -> y; integers[0] random stream; reals[0] probability; the key is seed, step,
  *                        first row of the step
  *   ACCUMULATE           (target, x, carry F32 [1] or none) -> target; target = carry * target + x
  *   SUM_SQUARES          (x) -> y F64 [ceil(elements / EITP__SUM_BLOCK)]
- *   COMMIT               (sum F64 [1], limit F32 [1]) -> commit F32 [2], norm F32 [1]; scale and apply (0 or 1) of this
- *                        step's updates
- *   ADAMW                (parameter, gradient, m, v, hyper F32 [2], commit F32 [2]) -> parameter, m, v; hyper: learning
- *                        rate, number of the step from 1; reals: beta1, beta2, epsilon, weight decay
+ *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
+ *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
+ *                        one, the norm and the limit are of the true one
+ *   ADAMW                (parameter, gradient WIDE, m WIDE, v WIDE, hyper F32 [2], commit F32 [2], remainder or
+ *                        none) -> parameter, m, v, remainder or none, sums F64 [blocks, 2]; hyper: learning rate,
+ *                        number of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: of the squares
+ *                        of the update and of the parameter after it; the remainder is what a 16-bit parameter lacks
+ *                        of its f32 value: I16 for BF16 (eitp__join_bf16), that value itself, F32, for F16
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -142,6 +163,9 @@ typedef enum eitp__family {
     X(ATTENTION_CACHED, WHOLE)                                                                                         \
     X(CROSS_ENTROPY, ROWS)                                                                                             \
     X(CROSS_ENTROPY_BACKWARD, ROWS)                                                                                    \
+    X(HEAD, TILES)                                                                                                     \
+    X(HEAD_LOSS, ROWS)                                                                                                 \
+    X(HEAD_BACKWARD, ROWS)                                                                                             \
     X(DROPOUT, FLAT)                                                                                                   \
     X(ACCUMULATE, FLAT)                                                                                                \
     X(SUM_SQUARES, BLOCKS)                                                                                             \
@@ -156,7 +180,24 @@ typedef enum eitp__slot {
 } eitp__slot;
 
 #define EITP__MAX_INPUTS 8
-#define EITP__MAX_OUTPUTS 3
+#define EITP__MAX_OUTPUTS 5
+
+/* Columns of logits whose exponentials share a largest: see HEAD. */
+#define EITP__HEAD_BLOCK 192
+
+/*
+ * What a matrix product does with its sum p = a b + bias before it stores y. `before` gets p where there is such an
+ * output; where it is of 16 bits, the activation is of what was stored.
+ */
+typedef enum eitp__epilogue {
+    EITP__EPILOGUE_NONE,               /* y = p */
+    EITP__EPILOGUE_ADD,                /* y = operand + p */
+    EITP__EPILOGUE_GELU_TANH,          /* y = gelu(p) */
+    EITP__EPILOGUE_GELU_ERF,           /* y = gelu(p) */
+    EITP__EPILOGUE_GELU_TANH_BACKWARD, /* y = p * gelu'(operand) */
+    EITP__EPILOGUE_GELU_ERF_BACKWARD,  /* y = p * gelu'(operand) */
+    EITP__EPILOGUE_COUNT
+} eitp__epilogue;
 
 /* A dense row-major array. `data` is NULL for an optional operand that is absent. */
 typedef struct eitp__operand {
@@ -199,16 +240,39 @@ typedef struct eitp__kernel_table {
 } eitp__kernel_table;
 
 /* Instruction sets, in the order of preference; each includes those before it. */
-typedef enum eitp__isa { EITP__ISA_REF = 0, EITP__ISA_AVX2 = 1, EITP__ISA_AVX512 = 2, EITP__ISA_COUNT = 3 } eitp__isa;
+typedef enum eitp__isa {
+    EITP__ISA_REF,
+    EITP__ISA_AVX2,
+    EITP__ISA_AVX512,
+    EITP__ISA_AVX512BF16,
+    EITP__ISA_AMX,
+    EITP__ISA_COUNT
+} eitp__isa;
 
 /* Each set writes the kernels it has over what is there. A set that was not compiled for this processor family writes
  * nothing. */
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_avx512bf16_kernels(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_amx_kernels(eitp__kernel_table *table);
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);
+
+/*
+ * An f32 value in two planes: the nearest BF16 (of two equally near the larger in magnitude), and the difference of the
+ * bits, which is exact.
+ */
+static inline EITP__UNUSED float eitp__join_bf16(uint16_t high, int16_t remainder) {
+    return eitp__float_of_bits(((uint32_t)high << 16) + (uint32_t)(int32_t)remainder);
+}
+
+static inline EITP__UNUSED void eitp__split_bf16(float value, uint16_t *high, int16_t *remainder) {
+    uint32_t bits = eitp__bits_of_float(value);
+    *high = (uint16_t)((bits + 0x8000u) >> 16);
+    *remainder = (int16_t)(uint16_t)(bits & 0xffffu);
+}
 
 /* The sizes of a MATMUL call. */
 typedef struct eitp__matmul {

@@ -376,12 +376,13 @@ static int is_code(const source *file) {
 
 typedef struct layer {
     const char *folder;
-    const char *sees[5]; /* folders or files, apart from the layer itself */
+    const char *sees[6]; /* folders or files, apart from the layer itself */
 } layer;
 
 static const layer layers[] = {
     {"src/base/", {NULL}},
-    {"kernels/", {"src/base/platform.h", "src/base/base.h", "src/base/dtype.h", "src/base/random.h", NULL}},
+    {"kernels/",
+     {"src/base/platform.h", "src/base/base.h", "src/base/dtype.h", "src/base/random.h", "src/base/convert.h", NULL}},
     {"backends/", {"kernels/", "src/base/", NULL}},
     {"src/tensor/", {"src/base/", "backends/backend.h", "kernels/kernels.h", NULL}},
     {"src/model/", {"src/tensor/", "src/base/", NULL}},

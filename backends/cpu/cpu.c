@@ -39,13 +39,13 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
             error, EITP_ERROR_UNSUPPORTED,
             "instruction set '%s' is not available on this processor and operating system; unset EITP_ISA", name);
     }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown instruction set '%s'; EITP_ISA is ref, avx2 or avx512",
-                      name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "unknown instruction set '%s'; EITP_ISA is ref, avx2, avx512, avx512bf16 or amx", name);
 }
 
 /* Where OpenBLAS, if it is compiled in, is the faster one: a table and not a measurement, since bits must not depend on
  * the weather. */
-static const int eitp__openblas_is_faster[EITP__ISA_COUNT] = {0, 1, 0};
+static const int eitp__openblas_is_faster[EITP__ISA_COUNT] = {0, 1, 0, 0, 0};
 
 /* Puts OpenBLAS's matrix product into the table where it was asked for, or is the faster one. */
 static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
@@ -97,6 +97,10 @@ static eitp_status eitp__cpu_create(const eitp_host *host, const eitp__backend_c
         eitp__register_avx2_kernels(&cpu->table);
     if (isa >= EITP__ISA_AVX512)
         eitp__register_avx512_kernels(&cpu->table);
+    if (isa >= EITP__ISA_AVX512BF16)
+        eitp__register_avx512bf16_kernels(&cpu->table);
+    if (isa >= EITP__ISA_AMX)
+        eitp__register_amx_kernels(&cpu->table);
     status = eitp__choose_products(cpu, config->products, error);
     if (status) {
         eitp__release(host, cpu, sizeof *cpu);

@@ -29,6 +29,8 @@ EITP__PRIVATE int eitp__isa_available(eitp__isa isa) {
     control = eitp__extended_control();
     if (isa == EITP__ISA_AVX2)
         return (control & EITP__XCR0_AVX) == EITP__XCR0_AVX;
+    if (isa > EITP__ISA_AVX512)
+        return 0;
     needed = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
     return (b & needed) == needed && (control & EITP__XCR0_AVX512) == EITP__XCR0_AVX512;
 }
@@ -42,6 +44,6 @@ EITP__PRIVATE int eitp__isa_available(eitp__isa isa) {
 #endif
 
 EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa) {
-    static const char *const names[EITP__ISA_COUNT] = {"ref", "avx2", "avx512"};
+    static const char *const names[EITP__ISA_COUNT] = {"ref", "avx2", "avx512", "avx512bf16", "amx"};
     return names[isa];
 }

@@ -4,57 +4,12 @@
 #define EITP__REF_INTEGERS(X)                                                                                          \
     X(EITP_I64, int64_t, INT64_MIN, INT64_MAX)                                                                         \
     X(EITP_I32, int32_t, INT32_MIN, INT32_MAX)                                                                         \
+    X(EITP_I16, int16_t, INT16_MIN, INT16_MAX)                                                                         \
     X(EITP_I8, int8_t, INT8_MIN, INT8_MAX)                                                                             \
     X(EITP_U8, uint8_t, 0, UINT8_MAX)
 
 /* Values are converted this many at a time: through double or, from integers, int64_t, which lose nothing of them. */
 enum { EITP__REF_CAST_BLOCK = 256 };
-
-static float eitp__ref_float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t eitp__ref_bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float eitp__ref_from_bf16(uint16_t bits) {
-    return eitp__ref_float_of((uint32_t)bits << 16);
-}
-
-/* To the nearest, of two the even one; a NaN keeps its sign and what there is room for, and is quiet. */
-static uint16_t eitp__ref_to_bf16(float value) {
-    uint32_t bits = eitp__ref_bits_of(value);
-    if (value != value)
-        return (uint16_t)(bits >> 16 | 0x40u);
-    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
-
-static float eitp__ref_from_f16(uint16_t bits) {
-    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, fraction = bits & 1023u;
-    if (exponent == 31)
-        return eitp__ref_float_of(sign | 0x7f800000u | fraction << 13);
-    if (exponent == 0) {
-        float value = (float)fraction * (1.0f / 16777216.0f);
-        return sign ? -value : value;
-    }
-    return eitp__ref_float_of(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
-static uint16_t eitp__ref_to_f16(float value) {
-    uint32_t bits = eitp__ref_bits_of(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
-    if (size > 0x7f800000u)
-        return (uint16_t)(sign | 0x7e00u | (size >> 13 & 1023u));
-    if (size >= 0x477ff000u) /* 65520 is halfway beyond the largest, 65504 */
-        return (uint16_t)(sign | 0x7c00u);
-    if (size < 0x38800000u) /* below the smallest normal one; floats in [1/2, 1) are as far apart as these values */
-        return (uint16_t)(sign | (eitp__ref_bits_of(eitp__ref_float_of(size) + 0.5f) - eitp__ref_bits_of(0.5f)));
-    return (uint16_t)(sign | (size - 0x38000000u + 0xfffu + (size >> 13 & 1u)) >> 13);
-}
 
 static int eitp__ref_is_real(eitp_dtype dtype) {
     return dtype == EITP_F32 || dtype == EITP_F64 || dtype == EITP_BF16 || dtype == EITP_F16;
@@ -68,10 +23,10 @@ static void eitp__ref_load_reals(const eitp__operand *x, int64_t first, int64_t 
         memcpy(to, (const double *)x->data + first, (size_t)count * sizeof *to);
     else if (x->dtype == EITP_BF16)
         for (int64_t i = 0; i < count; i++)
-            to[i] = (double)eitp__ref_from_bf16(((const uint16_t *)x->data)[first + i]);
+            to[i] = (double)eitp__bf16_to_f32(((const uint16_t *)x->data)[first + i]);
     else
         for (int64_t i = 0; i < count; i++)
-            to[i] = (double)eitp__ref_from_f16(((const uint16_t *)x->data)[first + i]);
+            to[i] = (double)eitp__f16_to_f32(((const uint16_t *)x->data)[first + i]);
 }
 
 static void eitp__ref_load_integers(const eitp__operand *x, int64_t first, int64_t count, int64_t *to) {
@@ -100,10 +55,10 @@ static void eitp__ref_store_reals(const eitp__operand *y, int64_t first, int64_t
         memcpy((double *)y->data + first, from, (size_t)count * sizeof *from);
     if (y->dtype == EITP_BF16)
         for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)y->data)[first + i] = eitp__ref_to_bf16((float)from[i]);
+            ((uint16_t *)y->data)[first + i] = eitp__f32_to_bf16((float)from[i]);
     if (y->dtype == EITP_F16)
         for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)y->data)[first + i] = eitp__ref_to_f16((float)from[i]);
+            ((uint16_t *)y->data)[first + i] = eitp__f32_to_f16((float)from[i]);
 #define EITP__REF_STORE(code, type, low, high)                                                                         \
     if (y->dtype == code)                                                                                              \
         for (int64_t i = 0; i < count; i++)                                                                            \
@@ -122,10 +77,10 @@ static void eitp__ref_store_integers(const eitp__operand *y, int64_t first, int6
             ((double *)y->data)[first + i] = (double)from[i];
     if (y->dtype == EITP_BF16)
         for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)y->data)[first + i] = eitp__ref_to_bf16((float)from[i]);
+            ((uint16_t *)y->data)[first + i] = eitp__f32_to_bf16((float)from[i]);
     if (y->dtype == EITP_F16)
         for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)y->data)[first + i] = eitp__ref_to_f16((float)from[i]);
+            ((uint16_t *)y->data)[first + i] = eitp__f32_to_f16((float)from[i]);
 #define EITP__REF_STORE(code, type, low, high)                                                                         \
     if (y->dtype == code)                                                                                              \
         for (int64_t i = 0; i < count; i++)                                                                            \

@@ -13,10 +13,11 @@ typedef enum eitp_dtype {
     EITP_I64 = 4,
     EITP_I32 = 5,
     EITP_I8 = 6,
-    EITP_U8 = 7
+    EITP_U8 = 7,
+    EITP_I16 = 8
 } eitp_dtype;
 
-#define EITP_DTYPE_COUNT 8
+#define EITP_DTYPE_COUNT 9
 
 /* The largest number of dimensions a tensor has. */
 #define EITP_MAX_RANK 6

@@ -60,7 +60,7 @@ static const struct {
     const char *name;
     size_t size;
 } eitp__dtypes[EITP_DTYPE_COUNT] = {
-    {"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i64", 8}, {"i32", 4}, {"i8", 1}, {"u8", 1},
+    {"f32", 4}, {"f64", 8}, {"bf16", 2}, {"f16", 2}, {"i64", 8}, {"i32", 4}, {"i8", 1}, {"u8", 1}, {"i16", 2},
 };
 
 size_t eitp_dtype_size(eitp_dtype dtype) {

@@ -61,7 +61,7 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__fl
                                           eitp_tensor **dx) {
     eitp_graph *graph = node->graph;
     size_t first = graph->node_count;
-    eitp_tensor *outputs[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL}, *xs[EITP__MAX_INPUTS];
+    eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_INPUTS];
     eitp__term *terms[EITP__MAX_INPUTS];
     int index[EITP__MAX_INPUTS], count = 0;
     if (!eitp__expand_node(node, outputs)) {
@@ -82,21 +82,22 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__fl
 
 static void eitp__differentiate_node(eitp__flow *flow, const eitp__node *node) {
     const eitp__op_info *info = eitp__op(node->op);
-    eitp_tensor *dy[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL}, *dx[EITP__MAX_INPUTS];
-    int flows = 0;
+    eitp_tensor *dy[EITP__MAX_OUTPUTS] = EITP__ZERO, *dx[EITP__MAX_INPUTS];
+    int flows = 0, saved_flows = 0;
     for (int i = 0; i < node->output_count; i++) {
         int id = node->outputs[i]->id;
         if (!flow->needed[id])
             continue;
         dy[i] = eitp__sum_terms(flow->terms[id]);
         flows |= dy[i] != NULL;
+        saved_flows |= i && dy[i];
     }
     if (!flows)
         return;
     memset(dx, 0, sizeof dx);
     /* A rule takes the gradient of the first output; others are what the op saved, and only an expansion knows their
      * part. */
-    if (info->gradient && dy[0] && !dy[1] && !dy[2])
+    if (info->gradient && dy[0] && !saved_flows)
         info->gradient(node, dy, dx);
     else
         eitp__differentiate_expansion(node, flow, dy, dx);
@@ -146,7 +147,7 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     const eitp__op_info *info = eitp__op(node->op);
     eitp__op_code forward;
     eitp__node original;
-    eitp_tensor *results[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL}, *xs[EITP__MAX_OUTPUTS];
+    eitp_tensor *results[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_OUTPUTS];
     eitp__term *terms[EITP__MAX_OUTPUTS];
     size_t first = node->graph->node_count;
     if (info->expand) {

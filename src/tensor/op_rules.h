@@ -65,9 +65,11 @@ EITP__PRIVATE eitp__expand_rule eitp__expand_attention;
 EITP__PRIVATE eitp__flops_rule eitp__flops_attention, eitp__flops_attention_backward;
 
 /* ops_loss.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward;
+EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward, eitp__shape_head,
+    eitp__shape_head_loss, eitp__shape_head_backward;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_cross_entropy;
 EITP__PRIVATE eitp__expand_rule eitp__expand_cross_entropy;
+EITP__PRIVATE eitp__flops_rule eitp__flops_head;
 
 /* ops_update.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_commit, eitp__shape_adamw;

@@ -2,9 +2,9 @@
 #include "tensor/op_rules.h"
 
 #define EITP__NO_WRT                                                                                                   \
-    { 0, 0, 0 }
+    { 0 }
 #define EITP__NO_SHARES                                                                                                \
-    { 0, 0, 0 }
+    { 0 }
 
 /* An op with a gradient of its own kind, made of other ops. */
 #define EITP__PLAIN(name, low, high, shape, gradient, reuse, accumulates, flops)                                       \
@@ -81,7 +81,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      NULL,
      NULL,
      EITP__OP_LAYER_NORM + 1,
-     {1, 2, 0},
+     {1, 2},
      EITP__NO_SHARES,
      0,
      1,
@@ -99,13 +99,17 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
                     eitp__expand_cross_entropy, 0, 0, eitp__flops_elements),
     {"cross_entropy_backward", 4, 4, 1, eitp__shape_cross_entropy_backward, NULL, NULL, EITP__OP_CROSS_ENTROPY + 1,
      EITP__NO_WRT, EITP__NO_SHARES, EITP__FIRST, 0, eitp__flops_elements},
+    {"head", 3, 3, 4, eitp__shape_head, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, eitp__flops_head},
+    {"head_loss", 4, 4, 2, eitp__shape_head_loss, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL},
+    {"head_backward", 5, 5, 1, eitp__shape_head_backward, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, EITP__FIRST, 0,
+     eitp__flops_elements},
     EITP__PLAIN("dropout", 2, 2, eitp__shape_dropout, eitp__gradient_dropout, EITP__FIRST, 0, NULL),
-    {"accumulate", 2, 3, 1, eitp__shape_accumulate, NULL, NULL, 0, EITP__NO_WRT, {1, 0, 0}, 0, 0, eitp__flops_elements},
+    {"accumulate", 2, 3, 1, eitp__shape_accumulate, NULL, NULL, 0, EITP__NO_WRT, {1}, 0, 0, eitp__flops_elements},
     EITP__COMPOSITE("sum_squares", 1, 1, 1, eitp__shape_sum_squares, NULL, eitp__expand_sum_squares, 0, 0, NULL),
     {"commit", 2, 2, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL},
     {"adamw", 6, 6, 3, eitp__shape_adamw, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 4}, 0, 0, eitp__flops_elements},
-    {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1, 0, 0}, 0, 0, NULL},
-    {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1, 0, 0}, 0, 0, NULL},
+    {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL},
+    {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL},
 };
 
 EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op) {

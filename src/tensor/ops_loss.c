@@ -54,3 +54,36 @@ EITP__PRIVATE void eitp__expand_cross_entropy(const eitp__node *node, eitp_tenso
     loss = eitp_where(eitp_less(number, zero), zero, loss);
     outputs[0] = eitp_where(eitp_less(number, eitp__scalar_like(logits, (double)logits->shape[1])), loss, zero);
 }
+
+/* ---- The output head and the loss in one ---- */
+
+EITP__PRIVATE eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *targets = node->inputs[2];
+    int64_t shape[2];
+    int fits = x->rank == 2 && table->rank == 2 && x->dtype == table->dtype && eitp__is_floating(x->dtype) &&
+               x->shape[1] == table->shape[1] && !table->rows && targets->rank == 1 && targets->dtype == EITP_I32 &&
+               targets->shape[0] == x->shape[0] && targets->rows == x->rows;
+    eitp_status status = eitp__require(fits, error, "x [n, c], the table [v, c] and targets i32 [n] do not fit");
+    if (status)
+        return status;
+    shape[0] = x->shape[0];
+    shape[1] = table->shape[0];
+    status = eitp__node_output(node, x->dtype, 2, shape, x->rows, error);
+    shape[1] = (table->shape[0] + EITP__HEAD_BLOCK - 1) / EITP__HEAD_BLOCK;
+    for (int i = 0; i < 2 && !status; i++)
+        status = eitp__node_output(node, eitp__wide(x->dtype), 2, shape, x->rows, error);
+    return status ? status : eitp__node_output(node, eitp__wide(x->dtype), 1, shape, x->rows, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_head_loss(eitp__node *node, eitp_error *error) {
+    eitp_status status = eitp__node_output_like(node, node->inputs[2], error);
+    return status ? status : eitp__node_output_like(node, node->inputs[2], error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_head_backward(eitp__node *node, eitp_error *error) {
+    return eitp__node_output_like(node, node->inputs[0], error);
+}
+
+EITP__PRIVATE double eitp__flops_head(const eitp__node *node) {
+    return 2.0 * (double)eitp__elements(node->outputs[0]) * (double)node->inputs[0]->shape[1];
+}

@@ -13,8 +13,10 @@ EITP__PRIVATE int eitp__is_view(const eitp__node *node) {
 
 /* Does the node change a variable? */
 static int eitp__mutates(const eitp__node *node) {
-    const eitp__op_info *info = eitp__op(node->op);
-    return !eitp__is_view(node) && (info->shares[0] || info->shares[1] || info->shares[2]);
+    int shares = 0;
+    for (int i = 0; i < node->output_count; i++)
+        shares |= eitp__op(node->op)->shares[i];
+    return shares && !eitp__is_view(node);
 }
 
 EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {
@@ -75,7 +77,7 @@ static void eitp__need(eitp__lowering *lowering, eitp_tensor *tensor) {
 static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_graph *graph = lowering->plan->graph;
     size_t first = graph->node_count;
-    eitp_tensor *outputs[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL};
+    eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO;
     if (!eitp__expand_node(node, outputs)) {
         eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no kernel for %s on this device",
                          eitp__op(node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
@@ -178,7 +180,7 @@ static void eitp__find_accumulations(const eitp__lowering *lowering, const int *
 
 static int eitp__add_step(eitp__lowering *lowering, eitp__node *node, eitp__node *const *accumulations) {
     eitp_plan *plan = lowering->plan;
-    eitp__node *absorbed[EITP__MAX_OUTPUTS] = {NULL, NULL, NULL};
+    eitp__node *absorbed[EITP__MAX_OUTPUTS] = EITP__ZERO;
     eitp__step *step;
     if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
                        sizeof *plan->steps))
