@@ -367,8 +367,15 @@ typedef struct eitp_context_config {
     const char *isa;    /* "ref", "avx2", "avx512"; NULL: EITP_ISA, else the best this processor has */
     const char *
         products; /* matrix products by "own" kernels or "openblas"; NULL: EITP_PRODUCTS, else the faster for the isa */
+    /*
+     * What models keep their matrices and activations in: "fp32" (or NULL), "bf16", "fp16", or "auto": what the device
+     * multiplies fastest. 16-bit precision computes sums, norms, softmax and losses in f32.
+     */
+    const char *precision;
+    int exact_parameters; /* 16-bit parameters keep what they lack of their f32 values too, as training needs */
 } eitp_context_config;
 
+/* Automatic device, fp32; exact parameters. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 EITP_API eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error);
@@ -385,13 +392,20 @@ EITP_API eitp_host eitp_context_host(const eitp_context *context);
 /* What decides the bits of a result besides the plan, as one word; a checkpoint records it. */
 EITP_API const char *eitp_context_numerics(const eitp_context *context);
 
+/* What models of the context keep their matrices and activations in: EITP_F32, EITP_BF16 or EITP_F16. */
+EITP_API eitp_dtype eitp_context_precision(const eitp_context *context);
+
+/* The same as "fp32", "bf16" or "fp16". */
+EITP_API const char *eitp_context_precision_name(const eitp_context *context);
+
 /* ---- Variables: tensors that live as long as the context ---- */
 
 typedef enum eitp_role {
     EITP_PARAMETER = 0, /* trained, saved with the model */
     EITP_OPTIMIZER = 1, /* optimizer state, saved with a checkpoint */
     EITP_GRADIENT = 2,  /* an accumulated gradient, not saved */
-    EITP_CACHE = 3      /* anything else that outlives a run, not saved */
+    EITP_CACHE = 3,     /* anything else that outlives a run, not saved */
+    EITP_REMAINDER = 4  /* what a 16-bit parameter lacks of its F32 value; saved in that value, with the parameter */
 } eitp_role;
 
 typedef struct eitp_variable {
@@ -421,7 +435,16 @@ EITP_API eitp_status eitp_variable_write(eitp_context *context, const char *name
 EITP_API eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,
                                         eitp_error *error);
 
-/* Fills an F32 variable: with one value, or from a normal distribution that depends only on seed, name and shape. */
+/*
+ * The same in F32, for `count` elements of a floating variable from element `first` on. What a 16-bit parameter cannot
+ * hold goes to, and comes from, the variable "remainder.<name>", where there is one.
+ */
+EITP_API eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int64_t first,
+                                             const float *values, int64_t count, eitp_error *error);
+EITP_API eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int64_t first, float *values,
+                                            int64_t count, eitp_error *error);
+
+/* Fills a floating variable: with one value, or from a normal distribution that depends only on seed, name and shape. */
 EITP_API eitp_status eitp_variable_fill(eitp_context *context, const char *name, double value, eitp_error *error);
 EITP_API eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, double mean, double deviation,
                                                uint64_t seed, eitp_error *error);
@@ -510,7 +533,8 @@ EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dime
 /* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
 EITP_API eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent);
 
-/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i), or over all of them ---- */
+/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i), or over all of them; sums and means of
+ * 16-bit values are F32 ---- */
 
 #define EITP_ALL_DIMENSIONS 0xffffffffu
 EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
@@ -524,6 +548,9 @@ EITP_API eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep); /
 EITP_API eitp_tensor *eitp_matmul(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_matmul_transposed(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b);
 
+/* The same, but the product of 16-bit operands is F32, as it was summed. */
+EITP_API eitp_tensor *eitp_matmul_wide(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b);
+
 typedef enum eitp_activation {
     EITP_NO_ACTIVATION = 0,
     EITP_RELU = 1,
@@ -533,7 +560,7 @@ typedef enum eitp_activation {
     EITP_SIGMOID = 5
 } eitp_activation;
 
-/* x [n, in] times weight [in, out] plus bias [out] (may be NULL), then the activation. */
+/* x [n, in] times weight [in, out] plus bias [out] (may be NULL; F32 where x is of 16 bits), then the activation. */
 EITP_API eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation);
 
 EITP_API eitp_tensor *eitp_gelu_tanh(eitp_tensor *x);
@@ -542,7 +569,7 @@ EITP_API eitp_tensor *eitp_softmax(eitp_tensor *x);     /* along the last dimens
 EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimension */
 
 /* Over the last dimension: (x - mean) / sqrt(variance + epsilon) * gain + bias (Ba, Kiros, Hinton, arXiv 1607.06450).
- */
+ * Gain and bias are F32 where x is of 16 bits. */
 EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
 
 /* Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. */
@@ -572,21 +599,29 @@ EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys,
                                             eitp_tensor *position, int heads, double scale);
 
 /* Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. The
- * mean is the caller's. */
+ * mean is the caller's. Losses of 16-bit logits are F32. */
 EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored);
+
+/*
+ * The same for logits x table^T, of x [n, c] and an output head table [v, c]. In 16-bit precision no logits are stored,
+ * but their exponentials below the largest of a block, in 16 bits.
+ */
+EITP_API eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
+                                                int32_t ignored);
 
 /* ---- Gradients ---- */
 
 /*
  * The gradients of y with respect to each of xs, weighted by `seed` (of y's shape; NULL: ones). They are tensors like
- * any other and can be differentiated again. A gradient that is zero everywhere is a tensor of zeros.
+ * any other and can be differentiated again. A gradient that is zero everywhere is a tensor of zeros. That of a 16-bit
+ * parameter is F32.
  */
 EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_tensor *const *xs,
                                     eitp_tensor **gradients, eitp_error *error);
 
 /*
- * Adds the gradient of `loss` with respect to every F32 parameter the graph uses to a variable of role EITP_GRADIENT,
- * called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32 [1] is 0 for the first
+ * Adds the gradient of `loss` with respect to every parameter the graph uses to a variable of role EITP_GRADIENT (F32
+ * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32 [1] is 0 for the first
  * micro-batch of a step and 1 after it.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
@@ -615,6 +650,9 @@ typedef struct eitp_plan_stats {
  */
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);
+
+/* What a plan of the graph would be, without the memory to run it. */
+EITP_API eitp_status eitp_plan_estimate(eitp_graph *graph, eitp_plan_stats *stats, eitp_error *error);
 EITP_API eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan);
 
 /* How many rows of the graph's capacity there are; the capacity to begin with. */
@@ -669,7 +707,10 @@ EITP_API eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *p
 
 typedef struct eitp_model eitp_model;
 
-/* Declares the parameters in the context; they have no values yet. The model must be destroyed before the context. */
+/*
+ * Declares the parameters in the context, matrices in its precision; they have no values yet. The model must be
+ * destroyed before the context.
+ */
 EITP_API eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
                                       eitp_error *error);
 EITP_API void eitp_model_destroy(eitp_model *model);
@@ -700,9 +741,13 @@ typedef struct eitp_model_inputs {
 EITP_API eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t longest,
                                                     int with_key);
 
-/* Adds the model to a graph: logits [n, vocabulary]. */
+/* Adds the model to a graph: logits F32 [n, vocabulary]. */
 EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                          int64_t longest);
+
+/* The same with the loss of each row, F32 [n], in nats, for targets I32 [n]: see eitp_linear_cross_entropy. */
+EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                                        int64_t longest, eitp_tensor *targets, int32_t ignored);
 
 /* ---- Generation ---- */
 
@@ -751,9 +796,12 @@ EITP_BEGIN_DECLARATIONS
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
+    /* What the loss was multiplied by, F32 [1] of the same graph (Micikevicius et al., "Mixed Precision Training", arXiv
+     * 1710.03740); it is divided out. NULL: 1 */
+    eitp_tensor *loss_scale;
 } eitp_adamw_config;
 
-/* 0.9, 0.999, 1e-8, 0.01 */
+/* 0.9, 0.999, 1e-8, 0.01, no loss scale */
 EITP_API eitp_adamw_config eitp_adamw_config_default(void);
 
 /* What an update reads and tells: inputs are written before a run, outputs may be read after it. */
@@ -762,13 +810,15 @@ typedef struct eitp_update {
     eitp_tensor *limit; /* input F32 [1]: largest norm of the whole gradient; 0: no limit */
     eitp_tensor
         *commit; /* output F32 [2]: what gradients were multiplied by; 1 if the step was made, 0 if it was not finite */
-    eitp_tensor *norm; /* output F32 [1]: norm of the whole gradient before clipping */
+    eitp_tensor *norm;  /* output F32 [1]: norm of the whole gradient before clipping */
+    eitp_tensor *norms; /* output F64 [2]: norms of the whole update, and of all parameters after it */
 } eitp_update;
 
 /*
- * Adds one AdamW step to the graph: of every F32 parameter the graph uses, by its gradient of `loss` (a scalar). The
+ * Adds one AdamW step to the graph: of every parameter the graph uses, by its gradient of `loss` (a scalar). The
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
- * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER.
+ * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER; what a
+ * 16-bit parameter lacks of the F32 value that is updated is the variable "remainder.<name>" of role EITP_REMAINDER.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
@@ -1094,9 +1144,9 @@ EITP_END_DECLARATIONS
 EITP_BEGIN_DECLARATIONS
 
 /*
- * Writes all variables of one role to a safetensors file, F32 ones as `dtype` (EITP_F32, EITP_F16 or EITP_BF16); the
- * file is replaced as a whole or not at all. `checksum`, which may be NULL, gets the CRC-32C of the tensors' bytes in
- * the variables' order.
+ * Writes all variables of one role to a safetensors file, floating ones as `dtype` (EITP_F32, EITP_F16 or EITP_BF16),
+ * 16-bit parameters with their remainders; the file is replaced as a whole or not at all. `checksum`, which may be NULL,
+ * gets the CRC-32C of the tensors' bytes in the variables' order.
  */
 EITP_API eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                          uint32_t *checksum, eitp_error *error);
@@ -1153,6 +1203,8 @@ EITP_END_DECLARATIONS
 
 EITP_BEGIN_DECLARATIONS
 
+#define EITP_MERGE_BYTES ((size_t)768 << 20)
+
 typedef struct eitp_trainer_config {
     int64_t batch_size;   /* sequences in a micro-batch */
     int64_t block_size;   /* tokens in a sequence */
@@ -1160,6 +1212,11 @@ typedef struct eitp_trainer_config {
     double max_grad_norm; /* 0: no clipping */
     eitp_adamw_config adamw;
     eitp_schedule schedule;
+    /*
+     * Micro-batches that one forward and backward takes together, which gives the same gradient: a weight is then read
+     * once for all of them. 0: as many as fit into an arena of EITP_MERGE_BYTES; at least 1.
+     */
+    int64_t merged;
     uint64_t seed; /* of dropout and shuffling */
     eitp_shuffle shuffle;
     uint64_t
@@ -1187,9 +1244,12 @@ typedef struct eitp_step_report {
     int64_t step; /* its number, from 1 */
     double loss;  /* mean over the step's targets, nats per token, before the update */
     double learning_rate;
-    double grad_norm; /* before clipping */
-    int64_t tokens;   /* targets */
-    int applied;      /* 0: loss or gradient was not finite, and nothing was changed */
+    double grad_norm;                   /* before clipping */
+    int64_t tokens;                     /* targets */
+    int applied;                        /* 0: loss or gradient was not finite, and nothing was changed */
+    double update_norm, parameter_norm; /* of the whole update, and of all parameters after it */
+    double loss_scale; /* what the loss was multiplied by before its gradients were taken: 1, but in fp16 */
+    int64_t skipped;   /* steps so far that were not applied while the loss scale was too large for fp16 */
 } eitp_step_report;
 
 /* Makes one step: all its micro-batches and the update. */
@@ -1209,7 +1269,10 @@ EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t window
 EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);
 EITP_API uint64_t eitp_trainer_windows(const eitp_trainer *trainer);
 
-/* What a plan that trains costs: arithmetic and memory of a micro-batch. */
+/* Micro-batches that one forward and backward takes together. */
+EITP_API int64_t eitp_trainer_merged(const eitp_trainer *trainer);
+
+/* What a plan that trains costs: arithmetic and memory of the merged micro-batches. */
 EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 
 /* Writes checkpoint-<step> into a directory, which is made where it is missing. */
@@ -1231,6 +1294,7 @@ typedef struct eitp_checkpoint_info {
     int64_t step;
     eitp_trainer_config config;
     char numerics[100];
+    char precision[8]; /* "fp32", "bf16" or "fp16" */
 } eitp_checkpoint_info;
 
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,
@@ -1266,6 +1330,7 @@ extern long int syscall(long int number, ...);
 extern int clock_gettime(int clock, struct timespec *time);
 extern int fsync(int descriptor);
 extern int ftruncate(int descriptor, long int size);
+extern int madvise(void *memory, size_t size, int advice);
 extern int lstat(const char *path, struct stat *info);
 extern int nanosleep(const struct timespec *time, struct timespec *rest);
 extern int posix_memalign(void **memory, size_t alignment, size_t size);
@@ -1556,18 +1621,32 @@ EITP__PRIVATE void eitp__sort(void *items, size_t count, size_t size, int (*comp
 /* <<src/base/sort.h */
 
 /* >>src/base/threads.h */
-/* A parallel loop whose pieces are cut by the caller, never by the number of threads. */
+/* A team of threads that take pieces of work in order. How work is cut is the caller's, and never follows their number. */
 
 /* Processors this process may use. */
 EITP__PRIVATE int eitp__processor_count(void);
 
-/* The most threads a parallel loop may have: 1 without OpenMP. */
+/* The most threads a team may have: 1 without OpenMP. */
 EITP__PRIVATE int eitp__thread_limit(void);
 
-/* Calls work(argument, piece, thread) for every piece in [0, pieces), on up to `threads` threads; `thread` is in [0,
-   threads). Pieces are handed out as threads become free. */
-EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void *argument, int64_t piece, int thread),
-                                  void *argument);
+/* Calls work(argument, thread) once on each of up to `threads` threads, `thread` from 0, and waits for them all. */
+EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int thread), void *argument);
+
+/*
+ * The pieces of a sequence of jobs, numbered through. Any thread takes the next piece, as soon as all pieces of earlier
+ * jobs are done; so nobody waits for a thread that holds no piece, however long it was kept from running.
+ */
+typedef struct eitp__pieces {
+    int64_t next; /* to be taken */
+    char apart[120];
+    int64_t done; /* how many are */
+} eitp__pieces;
+
+/* The number of a piece in [first, end), the pieces of one job; -1: all of them are taken. */
+EITP__PRIVATE int64_t eitp__piece_take(eitp__pieces *pieces, int64_t first, int64_t end);
+
+/* Tells that a piece that was taken is done. */
+EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces);
 /* <<src/base/threads.h */
 
 /* >>src/base/unicode.h */
@@ -1741,7 +1820,7 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
  *   ROWS       a row of input 0: all its dimensions but the last
  *   COLUMNS    an index of the last dimension of output 0; the kernel goes through the rows in order
  *   LINES      an element of output 0 without dimension `integers[0]`; the kernel goes along that dimension in order
- *   BLOCKS     an element of output 0, each made from EITP__SUM_BLOCK elements of input 0
+ *   BLOCKS     EITP__SUM_BLOCK elements of input 0, the last item fewer
  *   TILES      a tile of a matrix product: batch, then tile row, then tile column, the last fastest
  *   ATTENTION  a (sequence, head) pair, heads fastest
  *   WHOLE      everything
@@ -1831,10 +1910,10 @@ typedef enum eitp__family {
  *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
  *                        one, the norm and the limit are of the true one
  *   ADAMW                (parameter, gradient WIDE, m WIDE, v WIDE, hyper F32 [2], commit F32 [2], remainder or
- *                        none) -> parameter, m, v, remainder or none, sums F64 [blocks, 2]; hyper: learning rate,
+ *                        none) -> parameter, m, v, sums F64 [blocks, 2], remainder or none; hyper: learning rate,
  *                        number of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: of the squares
  *                        of the update and of the parameter after it; the remainder is what a 16-bit parameter lacks
- *                        of its f32 value: I16 for BF16 (eitp__join_bf16), that value itself, F32, for F16
+ *                        of its f32 value: I16 for BF16 (eitp__join_bf16), F32, the difference, for F16
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -1892,7 +1971,7 @@ typedef enum eitp__family {
     X(ACCUMULATE, FLAT)                                                                                                \
     X(SUM_SQUARES, BLOCKS)                                                                                             \
     X(COMMIT, WHOLE)                                                                                                   \
-    X(ADAMW, FLAT)
+    X(ADAMW, BLOCKS)
 
 typedef enum eitp__slot {
 #define EITP__SLOT_ENUMERATOR(name, family) EITP__SLOT_##name,
@@ -2201,8 +2280,14 @@ struct eitp__backend_interface {
     /* Everything beside the plan that decides which bits come out, as one word: "cpu-avx2-openblas.Haswell". */
     void (*numerics)(const eitp__backend *backend, char *text, size_t size);
 
+    /* Of F32, BF16 and F16: what products are fastest in by a margin that is worth fewer digits. */
+    eitp_dtype (*preferred_precision)(const eitp__backend *backend);
+
     /* Is there a kernel for this slot and dtype? */
     int (*supports)(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype);
+
+    /* Can MATMUL of this dtype do what follows it? */
+    int (*supports_epilogue)(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue);
 
     /* Device memory, zeroed, at EITP__ALIGNMENT; NULL when it runs out. */
     void *(*allocate)(eitp__backend *backend, size_t size);
@@ -2278,6 +2363,8 @@ struct eitp_context {
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
     uint64_t arena_generation; /* counts its moves */
+    eitp_dtype precision;
+    int exact_parameters;
     char description[200];
     char numerics[100];
 };
@@ -2286,6 +2373,9 @@ struct eitp_context {
 EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const char *name, eitp_role role,
                                                  eitp_dtype dtype, int rank, const int64_t *shape, int64_t *index,
                                                  eitp_error *error);
+
+/* The name of the variable that holds what 16-bit parameter `name` lacks. */
+EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size);
 
 /* Gives memory to all variables that have none. */
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);
@@ -2298,8 +2388,8 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
 /* The graph behind the tensors: nodes, values and the table of ops. */
 
 /*
- * Ops: every slot of kernels.h is an op of the same name, and these have no kernel: their result shares the memory of
- * their input.
+ * Ops: every slot of kernels.h is an op of the same name. Others have no kernel: RESHAPE and STOP_GRADIENT, whose result
+ * shares the memory of their input, and those that a plan always expands.
  */
 typedef enum eitp__op_code {
 #define EITP__OP_ENUMERATOR(name, family) EITP__OP_##name,
@@ -2307,6 +2397,7 @@ typedef enum eitp__op_code {
 #undef EITP__OP_ENUMERATOR
         EITP__OP_RESHAPE,
     EITP__OP_STOP_GRADIENT,
+    EITP__OP_LINEAR_CROSS_ENTROPY,
     EITP__OP_COUNT
 } eitp__op_code;
 
@@ -2424,9 +2515,12 @@ EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph);
 
-/* Of a variable's tensor: its whole name; is it an F32 parameter? */
+/* Of a variable's tensor: its whole name; is it a floating parameter? */
 EITP__PRIVATE const char *eitp__variable_name(const eitp_tensor *tensor);
 EITP__PRIVATE int eitp__is_parameter(const eitp_tensor *tensor);
+
+/* The dtype of a gradient with respect to a tensor: its own, but that of a 16-bit parameter is F32. */
+EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor);
 
 EITP__PRIVATE int64_t eitp__elements(const eitp_tensor *tensor);
 EITP__PRIVATE size_t eitp__tensor_bytes(const eitp_tensor *tensor);
@@ -2435,8 +2529,11 @@ EITP__PRIVATE int eitp__same_shape(const eitp_tensor *a, const eitp_tensor *b);
 /* "[256, 768]" into `text`. */
 EITP__PRIVATE const char *eitp__shape_text(const eitp_tensor *tensor, char *text, size_t size);
 
-/* The node's outputs from primitives, by its expand rule or as the gradient of the op it is the fused gradient of. 0:
- * it is a primitive. */
+/* The column of the kernel table: see eitp__call.dtype. */
+EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node);
+
+/* The node's outputs in other ops: of a 16-bit column, the same op in F32 between casts; else from primitives, by its
+ * expand rule or as the gradient of the op it is the fused gradient of. 0: it is a primitive. */
 EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **outputs);
 /* <<src/tensor/graph.h */
 
@@ -2456,6 +2553,10 @@ EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contributio
 
 /* A 1-element tensor of x's dtype in x's graph; broadcasts to any shape. */
 EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value);
+
+/* A product whose result is stored as `dtype`: that of the operands, or what they are computed in. */
+EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
+                                             int transpose_b, eitp_dtype dtype);
 
 /* A tensor of one value with the shape, dtype and rows of x. */
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
@@ -2505,31 +2606,38 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_attention, eitp__flops_attention_back
 
 /* ops_loss.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward, eitp__shape_head,
-    eitp__shape_head_loss, eitp__shape_head_backward;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_cross_entropy;
-EITP__PRIVATE eitp__expand_rule eitp__expand_cross_entropy;
+    eitp__shape_head_loss, eitp__shape_head_backward, eitp__shape_linear_cross_entropy;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_cross_entropy, eitp__gradient_linear_cross_entropy;
+EITP__PRIVATE eitp__expand_rule eitp__expand_cross_entropy, eitp__expand_linear_cross_entropy;
 EITP__PRIVATE eitp__flops_rule eitp__flops_head;
 
 /* ops_update.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_commit, eitp__shape_adamw;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares;
+EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 /* <<src/tensor/op_rules.h */
 
 /* >>src/tensor/plan.h */
 /*
  * A plan: a graph made ready to run. The passes, in the order they run, and where each is:
  *   lower    plan_lower.c   the nodes that outputs and updates need; those without a kernel are expanded
- *   fuse     plan_lower.c   products and sums that only feed an accumulation add to its target themselves
+ *   fuse     plan_fuse.c    products do what follows them: activation, its derivative, residual; products and sums that
+ *                           only feed an accumulation add to its target themselves
  *   order    plan_order.c   creation order, but updates as soon as nobody reads the old value any more
  *   lay out  plan_layout.c  lifetimes, memory taken over in place, offsets in the arena
  *   bind     plan.c         calls with operands; addresses are filled in when a plan runs
  */
 
-/* A node in the plan. */
+/* A node in the plan, with what it does of other nodes' work. Operands are lowered tensors, NULL where absent. */
 typedef struct eitp__step {
     eitp__node *node;
-    eitp__node *absorbed[EITP__MAX_OUTPUTS]; /* by output: the accumulation that this node does itself; NULL: none */
-    int mutates;                             /* changes a variable */
+    eitp__epilogue epilogue; /* of a product */
+    int input_count, output_count;
+    eitp_tensor *inputs[EITP__MAX_INPUTS];
+    eitp_tensor *outputs[EITP__MAX_OUTPUTS];
+    eitp_tensor *replaces[EITP__MAX_OUTPUTS]; /* the variable's value that output i takes the place of; NULL: none */
+    int accumulates;                          /* output i is carry * replaces[i] + what the node computes */
+    eitp_tensor *carry;                       /* NULL: 1 */
 } eitp__step;
 
 /* A stretch of the arena, and the steps [first, last] it is in use; -1 is before the first step. */
@@ -2573,19 +2681,18 @@ struct eitp_plan {
 /* The tensor that the plan computes in place of this one. */
 EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor);
 
-/* The column of the kernel table: see eitp__call.dtype. */
-EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node);
-
 /* Is the node only another view of its input's memory? */
 EITP__PRIVATE int eitp__is_view(const eitp__node *node);
 
-/* What a step reads, lowered; NULL where absent. What absorbed accumulations read comes after the node's own. */
-EITP__PRIVATE eitp_tensor *eitp__step_input(const eitp__step *step, int i);
-EITP__PRIVATE int eitp__step_input_count(const eitp__step *step);
+/* Does the step change a variable? */
+EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
 
-/* What a step makes as output i of its node, and the tensor whose value that replaces (NULL: none). */
-EITP__PRIVATE eitp_tensor *eitp__step_output(const eitp__step *step, int i);
-EITP__PRIVATE eitp_tensor *eitp__step_replaces(const eitp__step *step, int i);
+/* What a step reads, NULL where absent, for i in [0, eitp__step_read_count). */
+EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i);
+EITP__PRIVATE int eitp__step_read_count(const eitp__step *step);
+
+/* Makes the steps from the nodes that are needed, `needed` by node id. */
+EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error);
 
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
@@ -3130,7 +3237,7 @@ EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer);
 /* >>src/io/variables.h */
 /* Reading one tensor of a file into a variable. */
 
-/* Shapes must agree; an F32 variable takes F16, BF16 and F64 too. `checksum` goes on, as in eitp__safetensors_read. */
+/* Shapes must agree; a floating variable takes F16, BF16 and F64 too. `checksum` goes on, as in eitp__safetensors_read. */
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
                                                     const eitp__safetensors *collection,
                                                     const eitp__safetensors_entry *entry, uint32_t *checksum,
@@ -3200,21 +3307,26 @@ struct eitp_trainer {
     eitp_windows windows, validation;
     int validates;
 
-    /* One micro-batch: forward, backward, gradients added to their variables. */
-    eitp_graph *micro_graph;
-    eitp_plan *micro_plan;
+    /* Merged micro-batches: forward, backward, gradients added to their variables. */
+    eitp_graph *gradient_graph;
+    eitp_plan *gradient_plan;
     eitp_model_inputs inputs;
     eitp_tensor *targets, *losses;
-    eitp_tensor *weight; /* F32 [1]: 1 / targets of the step */
-    eitp_tensor *carry;  /* F32 [1]: 0 for the first micro-batch */
+    eitp_tensor *weight; /* F32 [1]: loss scale / targets of the step */
+    eitp_tensor *carry;  /* F32 [1]: 0 for the first run of a step */
 
     /* The update. */
     eitp_graph *update_graph;
     eitp_plan *update_plan;
     eitp_update update;
+    eitp_tensor *scale; /* F32 [1]: the loss scale; NULL: 1 */
+
+    /* Dynamic loss scaling: the scale, steps since it changed, steps that were skipped. */
+    double loss_scale;
+    int64_t scale_steps, skipped;
 
     eitp__evaluator evaluator;
-    eitp__batch *batches; /* one for each micro-batch of a step */
+    eitp__batch *batches; /* one for each run of a step */
     eitp__batch evaluation_batch;
     int64_t step; /* steps made */
 };
@@ -3591,6 +3703,7 @@ EITP__PRIVATE void eitp__sort(void *items, size_t count, size_t size, int (*comp
 /* <<src/base/sort.c */
 
 /* >>src/base/threads.c */
+#include <sched.h>
 #include <unistd.h>
 #if EITP__WITH_OPENMP
 #include <omp.h>
@@ -3613,20 +3726,48 @@ EITP__PRIVATE int eitp__thread_limit(void) {
 #endif
 }
 
-EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void *argument, int64_t piece, int thread),
-                                  void *argument) {
+EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int thread), void *argument) {
 #if EITP__WITH_OPENMP
-    if (threads > 1 && pieces > 1) {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-        for (int64_t piece = 0; piece < pieces; piece++)
-            work(argument, piece, omp_get_thread_num());
+    if (threads > 1) {
+#pragma omp parallel num_threads(threads)
+        work(argument, omp_get_thread_num());
         return;
     }
 #else
     (void)threads;
 #endif
-    for (int64_t piece = 0; piece < pieces; piece++)
-        work(argument, piece, 0);
+    work(argument, 0);
+}
+
+static void eitp__relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Waits for pieces that other threads hold: watching for about as long as a small piece takes, then letting others run,
+   since the one that is waited for may be among those that want to. */
+static void eitp__wait_until_done(const eitp__pieces *pieces, int64_t count) {
+    for (int watched = 0; __atomic_load_n(&pieces->done, __ATOMIC_ACQUIRE) < count; watched++) {
+        if (watched < 1000)
+            eitp__relax();
+        else
+            sched_yield();
+    }
+}
+
+EITP__PRIVATE int64_t eitp__piece_take(eitp__pieces *pieces, int64_t first, int64_t end) {
+    int64_t next = __atomic_load_n(&pieces->next, __ATOMIC_RELAXED);
+    while (next < end) {
+        eitp__wait_until_done(pieces, first);
+        if (__atomic_compare_exchange_n(&pieces->next, &next, next + 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return next;
+    }
+    return -1;
+}
+
+EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces) {
+    __atomic_fetch_add(&pieces->done, 1, __ATOMIC_RELEASE);
 }
 /* <<src/base/threads.c */
 
@@ -4558,15 +4699,35 @@ EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory
 /* >>src/base/host.c */
 /* The default host, and what the build was made with. */
 
-/* Large blocks start on a huge page, so that the kernel can map them with few faults and table entries. */
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #define EITP__HUGE_PAGE ((size_t)2 << 20)
+
+/* Large blocks start on a huge page and ask for more: fewer faults, and address translations that fit the processor. */
+static void eitp__advise_huge_pages(void *memory, size_t size) {
+#if defined(__linux__)
+    enum {
+        EITP__ADVICE_HUGE_PAGES = 14
+    }; /* MADV_HUGEPAGE, which strict modes hide; where it is unknown nothing changes */
+    madvise(memory, size / EITP__HUGE_PAGE * EITP__HUGE_PAGE, EITP__ADVICE_HUGE_PAGES);
+#else
+    (void)memory;
+    (void)size;
+#endif
+}
 
 static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
     void *memory = NULL;
     (void)user;
     if (size >= 4 * EITP__HUGE_PAGE)
         alignment = EITP__HUGE_PAGE;
-    return posix_memalign(&memory, alignment, size) ? NULL : memory;
+    if (posix_memalign(&memory, alignment, size))
+        return NULL;
+    if (alignment == EITP__HUGE_PAGE)
+        eitp__advise_huge_pages(memory, size);
+    return memory;
 }
 
 static void eitp__system_release(void *user, void *memory, size_t size) {
@@ -6659,9 +6820,46 @@ static double eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair,
 EITP__REF_BINARY(eitp__ref_less_i32, int32_t, uint8_t, a < b)
 EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, uint8_t, a == b)
 
+/* Element i of an ADAMW call's parameter; of 16 bits, with its remainder. */
+static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
+    switch (call->dtype) {
+    case EITP_BF16:
+        return (double)eitp__join_bf16(((const uint16_t *)call->inputs[0].data)[i],
+                                       ((const int16_t *)call->inputs[6].data)[i]);
+    case EITP_F16:
+        return (double)(eitp__f16_to_f32(((const uint16_t *)call->inputs[0].data)[i]) +
+                        ((const float *)call->inputs[6].data)[i]);
+    case EITP_F64:
+        return ((const double *)call->inputs[0].data)[i];
+    default:
+        return (double)((const float *)call->inputs[0].data)[i];
+    }
+}
+
+static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double value) {
+    uint16_t high;
+    switch (call->dtype) {
+    case EITP_BF16:
+        eitp__split_bf16((float)value, (uint16_t *)call->outputs[0].data + i, (int16_t *)call->outputs[4].data + i);
+        break;
+    case EITP_F16:
+        high = eitp__f32_to_f16((float)value);
+        ((uint16_t *)call->outputs[0].data)[i] = high;
+        ((float *)call->outputs[4].data)[i] = (float)value - eitp__f16_to_f32(high);
+        break;
+    case EITP_F64:
+        ((double *)call->outputs[0].data)[i] = value;
+        break;
+    default:
+        ((float *)call->outputs[0].data)[i] = (float)value;
+    }
+}
+
 /* Scale and apply, as torch.nn.utils.clip_grad_norm_ scales; a step whose norm is not finite is not applied. */
 static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    double norm = sqrt(((const double *)call->inputs[0].data)[0]);
+    const float *loss_scale = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    double unscale = loss_scale ? 1 / (double)loss_scale[0] : 1;
+    double norm = sqrt(((const double *)call->inputs[0].data)[0]) * unscale;
     double limit = (double)((const float *)call->inputs[1].data)[0], scale = 1;
     float *commit = (float *)call->outputs[0].data;
     (void)begin;
@@ -6669,7 +6867,7 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
     (void)workspace;
     if (limit > 0 && limit < norm + 1e-6)
         scale = limit / (norm + 1e-6);
-    commit[0] = isfinite(norm) ? (float)scale : 0;
+    commit[0] = isfinite(norm) ? (float)(scale * unscale) : 0;
     commit[1] = isfinite(norm) ? 1 : 0;
     ((float *)call->outputs[1].data)[0] = (float)norm;
 }
@@ -6916,14 +7114,12 @@ static void EITP__REF(accumulate)(const eitp__call *call, int64_t begin, int64_t
         y[i] = carry * target[i] + x[i];
 }
 
-/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101, algorithm 2). */
-static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const EITP__REAL *parameter = (const EITP__REAL *)call->inputs[0].data;
+/* Elements [begin, end) of an ADAMW call, and their part of the sums of squares. */
+static void EITP__REF(adamw_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
     const EITP__REAL *gradient = (const EITP__REAL *)call->inputs[1].data;
     const EITP__REAL *old_m = (const EITP__REAL *)call->inputs[2].data;
     const EITP__REAL *old_v = (const EITP__REAL *)call->inputs[3].data;
     const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
-    EITP__REAL *new_parameter = (EITP__REAL *)call->outputs[0].data;
     EITP__REAL *new_m = (EITP__REAL *)call->outputs[1].data, *new_v = (EITP__REAL *)call->outputs[2].data;
     double rate = (double)hyper[0], step = (double)hyper[1], beta1 = call->reals[0], beta2 = call->reals[1];
     EITP__REAL keep1 = (EITP__REAL)beta1, take1 = (EITP__REAL)(1 - beta1);
@@ -6932,23 +7128,32 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
     EITP__REAL correction2 = (EITP__REAL)(1 / (1 - pow(beta2, step)));
     EITP__REAL epsilon = (EITP__REAL)call->reals[2], decay = (EITP__REAL)(rate * call->reals[3]);
     EITP__REAL size = (EITP__REAL)rate, scale = (EITP__REAL)commit[0];
-    (void)workspace;
-    if (commit[1] == 0) {
-        size_t bytes = (size_t)(end - begin) * sizeof(EITP__REAL);
-        memmove(new_parameter + begin, parameter + begin, bytes);
-        memmove(new_m + begin, old_m + begin, bytes);
-        memmove(new_v + begin, old_v + begin, bytes);
-        return;
-    }
+    sums[0] = sums[1] = 0;
     for (int64_t i = begin; i < end; i++) {
-        EITP__REAL g = scale * gradient[i], p = parameter[i];
-        EITP__REAL m = keep1 * old_m[i] + take1 * g, v = keep2 * old_v[i] + take2 * (g * g);
-        p -= decay * p;
-        p -= size * (m * correction1) / (EITP__REF_MATH(sqrt)(v * correction2) + epsilon);
-        new_parameter[i] = p;
+        EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old, m = old_m[i], v = old_v[i];
+        if (commit[1] != 0) {
+            EITP__REAL g = scale * gradient[i];
+            m = keep1 * m + take1 * g;
+            v = keep2 * v + take2 * (g * g);
+            p -= decay * p;
+            p -= size * (m * correction1) / (EITP__REF_MATH(sqrt)(v * correction2) + epsilon);
+        }
+        sums[0] += (double)(p - old) * (double)(p - old);
+        sums[1] += (double)p * (double)p;
+        eitp__ref_put_parameter(call, i, (double)p);
         new_m[i] = m;
         new_v[i] = v;
     }
+}
+
+/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101, algorithm 2). */
+static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++)
+        EITP__REF(adamw_block)
+    (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements),
+     (double *)call->outputs[3].data + 2 * block);
 }
 /* <<kernels/ref/update.inc */
 #undef EITP__REAL
@@ -7193,14 +7398,12 @@ static void EITP__REF(accumulate)(const eitp__call *call, int64_t begin, int64_t
         y[i] = carry * target[i] + x[i];
 }
 
-/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101, algorithm 2). */
-static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const EITP__REAL *parameter = (const EITP__REAL *)call->inputs[0].data;
+/* Elements [begin, end) of an ADAMW call, and their part of the sums of squares. */
+static void EITP__REF(adamw_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
     const EITP__REAL *gradient = (const EITP__REAL *)call->inputs[1].data;
     const EITP__REAL *old_m = (const EITP__REAL *)call->inputs[2].data;
     const EITP__REAL *old_v = (const EITP__REAL *)call->inputs[3].data;
     const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
-    EITP__REAL *new_parameter = (EITP__REAL *)call->outputs[0].data;
     EITP__REAL *new_m = (EITP__REAL *)call->outputs[1].data, *new_v = (EITP__REAL *)call->outputs[2].data;
     double rate = (double)hyper[0], step = (double)hyper[1], beta1 = call->reals[0], beta2 = call->reals[1];
     EITP__REAL keep1 = (EITP__REAL)beta1, take1 = (EITP__REAL)(1 - beta1);
@@ -7209,23 +7412,32 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
     EITP__REAL correction2 = (EITP__REAL)(1 / (1 - pow(beta2, step)));
     EITP__REAL epsilon = (EITP__REAL)call->reals[2], decay = (EITP__REAL)(rate * call->reals[3]);
     EITP__REAL size = (EITP__REAL)rate, scale = (EITP__REAL)commit[0];
-    (void)workspace;
-    if (commit[1] == 0) {
-        size_t bytes = (size_t)(end - begin) * sizeof(EITP__REAL);
-        memmove(new_parameter + begin, parameter + begin, bytes);
-        memmove(new_m + begin, old_m + begin, bytes);
-        memmove(new_v + begin, old_v + begin, bytes);
-        return;
-    }
+    sums[0] = sums[1] = 0;
     for (int64_t i = begin; i < end; i++) {
-        EITP__REAL g = scale * gradient[i], p = parameter[i];
-        EITP__REAL m = keep1 * old_m[i] + take1 * g, v = keep2 * old_v[i] + take2 * (g * g);
-        p -= decay * p;
-        p -= size * (m * correction1) / (EITP__REF_MATH(sqrt)(v * correction2) + epsilon);
-        new_parameter[i] = p;
+        EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old, m = old_m[i], v = old_v[i];
+        if (commit[1] != 0) {
+            EITP__REAL g = scale * gradient[i];
+            m = keep1 * m + take1 * g;
+            v = keep2 * v + take2 * (g * g);
+            p -= decay * p;
+            p -= size * (m * correction1) / (EITP__REF_MATH(sqrt)(v * correction2) + epsilon);
+        }
+        sums[0] += (double)(p - old) * (double)(p - old);
+        sums[1] += (double)p * (double)p;
+        eitp__ref_put_parameter(call, i, (double)p);
         new_m[i] = m;
         new_v[i] = v;
     }
+}
+
+/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101, algorithm 2). */
+static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++)
+        EITP__REF(adamw_block)
+    (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements),
+     (double *)call->outputs[3].data + 2 * block);
 }
 /* <<kernels/ref/update.inc */
 
@@ -7723,6 +7935,8 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_LESS, EITP_I32, eitp__ref_less_i32);
     eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
+    eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
+    eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);
     eitp__register_ref_matmul(table);
 }
 /* <<kernels/ref/ref.c */
@@ -7857,6 +8071,27 @@ EITP__SIMD_INLINE __m256d eitp__avx2_no_doubles(void) {
 EITP__SIMD_INLINE double eitp__avx2_sum_doubles(__m256d v) {
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
+}
+
+/* The lower halves of eight 32-bit numbers. */
+EITP__SIMD_INLINE __m128i eitp__avx2_low_halves(__m256i v) {
+    __m256i halves = _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
+    halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(halves, halves), 0x08);
+    return _mm256_castsi256_si128(halves);
+}
+
+/* f32 values from, and to, two planes: see eitp__join_bf16. */
+EITP__SIMD_INLINE __m256 eitp__avx2_join_bf16(const uint16_t *highs, const int16_t *remainders) {
+    __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)highs));
+    __m256i low = _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)remainders));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(high, 16), low));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_split_bf16(__m256 v, uint16_t *highs, int16_t *remainders) {
+    __m256i bits = _mm256_castps_si256(v);
+    __m256i high = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x8000)), 16);
+    _mm_storeu_si128((__m128i *)(void *)highs, eitp__avx2_low_halves(high));
+    _mm_storeu_si128((__m128i *)(void *)remainders, eitp__avx2_low_halves(bits));
 }
 
 /* Turns 8 x 8 elements. */
@@ -8742,20 +8977,60 @@ static void EITP__SIMD(cross_entropy_backward_run)(const eitp__call *call, int64
  * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2). Where the step is not
  * to be applied the outputs are the inputs.
  */
-static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const float *parameter = (const float *)call->inputs[0].data, *gradient = (const float *)call->inputs[1].data;
+
+/* The f32 values of `count` elements of a parameter from element `i` on; of 16 bits, with their remainders. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(adamw_fetch)(const eitp__call *call, int64_t i, int64_t count) {
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    uint16_t high[EITP__SIMD_LANES] = EITP__ZERO;
+    int16_t remainder[EITP__SIMD_LANES] = EITP__ZERO;
+    const uint16_t *highs = (const uint16_t *)call->inputs[0].data + i;
+    const int16_t *remainders;
+    if (call->dtype == EITP_F32)
+        return EITP__SIMD(fetch)((const float *)call->inputs[0].data + i, count, none);
+    if (call->dtype == EITP_F16) {
+        float values[EITP__SIMD_LANES] = EITP__ZERO;
+        for (int64_t j = 0; j < count && j < EITP__SIMD_LANES; j++)
+            values[j] = eitp__f16_to_f32(highs[j]);
+        return EITP__SIMD(load)(values) + EITP__SIMD(fetch)((const float *)call->inputs[6].data + i, count, none);
+    }
+    remainders = (const int16_t *)call->inputs[6].data + i;
+    if (count >= EITP__SIMD_LANES)
+        return EITP__SIMD(join_bf16)(highs, remainders);
+    memcpy(high, highs, (size_t)count * sizeof *high);
+    memcpy(remainder, remainders, (size_t)count * sizeof *remainder);
+    return EITP__SIMD(join_bf16)(high, remainder);
+}
+
+static void EITP__SIMD(adamw_put)(const eitp__call *call, int64_t i, int64_t count, EITP__SIMD(vector) p) {
+    uint16_t high[EITP__SIMD_LANES], *highs = (uint16_t *)call->outputs[0].data + i;
+    int16_t remainder[EITP__SIMD_LANES], *remainders;
+    float values[EITP__SIMD_LANES];
+    if (call->dtype == EITP_F32) {
+        EITP__SIMD(put)((float *)call->outputs[0].data + i, count, p);
+    } else if (call->dtype == EITP_F16) {
+        EITP__SIMD(store)(values, p);
+        for (int64_t j = 0; j < count && j < EITP__SIMD_LANES; j++) {
+            highs[j] = eitp__f32_to_f16(values[j]);
+            ((float *)call->outputs[4].data)[i + j] = values[j] - eitp__f16_to_f32(highs[j]);
+        }
+    } else {
+        remainders = (int16_t *)call->outputs[4].data + i;
+        if (count >= EITP__SIMD_LANES) {
+            EITP__SIMD(split_bf16)(p, highs, remainders);
+            return;
+        }
+        EITP__SIMD(split_bf16)(p, high, remainder);
+        memcpy(highs, high, (size_t)count * sizeof *high);
+        memcpy(remainders, remainder, (size_t)count * sizeof *remainder);
+    }
+}
+
+/* Elements [begin, end), and their part of the sums of squares. */
+static void EITP__SIMD(adamw_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
+    const float *gradient = (const float *)call->inputs[1].data;
     const float *old_m = (const float *)call->inputs[2].data, *old_v = (const float *)call->inputs[3].data;
     const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
-    float *new_parameter = (float *)call->outputs[0].data;
     float *new_m = (float *)call->outputs[1].data, *new_v = (float *)call->outputs[2].data;
-    size_t bytes = (size_t)(end - begin) * sizeof(float);
-    (void)workspace;
-    if (commit[1] == 0.0f) {
-        memmove(new_parameter + begin, parameter + begin, bytes);
-        memmove(new_m + begin, old_m + begin, bytes);
-        memmove(new_v + begin, old_v + begin, bytes);
-        return;
-    }
     double beta1 = call->reals[0], beta2 = call->reals[1], rate = (double)hyper[0], step = (double)hyper[1];
     EITP__SIMD(vector) scale = EITP__SIMD(spread)(commit[0]);
     EITP__SIMD(vector) keep1 = EITP__SIMD(spread)((float)beta1), take1 = EITP__SIMD(spread)((float)(1.0 - beta1));
@@ -8764,18 +9039,36 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
     EITP__SIMD(vector) correction = EITP__SIMD(spread)((float)(1.0 / sqrt(1.0 - pow(beta2, step))));
     EITP__SIMD(vector) epsilon = EITP__SIMD(spread)((float)call->reals[2]);
     EITP__SIMD(vector) decay = EITP__SIMD(spread)((float)(rate * call->reals[3])), none = EITP__SIMD(zeros)();
+    EITP__SIMD(doubles) updates[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
+    EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
     for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) p = EITP__SIMD(fetch)(parameter + i, end - i, none);
-        EITP__SIMD(vector) g = EITP__SIMD(fetch)(gradient + i, end - i, none) * scale;
+        EITP__SIMD(vector) old = EITP__SIMD(adamw_fetch)(call, i, end - i), p = old;
         EITP__SIMD(vector) m = EITP__SIMD(fetch)(old_m + i, end - i, none);
         EITP__SIMD(vector) v = EITP__SIMD(fetch)(old_v + i, end - i, none);
-        m = EITP__SIMD(multiply_add)(take1, g, keep1 * m);
-        v = EITP__SIMD(multiply_add)(take2, g * g, keep2 * v);
-        p = EITP__SIMD(subtract_product)(p, decay, p);
-        p -= size * m / EITP__SIMD(multiply_add)(EITP__SIMD(square_root)(v), correction, epsilon);
-        EITP__SIMD(put)(new_parameter + i, end - i, p);
+        if (commit[1] != 0.0f) {
+            EITP__SIMD(vector) g = EITP__SIMD(fetch)(gradient + i, end - i, none) * scale;
+            m = EITP__SIMD(multiply_add)(take1, g, keep1 * m);
+            v = EITP__SIMD(multiply_add)(take2, g * g, keep2 * v);
+            p = EITP__SIMD(subtract_product)(p, decay, p);
+            p -= size * m / EITP__SIMD(multiply_add)(EITP__SIMD(square_root)(v), correction, epsilon);
+        }
+        EITP__SIMD(add_squares)(p - old, updates);
+        EITP__SIMD(add_squares)(p, parameters);
+        EITP__SIMD(adamw_put)(call, i, end - i, p);
         EITP__SIMD(put)(new_m + i, end - i, m);
         EITP__SIMD(put)(new_v + i, end - i, v);
+    }
+    sums[0] = EITP__SIMD(sum_doubles)(updates[0]) + EITP__SIMD(sum_doubles)(updates[1]);
+    sums[1] = EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
+}
+
+static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++) {
+        int64_t first = block * EITP__SUM_BLOCK, last = first + EITP__SUM_BLOCK;
+        EITP__SIMD(adamw_block)
+        (call, first, last < elements ? last : elements, (double *)call->outputs[3].data + 2 * block);
     }
 }
 /* <<kernels/simd/optimizer.inc */
@@ -9043,6 +9336,8 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(set)(table, EITP__SLOT_CROSS_ENTROPY, EITP__SIMD(cross_entropy_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_CROSS_ENTROPY_BACKWARD, EITP__SIMD(cross_entropy_backward_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
+    table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
+    table->kernels[EITP__SLOT_ADAMW][EITP_F16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
 }
 
 #undef EITP__SIMD
@@ -9210,6 +9505,20 @@ EITP__SIMD_INLINE double eitp__avx512_sum_doubles(__m512d v) {
     __m256d half = _mm256_add_pd(_mm512_maskz_extractf64x4_pd(0xf, v, 0), _mm512_maskz_extractf64x4_pd(0xf, v, 1));
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(half), _mm256_extractf128_pd(half, 1));
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
+}
+
+/* f32 values from, and to, two planes: see eitp__join_bf16. */
+EITP__SIMD_INLINE __m512 eitp__avx512_join_bf16(const uint16_t *highs, const int16_t *remainders) {
+    __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
+    __m512i low = _mm512_maskz_cvtepi16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)remainders));
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 16), low));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_split_bf16(__m512 v, uint16_t *highs, int16_t *remainders) {
+    __m512i bits = _mm512_castps_si512(v);
+    __m512i high = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), 16);
+    _mm256_storeu_si256((__m256i *)(void *)highs, _mm512_maskz_cvtepi32_epi16(0xffff, high));
+    _mm256_storeu_si256((__m256i *)(void *)remainders, _mm512_maskz_cvtepi32_epi16(0xffff, bits));
 }
 
 /* Turns 8 x 8 elements. */
@@ -10095,20 +10404,60 @@ static void EITP__SIMD(cross_entropy_backward_run)(const eitp__call *call, int64
  * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2). Where the step is not
  * to be applied the outputs are the inputs.
  */
-static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const float *parameter = (const float *)call->inputs[0].data, *gradient = (const float *)call->inputs[1].data;
+
+/* The f32 values of `count` elements of a parameter from element `i` on; of 16 bits, with their remainders. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(adamw_fetch)(const eitp__call *call, int64_t i, int64_t count) {
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    uint16_t high[EITP__SIMD_LANES] = EITP__ZERO;
+    int16_t remainder[EITP__SIMD_LANES] = EITP__ZERO;
+    const uint16_t *highs = (const uint16_t *)call->inputs[0].data + i;
+    const int16_t *remainders;
+    if (call->dtype == EITP_F32)
+        return EITP__SIMD(fetch)((const float *)call->inputs[0].data + i, count, none);
+    if (call->dtype == EITP_F16) {
+        float values[EITP__SIMD_LANES] = EITP__ZERO;
+        for (int64_t j = 0; j < count && j < EITP__SIMD_LANES; j++)
+            values[j] = eitp__f16_to_f32(highs[j]);
+        return EITP__SIMD(load)(values) + EITP__SIMD(fetch)((const float *)call->inputs[6].data + i, count, none);
+    }
+    remainders = (const int16_t *)call->inputs[6].data + i;
+    if (count >= EITP__SIMD_LANES)
+        return EITP__SIMD(join_bf16)(highs, remainders);
+    memcpy(high, highs, (size_t)count * sizeof *high);
+    memcpy(remainder, remainders, (size_t)count * sizeof *remainder);
+    return EITP__SIMD(join_bf16)(high, remainder);
+}
+
+static void EITP__SIMD(adamw_put)(const eitp__call *call, int64_t i, int64_t count, EITP__SIMD(vector) p) {
+    uint16_t high[EITP__SIMD_LANES], *highs = (uint16_t *)call->outputs[0].data + i;
+    int16_t remainder[EITP__SIMD_LANES], *remainders;
+    float values[EITP__SIMD_LANES];
+    if (call->dtype == EITP_F32) {
+        EITP__SIMD(put)((float *)call->outputs[0].data + i, count, p);
+    } else if (call->dtype == EITP_F16) {
+        EITP__SIMD(store)(values, p);
+        for (int64_t j = 0; j < count && j < EITP__SIMD_LANES; j++) {
+            highs[j] = eitp__f32_to_f16(values[j]);
+            ((float *)call->outputs[4].data)[i + j] = values[j] - eitp__f16_to_f32(highs[j]);
+        }
+    } else {
+        remainders = (int16_t *)call->outputs[4].data + i;
+        if (count >= EITP__SIMD_LANES) {
+            EITP__SIMD(split_bf16)(p, highs, remainders);
+            return;
+        }
+        EITP__SIMD(split_bf16)(p, high, remainder);
+        memcpy(highs, high, (size_t)count * sizeof *high);
+        memcpy(remainders, remainder, (size_t)count * sizeof *remainder);
+    }
+}
+
+/* Elements [begin, end), and their part of the sums of squares. */
+static void EITP__SIMD(adamw_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
+    const float *gradient = (const float *)call->inputs[1].data;
     const float *old_m = (const float *)call->inputs[2].data, *old_v = (const float *)call->inputs[3].data;
     const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
-    float *new_parameter = (float *)call->outputs[0].data;
     float *new_m = (float *)call->outputs[1].data, *new_v = (float *)call->outputs[2].data;
-    size_t bytes = (size_t)(end - begin) * sizeof(float);
-    (void)workspace;
-    if (commit[1] == 0.0f) {
-        memmove(new_parameter + begin, parameter + begin, bytes);
-        memmove(new_m + begin, old_m + begin, bytes);
-        memmove(new_v + begin, old_v + begin, bytes);
-        return;
-    }
     double beta1 = call->reals[0], beta2 = call->reals[1], rate = (double)hyper[0], step = (double)hyper[1];
     EITP__SIMD(vector) scale = EITP__SIMD(spread)(commit[0]);
     EITP__SIMD(vector) keep1 = EITP__SIMD(spread)((float)beta1), take1 = EITP__SIMD(spread)((float)(1.0 - beta1));
@@ -10117,18 +10466,36 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
     EITP__SIMD(vector) correction = EITP__SIMD(spread)((float)(1.0 / sqrt(1.0 - pow(beta2, step))));
     EITP__SIMD(vector) epsilon = EITP__SIMD(spread)((float)call->reals[2]);
     EITP__SIMD(vector) decay = EITP__SIMD(spread)((float)(rate * call->reals[3])), none = EITP__SIMD(zeros)();
+    EITP__SIMD(doubles) updates[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
+    EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
     for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) p = EITP__SIMD(fetch)(parameter + i, end - i, none);
-        EITP__SIMD(vector) g = EITP__SIMD(fetch)(gradient + i, end - i, none) * scale;
+        EITP__SIMD(vector) old = EITP__SIMD(adamw_fetch)(call, i, end - i), p = old;
         EITP__SIMD(vector) m = EITP__SIMD(fetch)(old_m + i, end - i, none);
         EITP__SIMD(vector) v = EITP__SIMD(fetch)(old_v + i, end - i, none);
-        m = EITP__SIMD(multiply_add)(take1, g, keep1 * m);
-        v = EITP__SIMD(multiply_add)(take2, g * g, keep2 * v);
-        p = EITP__SIMD(subtract_product)(p, decay, p);
-        p -= size * m / EITP__SIMD(multiply_add)(EITP__SIMD(square_root)(v), correction, epsilon);
-        EITP__SIMD(put)(new_parameter + i, end - i, p);
+        if (commit[1] != 0.0f) {
+            EITP__SIMD(vector) g = EITP__SIMD(fetch)(gradient + i, end - i, none) * scale;
+            m = EITP__SIMD(multiply_add)(take1, g, keep1 * m);
+            v = EITP__SIMD(multiply_add)(take2, g * g, keep2 * v);
+            p = EITP__SIMD(subtract_product)(p, decay, p);
+            p -= size * m / EITP__SIMD(multiply_add)(EITP__SIMD(square_root)(v), correction, epsilon);
+        }
+        EITP__SIMD(add_squares)(p - old, updates);
+        EITP__SIMD(add_squares)(p, parameters);
+        EITP__SIMD(adamw_put)(call, i, end - i, p);
         EITP__SIMD(put)(new_m + i, end - i, m);
         EITP__SIMD(put)(new_v + i, end - i, v);
+    }
+    sums[0] = EITP__SIMD(sum_doubles)(updates[0]) + EITP__SIMD(sum_doubles)(updates[1]);
+    sums[1] = EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
+}
+
+static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++) {
+        int64_t first = block * EITP__SUM_BLOCK, last = first + EITP__SUM_BLOCK;
+        EITP__SIMD(adamw_block)
+        (call, first, last < elements ? last : elements, (double *)call->outputs[3].data + 2 * block);
     }
 }
 /* <<kernels/simd/optimizer.inc */
@@ -10396,6 +10763,8 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(set)(table, EITP__SLOT_CROSS_ENTROPY, EITP__SIMD(cross_entropy_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_CROSS_ENTROPY_BACKWARD, EITP__SIMD(cross_entropy_backward_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
+    table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
+    table->kernels[EITP__SLOT_ADAMW][EITP_F16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
 }
 
 #undef EITP__SIMD
@@ -10512,10 +10881,22 @@ static void eitp__null_describe(const eitp__backend *backend, char *text, size_t
     snprintf(text, size, "null, computes nothing");
 }
 
+static eitp_dtype eitp__null_preferred_precision(const eitp__backend *backend) {
+    (void)backend;
+    return EITP_F32;
+}
+
 static int eitp__null_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
     (void)backend;
     (void)slot;
     (void)dtype;
+    return 1;
+}
+
+static int eitp__null_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
+    (void)backend;
+    (void)dtype;
+    (void)epilogue;
     return 1;
 }
 
@@ -10558,7 +10939,9 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_destroy,
         eitp__null_describe,
         eitp__null_describe,
+        eitp__null_preferred_precision,
         eitp__null_supports,
+        eitp__null_supports_epilogue,
         eitp__null_allocate,
         eitp__null_release,
         eitp__null_copy,
@@ -10826,6 +11209,12 @@ static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t 
              openblas ? eitp__openblas_core() : "");
 }
 
+/* Where there is no bf16 unit, 16 bits only save memory. */
+static eitp_dtype eitp__cpu_preferred_precision(const eitp__backend *backend) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    return cpu->isa >= EITP__ISA_AVX512BF16 ? EITP_BF16 : EITP_F32;
+}
+
 static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {
     return &cpu->table.kernels[call->slot][call->dtype];
 }
@@ -10833,6 +11222,12 @@ static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__ca
 static int eitp__cpu_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     return cpu->table.kernels[slot][dtype].run != NULL;
+}
+
+/* Every set's product has every epilogue. */
+static int eitp__cpu_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
+    (void)epilogue;
+    return 0 && eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
 }
 
 static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {
@@ -10892,8 +11287,9 @@ static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kern
         return (call->inputs[1].elements - 1) * call->integers[0];
     case EITP__FAMILY_WHOLE:
         return 1;
-    case EITP__FAMILY_FLAT:
     case EITP__FAMILY_BLOCKS:
+        return eitp__ceil_divide(input->elements, EITP__SUM_BLOCK);
+    case EITP__FAMILY_FLAT:
     default:
         return output->elements;
     }
@@ -10922,39 +11318,43 @@ static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
     return piece;
 }
 
+/* The run of a list of calls that all threads take pieces of. */
 typedef struct eitp__cpu_work {
-    const eitp__call *call;
-    const eitp__kernel *kernel;
-    int64_t items, piece;
+    const eitp__cpu *cpu;
+    const eitp__call *calls;
+    size_t count;
     char *workspace;
-    size_t thread_workspace;
+    eitp__pieces pieces;
 } eitp__cpu_work;
 
-static void eitp__cpu_piece(void *argument, int64_t index, int thread) {
-    const eitp__cpu_work *work = (const eitp__cpu_work *)argument;
-    int64_t begin = index * work->piece, end = begin + work->piece;
-    if (end > work->items)
-        end = work->items;
-    work->kernel->run(work->call, begin, end,
-                      work->workspace ? work->workspace + (size_t)thread * work->thread_workspace : NULL);
+/* One thread's part: goes through the calls, and takes pieces of each as long as there are some. */
+static void eitp__cpu_thread(void *argument, int thread) {
+    eitp__cpu_work *work = (eitp__cpu_work *)argument;
+    int64_t first = 0;
+    for (size_t i = 0; i < work->count; i++) {
+        const eitp__call *call = &work->calls[i];
+        const eitp__kernel *kernel = eitp__cpu_kernel(work->cpu, call);
+        int64_t items = eitp__call_items(call, kernel), size = items ? eitp__piece_items(call, items) : 1, piece;
+        int64_t end = first + eitp__ceil_divide(items, size);
+        char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
+        while ((piece = eitp__piece_take(&work->pieces, first, end)) >= 0) {
+            int64_t begin = (piece - first) * size;
+            kernel->run(call, begin, begin + size < items ? begin + size : items, workspace);
+            eitp__piece_finish(&work->pieces);
+        }
+        first = end;
+    }
 }
 
 static eitp_status eitp__cpu_run(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
                                  eitp_error *error) {
-    eitp__cpu *cpu = (eitp__cpu *)(void *)backend;
+    eitp__cpu_work work = EITP__ZERO;
     (void)error;
-    for (size_t i = 0; i < count; i++) {
-        eitp__cpu_work work;
-        work.call = &calls[i];
-        work.kernel = eitp__cpu_kernel(cpu, work.call);
-        work.items = eitp__call_items(work.call, work.kernel);
-        if (work.items == 0)
-            continue;
-        work.piece = eitp__piece_items(work.call, work.items);
-        work.workspace = (char *)workspace;
-        work.thread_workspace = eitp__thread_workspace(work.kernel, work.call);
-        eitp__parallel(cpu->threads, eitp__ceil_divide(work.items, work.piece), eitp__cpu_piece, &work);
-    }
+    work.cpu = (const eitp__cpu *)(const void *)backend;
+    work.calls = calls;
+    work.count = count;
+    work.workspace = (char *)workspace;
+    eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
     return EITP_OK;
 }
 
@@ -10966,7 +11366,9 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_destroy,
         eitp__cpu_describe,
         eitp__cpu_numerics,
+        eitp__cpu_preferred_precision,
         eitp__cpu_supports,
+        eitp__cpu_supports_epilogue,
         eitp__cpu_allocate,
         eitp__cpu_release,
         eitp__cpu_copy,
@@ -10984,7 +11386,51 @@ eitp_context_config eitp_context_config_default(void) {
     memset(&config, 0, sizeof config);
     config.host = eitp_host_default();
     config.device = "auto";
+    config.exact_parameters = 1;
     return config;
+}
+
+typedef struct eitp__precision {
+    const char *name;
+    eitp_dtype dtype;
+} eitp__precision;
+
+static const eitp__precision eitp__precisions[] = {{"fp32", EITP_F32}, {"bf16", EITP_BF16}, {"fp16", EITP_F16}};
+
+/* The dtype that a precision means. */
+static eitp_status eitp__choose_precision(const eitp__backend *backend, const char *name, eitp_dtype *dtype,
+                                          eitp_error *error) {
+    *dtype = name && *name ? backend->interface->preferred_precision(backend) : EITP_F32;
+    if (!name || !*name || !strcmp(name, "auto"))
+        return EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(eitp__precisions); i++) {
+        *dtype = eitp__precisions[i].dtype;
+        if (!strcmp(name, eitp__precisions[i].name))
+            return EITP_OK;
+    }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown precision '%s'; it is fp32, bf16, fp16 or auto", name);
+}
+
+const char *eitp_context_precision_name(const eitp_context *context) {
+    size_t i = 0;
+    while (eitp__precisions[i].dtype != context->precision)
+        i++;
+    return eitp__precisions[i].name;
+}
+
+/* One line, and one word: of the backend, and the precision. */
+static void eitp__describe_context(eitp_context *context) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    const char *name = eitp_context_precision_name(context);
+    size_t used;
+    interface->describe(context->backend, context->description, sizeof context->description);
+    interface->numerics(context->backend, context->numerics, sizeof context->numerics);
+    if (context->precision == EITP_F32)
+        return;
+    used = strlen(context->description);
+    snprintf(context->description + used, sizeof context->description - used, ", precision %s", name);
+    used = strlen(context->numerics);
+    snprintf(context->numerics + used, sizeof context->numerics - used, "-%s", name);
 }
 
 eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error) {
@@ -10999,13 +11445,19 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     backend.threads = config->threads;
     backend.isa = config->isa;
     backend.products = config->products;
+    made->exact_parameters = config->exact_parameters;
     status = eitp__backend_create(&made->host, config->device, &backend, &made->backend, error);
+    if (!status)
+        status = eitp__choose_precision(made->backend, config->precision, &made->precision, error);
+    if (!status && config->precision && !strcmp(config->precision, "auto"))
+        eitp__log(&made->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(made));
     if (status) {
+        if (made->backend)
+            made->backend->interface->destroy(made->backend);
         eitp__release(&config->host, made, sizeof *made);
         return status;
     }
-    made->backend->interface->describe(made->backend, made->description, sizeof made->description);
-    made->backend->interface->numerics(made->backend, made->numerics, sizeof made->numerics);
+    eitp__describe_context(made);
     *context = made;
     return EITP_OK;
 }
@@ -11034,6 +11486,10 @@ const char *eitp_context_description(const eitp_context *context) {
 
 const char *eitp_context_numerics(const eitp_context *context) {
     return context->numerics;
+}
+
+eitp_dtype eitp_context_precision(const eitp_context *context) {
+    return context->precision;
 }
 
 eitp_host eitp_context_host(const eitp_context *context) {
@@ -11198,7 +11654,120 @@ eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t o
     return context->backend->interface->download(context->backend, data, (char *)variable->data + offset, size, error);
 }
 
-/* Writes an F32 variable in small pieces made by `make(argument, first element, count, values)`. */
+EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size) {
+    snprintf(text, size, "remainder.%s", name);
+}
+
+/* The remainder of a 16-bit parameter; NULL where it has none. */
+static eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__variable *variable) {
+    char name[256];
+    int64_t index = -1;
+    if (variable->info.role == EITP_PARAMETER && eitp__wide(variable->info.dtype) != variable->info.dtype) {
+        eitp__remainder_name(variable->info.name, name, sizeof name);
+        index = eitp_variable_find(context, name);
+    }
+    return index >= 0 ? &context->variables[index] : NULL;
+}
+
+/* The two planes of up to EITP__PLANE_PIECE values at a time, of which `high` has the variable's dtype. */
+enum { EITP__PLANE_PIECE = 1024 };
+
+typedef struct eitp__planes {
+    double high[EITP__PLANE_PIECE]; /* room for any floating dtype */
+    int16_t integers[EITP__PLANE_PIECE];
+    float differences[EITP__PLANE_PIECE];
+} eitp__planes;
+
+static void eitp__split_values(eitp_dtype dtype, const float *values, size_t count, eitp__planes *planes) {
+    uint16_t *high = (uint16_t *)(void *)planes->high;
+    eitp__convert_from_f32(dtype, values, planes->high, count);
+    for (size_t i = 0; i < count && dtype == EITP_F16; i++)
+        planes->differences[i] = values[i] - eitp__f16_to_f32(high[i]);
+    for (size_t i = 0; i < count && dtype == EITP_BF16; i++)
+        eitp__split_bf16(values[i], &high[i], &planes->integers[i]);
+}
+
+static void eitp__join_values(eitp_dtype dtype, const eitp__planes *planes, size_t count, float *values) {
+    const uint16_t *high = (const uint16_t *)(const void *)planes->high;
+    for (size_t i = 0; i < count && dtype == EITP_F16; i++)
+        values[i] = eitp__f16_to_f32(high[i]) + planes->differences[i];
+    for (size_t i = 0; i < count && dtype == EITP_BF16; i++)
+        values[i] = eitp__join_bf16(high[i], planes->integers[i]);
+}
+
+/* Checks a range of elements of a floating variable, and finds its remainder. */
+static eitp_status eitp__value_range(eitp_context *context, const char *name, int64_t first, int64_t count,
+                                     eitp__variable **variable, eitp__variable **remainder, eitp_error *error) {
+    eitp_status status = eitp__variable_named(context, name, variable, error);
+    size_t size;
+    if (status)
+        return status;
+    size = eitp_dtype_size((*variable)->info.dtype);
+    if (!eitp__is_floating((*variable)->info.dtype))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "variable '%s' is %s; only floating ones have values in f32",
+                          name, eitp_dtype_name((*variable)->info.dtype));
+    if (first < 0 || count < 0 || (uint64_t)first > (*variable)->info.size / size ||
+        (uint64_t)count > (*variable)->info.size / size - (uint64_t)first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "elements %lld to %lld are outside variable '%s'",
+                          (long long)first, (long long)(first + count), name);
+    *remainder = eitp__remainder_of(context, *variable);
+    return eitp__variables_allocate(context, error);
+}
+
+eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int64_t first, const float *values,
+                                    int64_t count, eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    eitp__variable *variable = NULL, *remainder = NULL;
+    eitp__planes planes;
+    eitp_status status = eitp__value_range(context, name, first, count, &variable, &remainder, error);
+    for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
+        size_t piece = (size_t)(count - i < EITP__PLANE_PIECE ? count - i : EITP__PLANE_PIECE);
+        size_t size = eitp_dtype_size(variable->info.dtype), at = (size_t)(first + i), low_size;
+        const void *low;
+        if (remainder) {
+            eitp__split_values(variable->info.dtype, values + i, piece, &planes);
+            low = variable->info.dtype == EITP_BF16 ? (const void *)planes.integers : (const void *)planes.differences;
+            low_size = eitp_dtype_size(remainder->info.dtype);
+            status = interface->upload(context->backend, (char *)remainder->data + at * low_size, low, piece * low_size,
+                                       error);
+        } else {
+            eitp__convert_from_f32(variable->info.dtype, values + i, planes.high, piece);
+        }
+        if (!status)
+            status = interface->upload(context->backend, (char *)variable->data + at * size, planes.high, piece * size,
+                                       error);
+    }
+    return status;
+}
+
+eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int64_t first, float *values, int64_t count,
+                                   eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    eitp__variable *variable = NULL, *remainder = NULL;
+    eitp__planes planes;
+    eitp_status status = eitp__value_range(context, name, first, count, &variable, &remainder, error);
+    for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
+        size_t piece = (size_t)(count - i < EITP__PLANE_PIECE ? count - i : EITP__PLANE_PIECE);
+        size_t size = eitp_dtype_size(variable->info.dtype), at = (size_t)(first + i), low_size;
+        void *low;
+        status =
+            interface->download(context->backend, planes.high, (char *)variable->data + at * size, piece * size, error);
+        if (status)
+            return status;
+        if (remainder) {
+            low = variable->info.dtype == EITP_BF16 ? (void *)planes.integers : (void *)planes.differences;
+            low_size = eitp_dtype_size(remainder->info.dtype);
+            status = interface->download(context->backend, low, (char *)remainder->data + at * low_size,
+                                         piece * low_size, error);
+            eitp__join_values(variable->info.dtype, &planes, piece, values + i);
+        } else {
+            eitp__convert_to_f32(variable->info.dtype, planes.high, values + i, piece);
+        }
+    }
+    return status;
+}
+
+/* Writes a floating variable in small pieces made by `make(argument, first element, count, values)`. */
 static eitp_status eitp__variable_generate(eitp_context *context, const char *name,
                                            void (*make)(const void *argument, uint64_t first, size_t count,
                                                         float *values),
@@ -11210,14 +11779,11 @@ static eitp_status eitp__variable_generate(eitp_context *context, const char *na
     eitp_status status = eitp__variable_named(context, name, &variable, error);
     if (status)
         return status;
-    if (variable->info.dtype != EITP_F32)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "variable '%s' is %s; only f32 can be filled", name,
-                          eitp_dtype_name(variable->info.dtype));
-    elements = variable->info.size / sizeof *values;
+    elements = variable->info.size / eitp_dtype_size(variable->info.dtype);
     for (size_t i = 0; i < elements && !status; i += piece) {
         size_t count = elements - i < piece ? elements - i : piece;
         make(argument, i, count, values);
-        status = eitp_variable_write(context, name, i * sizeof *values, values, count * sizeof *values, error);
+        status = eitp_variable_write_f32(context, name, (int64_t)i, values, (int64_t)count, error);
     }
     return status;
 }
@@ -11476,7 +12042,23 @@ EITP__PRIVATE int eitp__is_parameter(const eitp_tensor *tensor) {
     if (tensor->leaf != EITP__VARIABLE)
         return 0;
     info = &tensor->graph->context->variables[tensor->variable].info;
-    return info->role == EITP_PARAMETER && info->dtype == EITP_F32;
+    return info->role == EITP_PARAMETER && eitp__is_floating(info->dtype);
+}
+
+EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor) {
+    return eitp__is_parameter(tensor) ? eitp__wide(tensor->dtype) : tensor->dtype;
+}
+
+EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {
+    if (node->op == EITP__OP_CAST)
+        return node->outputs[0]->dtype;
+    if (node->op == EITP__OP_WHERE || node->op == EITP__OP_SCATTER_ADD)
+        return node->inputs[1]->dtype;
+    for (int i = 0; i < node->input_count; i++) {
+        if (node->inputs[i] && eitp__is_floating(node->inputs[i]->dtype))
+            return node->inputs[i]->dtype;
+    }
+    return node->input_count ? node->inputs[0]->dtype : node->outputs[0]->dtype;
 }
 
 EITP__PRIVATE int64_t eitp__elements(const eitp_tensor *tensor) {
@@ -11915,7 +12497,7 @@ EITP__PRIVATE void eitp__gradient_clamp(const eitp__node *node, eitp_tensor *con
 
 EITP__PRIVATE void eitp__gradient_cast(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     if (eitp__is_floating(node->inputs[0]->dtype) && eitp__is_floating(node->outputs[0]->dtype))
-        eitp__add_gradient(&dx[0], eitp_cast(dy[0], node->inputs[0]->dtype));
+        eitp__add_gradient(&dx[0], eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0])));
 }
 
 EITP__PRIVATE void eitp__gradient_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -12314,6 +12896,7 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
     const eitp_tensor *x = node->inputs[0];
     int64_t shape[EITP_MAX_RANK];
     int reduces_rows = (int)(node->attributes.integers[0] & 1);
+    eitp_dtype dtype = node->op == EITP__OP_SUM ? eitp__wide(x->dtype) : x->dtype;
     eitp_status status = eitp__require(eitp__is_floating(x->dtype), error,
                                        "the operand is %s; cast it to a floating type", eitp_dtype_name(x->dtype));
     memcpy(shape, x->shape, sizeof shape);
@@ -12321,7 +12904,7 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
         if (node->attributes.integers[0] & (1 << d))
             shape[d] = 1;
     }
-    return status ? status : eitp__node_output(node, x->dtype, x->rank, shape, x->rows && !reduces_rows, error);
+    return status ? status : eitp__node_output(node, dtype, x->rank, shape, x->rows && !reduces_rows, error);
 }
 
 static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dimensions, int keep) {
@@ -12376,13 +12959,13 @@ static eitp_tensor *eitp__spread(eitp_tensor *dy, eitp_tensor *x) {
 }
 
 EITP__PRIVATE void eitp__gradient_sum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[0], eitp__spread(dy[0], node->inputs[0]));
+    eitp__add_gradient(&dx[0], eitp__spread(eitp_cast(dy[0], node->inputs[0]->dtype), node->inputs[0]));
 }
 
 EITP__PRIVATE void eitp__gradient_max(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0), *one = eitp__scalar_like(x, 1);
     eitp_tensor *is_maximum = eitp_where(eitp_equal(x, node->outputs[0]), one, zero);
-    eitp_tensor *count = eitp_sum(is_maximum, (unsigned)node->attributes.integers[0], 1);
+    eitp_tensor *count = eitp_cast(eitp_sum(is_maximum, (unsigned)node->attributes.integers[0], 1), x->dtype);
     eitp__add_gradient(&dx[0], eitp_multiply(is_maximum, eitp_divide(dy[0], count)));
 }
 /* <<src/tensor/ops_reduce.c */
@@ -12433,11 +13016,11 @@ EITP__PRIVATE eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error
     n = eitp__product_extent(b, transpose_b, 0);
     shape[rank - 2] = eitp__product_extent(a, transpose_a, 1);
     shape[rank - 1] = n;
-    status = eitp__require(!bias || (bias->rank == 1 && bias->shape[0] == n && bias->dtype == a->dtype), error,
-                           "the bias must be %s [%lld]", eitp_dtype_name(a->dtype), (long long)n);
+    status = eitp__require(!bias || (bias->rank == 1 && bias->shape[0] == n && bias->dtype == eitp__wide(a->dtype)),
+                           error, "the bias must be %s [%lld]", eitp_dtype_name(eitp__wide(a->dtype)), (long long)n);
     if (!status)
         status = eitp__matmul_rows(a, b, transpose_a, transpose_b, &rows, error);
-    return status ? status : eitp__node_output(node, a->dtype, rank, shape, rows, error);
+    return status ? status : eitp__node_output(node, node->attributes.dtype, rank, shape, rows, error);
 }
 
 EITP__PRIVATE double eitp__flops_matmul(const eitp__node *node) {
@@ -12445,12 +13028,13 @@ EITP__PRIVATE double eitp__flops_matmul(const eitp__node *node) {
            (double)eitp__product_extent(node->inputs[0], (int)node->attributes.integers[0], 0);
 }
 
-static eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
-                                      int transpose_b) {
+EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
+                                             int transpose_b, eitp_dtype dtype) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[3];
     attributes.integers[0] = transpose_a != 0;
     attributes.integers[1] = transpose_b != 0;
+    attributes.dtype = dtype;
     inputs[0] = a;
     inputs[1] = b;
     inputs[2] = bias;
@@ -12458,14 +13042,19 @@ static eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tenso
 }
 
 /* A stack of matrices times one matrix is one product: all rows together, unless their number varies. */
-static eitp_tensor *eitp__product(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a, int transpose_b) {
+static eitp_tensor *eitp__product(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a, int transpose_b,
+                                  int wide) {
     int64_t shape[EITP_MAX_RANK], flat[2];
+    eitp_dtype dtype;
     eitp_tensor *y;
-    if (!a || !b || a->rank < 3 || b->rank != 2 || transpose_a || a->rows)
-        return eitp__matmul_node(a, b, bias, transpose_a, transpose_b);
+    if (!a || !b)
+        return NULL;
+    dtype = wide ? eitp__wide(a->dtype) : a->dtype;
+    if (a->rank < 3 || b->rank != 2 || transpose_a || a->rows)
+        return eitp__matmul_node(a, b, bias, transpose_a, transpose_b, dtype);
     flat[0] = -1;
     flat[1] = a->shape[a->rank - 1];
-    y = eitp__matmul_node(eitp_reshape(a, 2, flat), b, bias, 0, transpose_b);
+    y = eitp__matmul_node(eitp_reshape(a, 2, flat), b, bias, 0, transpose_b, dtype);
     if (!y)
         return NULL;
     memcpy(shape, a->shape, sizeof shape);
@@ -12474,15 +13063,19 @@ static eitp_tensor *eitp__product(eitp_tensor *a, eitp_tensor *b, eitp_tensor *b
 }
 
 eitp_tensor *eitp_matmul(eitp_tensor *a, eitp_tensor *b) {
-    return eitp__product(a, b, NULL, 0, 0);
+    return eitp__product(a, b, NULL, 0, 0, 0);
 }
 
 eitp_tensor *eitp_matmul_transposed(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b) {
-    return eitp__product(a, b, NULL, transpose_a, transpose_b);
+    return eitp__product(a, b, NULL, transpose_a, transpose_b, 0);
+}
+
+eitp_tensor *eitp_matmul_wide(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b) {
+    return eitp__product(a, b, NULL, transpose_a, transpose_b, 1);
 }
 
 eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
-    eitp_tensor *y = eitp__product(x, weight, bias, 0, 0);
+    eitp_tensor *y = eitp__product(x, weight, bias, 0, 0, 0);
     switch (activation) {
     case EITP_RELU:
         return eitp_relu(y);
@@ -12501,11 +13094,12 @@ eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias,
 }
 
 EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *da, *db;
+    eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *d = eitp_cast(dy[0], a->dtype), *da, *db;
+    eitp_dtype da_dtype = eitp__gradient_dtype(a), db_dtype = eitp__gradient_dtype(b);
     int ta = (int)node->attributes.integers[0], tb = (int)node->attributes.integers[1];
     /* dA = dY B^T and dB = A^T dY, each read the way its operand is stored. */
-    da = ta ? eitp__matmul_node(b, dy[0], NULL, tb, 1) : eitp__matmul_node(dy[0], b, NULL, 0, !tb);
-    db = tb ? eitp__matmul_node(dy[0], a, NULL, 1, ta) : eitp__matmul_node(a, dy[0], NULL, !ta, 0);
+    da = ta ? eitp__matmul_node(b, d, NULL, tb, 1, da_dtype) : eitp__matmul_node(d, b, NULL, 0, !tb, da_dtype);
+    db = tb ? eitp__matmul_node(d, a, NULL, 1, ta, db_dtype) : eitp__matmul_node(a, d, NULL, !ta, 0, db_dtype);
     eitp__add_gradient(&dx[0], eitp__sum_to(da, a));
     eitp__add_gradient(&dx[1], eitp__sum_to(db, b));
     if (node->input_count > 2)
@@ -12630,13 +13224,14 @@ EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *e
                                        "the operand must be a floating tensor of rank 2 or more");
     for (int i = 1; i <= 2 && !status; i++) {
         const eitp_tensor *p = node->inputs[i];
-        status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == x->dtype, error,
-                               "gain and bias must be %s [%lld]", eitp_dtype_name(x->dtype), (long long)channels);
+        status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == eitp__wide(x->dtype), error,
+                               "gain and bias must be %s [%lld]", eitp_dtype_name(eitp__wide(x->dtype)),
+                               (long long)channels);
     }
     if (!status)
         status = eitp__node_output_like(node, x, error);
     for (int i = 0; i < 2 && !status; i++)
-        status = eitp__node_output(node, x->dtype, x->rank - 1, x->shape, x->rows, error);
+        status = eitp__node_output(node, eitp__wide(x->dtype), x->rank - 1, x->shape, x->rows, error);
     return status;
 }
 
@@ -12692,7 +13287,7 @@ EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *er
 }
 
 EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *error) {
-    return eitp__node_output(node, node->inputs[1]->dtype, 2, node->attributes.shape, 0, error);
+    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape, 0, error);
 }
 
 EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -13020,7 +13615,7 @@ EITP__PRIVATE eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error
                       eitp_dtype_name(logits->dtype), eitp__shape_text(logits, a, sizeof a),
                       eitp_dtype_name(targets->dtype), eitp__shape_text(targets, b, sizeof b));
     for (int i = 0; i < 2 && !status; i++)
-        status = eitp__node_output(node, logits->dtype, 1, logits->shape, logits->rows, error);
+        status = eitp__node_output(node, eitp__wide(logits->dtype), 1, logits->shape, logits->rows, error);
     return status;
 }
 
@@ -13056,13 +13651,18 @@ EITP__PRIVATE void eitp__expand_cross_entropy(const eitp__node *node, eitp_tenso
 
 /* ---- The output head and the loss in one ---- */
 
-EITP__PRIVATE eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__check_head(const eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *targets = node->inputs[2];
-    int64_t shape[2];
     int fits = x->rank == 2 && table->rank == 2 && x->dtype == table->dtype && eitp__is_floating(x->dtype) &&
                x->shape[1] == table->shape[1] && !table->rows && targets->rank == 1 && targets->dtype == EITP_I32 &&
                targets->shape[0] == x->shape[0] && targets->rows == x->rows;
-    eitp_status status = eitp__require(fits, error, "x [n, c], the table [v, c] and targets i32 [n] do not fit");
+    return eitp__require(fits, error, "x [n, c], the table [v, c] and targets i32 [n] do not fit");
+}
+
+EITP__PRIVATE eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0], *table = node->inputs[1];
+    int64_t shape[2];
+    eitp_status status = eitp__check_head(node, error);
     if (status)
         return status;
     shape[0] = x->shape[0];
@@ -13084,7 +13684,86 @@ EITP__PRIVATE eitp_status eitp__shape_head_backward(eitp__node *node, eitp_error
 }
 
 EITP__PRIVATE double eitp__flops_head(const eitp__node *node) {
-    return 2.0 * (double)eitp__elements(node->outputs[0]) * (double)node->inputs[0]->shape[1];
+    return 2.0 * (double)eitp__elements(node->inputs[0]) * (double)node->inputs[1]->shape[0];
+}
+
+/*
+ * LINEAR_CROSS_ENTROPY (x [n, c], table [v, c], targets I32 [n]) -> loss [n], logsumexp [n], kept [n, v], top
+ * [n, blocks]. What is kept are the logits, or, in 16 bits, the exponentials of HEAD; top is HEAD's.
+ */
+eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets, int32_t ignored) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[3];
+    attributes.integers[0] = ignored;
+    inputs[0] = x;
+    inputs[1] = table;
+    inputs[2] = targets;
+    return eitp__apply(EITP__OP_LINEAR_CROSS_ENTROPY, inputs, 3, &attributes);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_linear_cross_entropy(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t shape[2];
+    eitp_status status = eitp__check_head(node, error);
+    for (int i = 0; i < 2 && !status; i++)
+        status = eitp__node_output(node, eitp__wide(x->dtype), 1, x->shape, x->rows, error);
+    shape[0] = x->shape[0];
+    shape[1] = node->inputs[1]->shape[0];
+    if (!status)
+        status = eitp__node_output(node, x->dtype, 2, shape, x->rows, error);
+    shape[1] = (shape[1] + EITP__HEAD_BLOCK - 1) / EITP__HEAD_BLOCK;
+    return status ? status : eitp__node_output(node, eitp__wide(x->dtype), 2, shape, x->rows, error);
+}
+
+static int eitp__is_16_bits(const eitp_tensor *x) {
+    return eitp__wide(x->dtype) != x->dtype;
+}
+
+EITP__PRIVATE void eitp__expand_linear_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *targets = node->inputs[2], *inputs[4];
+    eitp__attributes attributes = node->attributes;
+    eitp__node *head, *loss;
+    if (!eitp__is_16_bits(x)) {
+        outputs[2] = eitp_matmul_transposed(x, table, 0, 1);
+        outputs[3] = eitp__fill_like(node->outputs[3], 0);
+        inputs[0] = outputs[2];
+        inputs[1] = targets;
+        loss = eitp__node_create(node->graph, EITP__OP_CROSS_ENTROPY, inputs, 2, &attributes);
+    } else {
+        head = eitp__node_create(node->graph, EITP__OP_HEAD, node->inputs, 3, NULL);
+        if (!head)
+            return;
+        for (int i = 0; i < 3; i++)
+            inputs[i] = head->outputs[i + 1];
+        inputs[3] = targets;
+        attributes.integers[1] = table->shape[0];
+        loss = eitp__node_create(node->graph, EITP__OP_HEAD_LOSS, inputs, 4, &attributes);
+        outputs[2] = head->outputs[0];
+        outputs[3] = head->outputs[1];
+    }
+    for (int i = 0; i < 2 && loss; i++)
+        outputs[i] = loss->outputs[i];
+}
+
+/* The gradient of the logits, and through the product those of x and the table. */
+EITP__PRIVATE void eitp__gradient_linear_cross_entropy(const eitp__node *node, eitp_tensor *const *dy,
+                                                       eitp_tensor **dx) {
+    eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *inputs[5], *d;
+    inputs[0] = node->outputs[2];
+    if (eitp__is_16_bits(x)) {
+        inputs[1] = node->outputs[3];
+        inputs[2] = node->inputs[2];
+        inputs[3] = node->outputs[1];
+        inputs[4] = dy[0];
+        d = eitp__apply(EITP__OP_HEAD_BACKWARD, inputs, 5, &node->attributes);
+    } else {
+        inputs[1] = node->inputs[2];
+        inputs[2] = node->outputs[1];
+        inputs[3] = dy[0];
+        d = eitp__apply(EITP__OP_CROSS_ENTROPY_BACKWARD, inputs, 4, &node->attributes);
+    }
+    eitp__add_gradient(&dx[0], eitp__matmul_node(d, table, NULL, 0, 0, eitp__gradient_dtype(x)));
+    eitp__add_gradient(&dx[1], eitp__matmul_node(d, x, NULL, 1, 0, eitp__gradient_dtype(table)));
 }
 /* <<src/tensor/ops_loss.c */
 
@@ -13139,37 +13818,58 @@ eitp_tensor *eitp_sum_squares(eitp_tensor *x) {
 }
 
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *sum = node->inputs[0];
+    const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     int64_t extent = 2;
-    eitp_status status =
-        eitp__require(sum->dtype == EITP_F64 && eitp__elements(sum) == 1 && eitp__is_f32_vector(node->inputs[1], 1),
-                      error, "the sum must be f64 [1] and the limit f32 [1]");
+    int fits = sum->dtype == EITP_F64 && eitp__elements(sum) == 1 && eitp__is_f32_vector(node->inputs[1], 1) &&
+               (!scale || eitp__is_f32_vector(scale, 1));
+    eitp_status status = eitp__require(fits, error, "the sum must be f64 [1], the limit and the loss scale f32 [1]");
     if (!status)
         status = eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
     extent = 1;
     return status ? status : eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0];
+/* What a remainder is kept in, for a parameter's dtype; F32 and F64 parameters have none. */
+EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype) {
+    return dtype == EITP_BF16 ? EITP_I16 : EITP_F32;
+}
+
+static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[0], *remainder = node->input_count > 6 ? node->inputs[6] : NULL;
+    int is_wide = eitp__wide(parameter->dtype) == parameter->dtype;
     eitp_status status = EITP_OK;
     for (int i = 1; i < 4 && !status; i++)
-        status =
-            eitp__require(eitp__same_shape(parameter, node->inputs[i]) && node->inputs[i]->dtype == parameter->dtype,
-                          error, "parameter, gradient and moments differ in shape or dtype");
-    for (int i = 0; i < 4 && !status; i++) {
-        if (i != 1)
-            status = eitp__require(node->inputs[i]->storage->leaf == EITP__VARIABLE, error,
-                                   "parameter and moments must be variables");
-    }
+        status = eitp__require(eitp__same_shape(parameter, node->inputs[i]) &&
+                                   node->inputs[i]->dtype == eitp__wide(parameter->dtype),
+                               error, "parameter, gradient and moments differ in shape or dtype");
     if (!status)
-        status = eitp__require(eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
-                               error, "hyper and commit must be f32 [2]");
+        status = eitp__require(is_wide ? !remainder
+                                       : remainder && eitp__same_shape(parameter, remainder) &&
+                                             remainder->dtype == eitp__remainder_dtype(parameter->dtype),
+                               error, "a %s parameter %s", eitp_dtype_name(parameter->dtype),
+                               is_wide ? "has no remainder" : "needs its remainder, of the same shape");
+    for (int i = 0; i < node->input_count && !status; i++) {
+        if (i == 0 || i == 2 || i == 3 || i == 6)
+            status = eitp__require(node->inputs[i]->storage->leaf == EITP__VARIABLE, error,
+                                   "parameter, moments and remainder must be variables");
+    }
+    return status ? status
+                  : eitp__require(eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
+                                  error, "hyper and commit must be f32 [2]");
+}
+
+EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
+    int64_t sums[2];
+    eitp_status status = eitp__check_adamw(node, error);
     for (int i = 0; i < 4 && !status; i++) {
         if (i != 1)
             status = eitp__node_output_like(node, node->inputs[i], error);
     }
-    return status;
+    sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+    sums[1] = 2;
+    if (!status)
+        status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+    return status || node->input_count < 7 ? status : eitp__node_output_like(node, node->inputs[6], error);
 }
 /* <<src/tensor/ops_update.c */
 
@@ -13281,10 +13981,12 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("dropout", 2, 2, eitp__shape_dropout, eitp__gradient_dropout, EITP__FIRST, 0, NULL),
     {"accumulate", 2, 3, 1, eitp__shape_accumulate, NULL, NULL, 0, EITP__NO_WRT, {1}, 0, 0, eitp__flops_elements},
     EITP__COMPOSITE("sum_squares", 1, 1, 1, eitp__shape_sum_squares, NULL, eitp__expand_sum_squares, 0, 0, NULL),
-    {"commit", 2, 2, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL},
-    {"adamw", 6, 6, 3, eitp__shape_adamw, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 4}, 0, 0, eitp__flops_elements},
+    {"commit", 2, 3, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL},
+    {"adamw", 6, 7, 5, eitp__shape_adamw, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 4, 0, 7}, 0, 0, eitp__flops_elements},
     {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL},
     {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL},
+    EITP__COMPOSITE("linear_cross_entropy", 3, 3, 4, eitp__shape_linear_cross_entropy,
+                    eitp__gradient_linear_cross_entropy, eitp__expand_linear_cross_entropy, 0, 0, eitp__flops_head),
 };
 
 EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op) {
@@ -13316,6 +14018,7 @@ static void eitp__add_term(eitp__flow *flow, const eitp_tensor *tensor, eitp_ten
     eitp__term *term, **end;
     if (!value || (size_t)tensor->id >= flow->tensors || !flow->needed[tensor->id])
         return;
+    value = eitp_cast(value, eitp__gradient_dtype(tensor));
     term = (eitp__term *)eitp__graph_allocate(flow->graph, sizeof *term);
     if (!term)
         return;
@@ -13437,6 +14140,25 @@ static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, ei
     eitp__release(host, flow.terms, flow.tensors * sizeof *flow.terms);
 }
 
+/* A node of a 16-bit column as the same op in F32 between casts. 0: it is of another column, or changes a variable. */
+static int eitp__widen_node(const eitp__node *node, eitp_tensor **outputs) {
+    const eitp__op_info *info = eitp__op(node->op);
+    eitp_dtype dtype = eitp__node_dtype(node);
+    eitp__attributes attributes = node->attributes;
+    eitp_tensor *inputs[EITP__MAX_INPUTS];
+    eitp__node *wide;
+    if (eitp__wide(dtype) == dtype || (int)node->op >= (int)EITP__SLOT_COUNT || node->op == EITP__OP_CAST ||
+        info->shares[0])
+        return 0;
+    for (int i = 0; i < node->input_count; i++)
+        inputs[i] = node->inputs[i] ? eitp_cast(node->inputs[i], eitp__wide(node->inputs[i]->dtype)) : NULL;
+    attributes.dtype = eitp__wide(attributes.dtype);
+    wide = eitp__node_create(node->graph, node->op, inputs, node->input_count, &attributes);
+    for (int i = 0; i < node->output_count && wide; i++)
+        outputs[i] = eitp_cast(wide->outputs[i], node->outputs[i]->dtype);
+    return 1;
+}
+
 EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **outputs) {
     const eitp__op_info *info = eitp__op(node->op);
     eitp__op_code forward;
@@ -13444,6 +14166,8 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     eitp_tensor *results[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_OUTPUTS];
     eitp__term *terms[EITP__MAX_OUTPUTS];
     size_t first = node->graph->node_count;
+    if (eitp__widen_node(node, outputs))
+        return 1;
     if (info->expand) {
         info->expand(node, outputs);
         return 1;
@@ -13506,7 +14230,7 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
     for (int i = 0; i < count; i++) {
         gradients[i] = eitp__sum_terms(terms[i]);
         if (!gradients[i])
-            gradients[i] = eitp__fill_like(xs[i], 0);
+            gradients[i] = eitp_cast(eitp__fill_like(xs[i], 0), eitp__gradient_dtype(xs[i]));
     }
     eitp__release(host, terms, (size_t)count * sizeof *terms);
     return eitp_graph_status(graph, error);
@@ -13521,10 +14245,11 @@ static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *ter
                          eitp__variable_name(parameter));
         return;
     }
-    target = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, parameter->dtype, parameter->rank,
-                                  parameter->shape);
+    target = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter),
+                                  parameter->rank, parameter->shape);
     if (!term)
-        target = eitp_accumulate(target, eitp__fill_like(parameter, 0), carry);
+        target =
+            eitp_accumulate(target, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
     for (; term; term = term->next) {
         target = eitp_accumulate(target, term->value, carry);
         carry = NULL;
@@ -13564,7 +14289,7 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
 /* <<src/tensor/autograd.c */
 
 /* >>src/tensor/plan_lower.c */
-/* The first passes of a plan: what is needed, what must be expanded, what can be fused. */
+/* The first pass of a plan: what is needed, and what must be expanded. */
 
 EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor) {
     while (tensor && tensor->lowered)
@@ -13584,21 +14309,12 @@ static int eitp__mutates(const eitp__node *node) {
     return shares && !eitp__is_view(node);
 }
 
-EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {
-    if (node->op == EITP__OP_CAST)
-        return node->outputs[0]->dtype;
-    if (node->op == EITP__OP_WHERE || node->op == EITP__OP_SCATTER_ADD)
-        return node->inputs[1]->dtype;
-    for (int i = 0; i < node->input_count; i++) {
-        if (node->inputs[i] && eitp__is_floating(node->inputs[i]->dtype))
-            return node->inputs[i]->dtype;
-    }
-    return node->input_count ? node->inputs[0]->dtype : node->outputs[0]->dtype;
-}
-
 static int eitp__supported(const eitp_plan *plan, const eitp__node *node) {
     const eitp__backend *backend = plan->context->backend;
-    return eitp__is_view(node) || backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
+    if (eitp__is_view(node))
+        return 1;
+    return (int)node->op < (int)EITP__SLOT_COUNT &&
+           backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
 }
 
 /* What is needed, by node id, and which of these were not looked at yet. Grows with the graph while nodes are expanded.
@@ -13675,144 +14391,6 @@ static void eitp__lower_pending(eitp__lowering *lowering) {
     }
 }
 
-/* Uses of each tensor's value, by needed nodes and by whoever reads outputs; by the id of the tensor. */
-static void eitp__count_uses(const eitp__lowering *lowering, int *uses) {
-    const eitp_graph *graph = lowering->plan->graph;
-    for (size_t n = 0; n < graph->node_count; n++) {
-        if (!lowering->needed[n])
-            continue;
-        for (int i = 0; i < graph->nodes[n]->input_count; i++) {
-            eitp_tensor *x = eitp__lowered(graph->nodes[n]->inputs[i]);
-            if (x)
-                uses[x->id]++;
-        }
-    }
-    for (size_t t = 0; t < graph->tensor_count; t++) {
-        if (graph->tensors[t]->is_output)
-            uses[eitp__lowered(graph->tensors[t])->id]++;
-    }
-}
-
-/* Does the node read the memory of this variable? */
-static int eitp__reads_storage(const eitp__node *node, const eitp_tensor *variable) {
-    for (int i = 0; i < node->input_count; i++) {
-        eitp_tensor *x = eitp__lowered(node->inputs[i]);
-        while (x && x->storage != x)
-            x = eitp__lowered(x->storage);
-        if (x == variable)
-            return 1;
-    }
-    return 0;
-}
-
-/* The tensor that an accumulation alone uses, views looked through; NULL where something else needs it too. */
-static const eitp_tensor *eitp__accumulated_value(const eitp__node *accumulation, const int *uses) {
-    const eitp_tensor *value = eitp__lowered(accumulation->inputs[1]);
-    while (uses[value->id] == 1 && !value->is_output && value->node && eitp__is_view(value->node))
-        value = eitp__lowered(value->node->inputs[0]);
-    return uses[value->id] == 1 && !value->is_output ? value : NULL;
-}
-
-/*
- * Stores the accumulations that node can do itself, one for each of its outputs, and returns 1; returns 0 where its
- * kernel cannot, an output goes elsewhere, the node reads what it would change, or the accumulations carry differently.
- * `accumulations` is by tensor id.
- */
-static int eitp__absorb(const eitp__node *node, eitp__node *const *accumulations, eitp__node **absorbed) {
-    if (!eitp__op(node->op)->accumulates)
-        return 0;
-    for (int i = 0; i < node->output_count; i++) {
-        eitp__node *accumulation = accumulations[node->outputs[i]->id];
-        if (!accumulation || eitp__reads_storage(node, accumulation->inputs[0]->storage) ||
-            (i && eitp__lowered(accumulation->inputs[2]) != eitp__lowered(absorbed[0]->inputs[2])))
-            return 0;
-        absorbed[i] = accumulation;
-    }
-    return 1;
-}
-
-/* Finds, for each tensor, the accumulation that alone uses it. */
-static void eitp__find_accumulations(const eitp__lowering *lowering, const int *uses, eitp__node **accumulations) {
-    const eitp_graph *graph = lowering->plan->graph;
-    for (size_t n = 0; n < graph->node_count; n++) {
-        const eitp_tensor *value = NULL;
-        if (lowering->needed[n] && graph->nodes[n]->op == EITP__OP_ACCUMULATE)
-            value = eitp__accumulated_value(graph->nodes[n], uses);
-        if (value)
-            accumulations[value->id] = graph->nodes[n];
-    }
-}
-
-static int eitp__add_step(eitp__lowering *lowering, eitp__node *node, eitp__node *const *accumulations) {
-    eitp_plan *plan = lowering->plan;
-    eitp__node *absorbed[EITP__MAX_OUTPUTS] = EITP__ZERO;
-    eitp__step *step;
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
-                       sizeof *plan->steps))
-        return 0;
-    step = &plan->steps[plan->step_count++];
-    memset(step, 0, sizeof *step);
-    step->node = node;
-    step->mutates = eitp__mutates(node);
-    if (!eitp__absorb(node, accumulations, absorbed))
-        return 1;
-    step->mutates = 1;
-    for (int i = 0; i < node->output_count; i++) {
-        step->absorbed[i] = absorbed[i];
-        lowering->needed[absorbed[i]->id] = 0;
-    }
-    return 1;
-}
-
-/*
- * Makes the steps; accumulations that a node can do itself become part of it. An accumulation comes after what it adds,
- * so that it is known to be absorbed before its own turn.
- */
-static eitp_status eitp__make_steps(eitp__lowering *lowering, eitp_error *error) {
-    const eitp_graph *graph = lowering->plan->graph;
-    const eitp_host *host = &lowering->plan->context->host;
-    int *uses = (int *)eitp__allocate(host, graph->tensor_count * sizeof *uses);
-    eitp__node **accumulations = (eitp__node **)eitp__allocate(host, graph->tensor_count * sizeof *accumulations);
-    int made = !graph->tensor_count || (uses && accumulations);
-    if (made) {
-        eitp__count_uses(lowering, uses);
-        eitp__find_accumulations(lowering, uses, accumulations);
-    }
-    for (size_t n = 0; n < graph->node_count && made; n++) {
-        eitp__node *node = graph->nodes[n];
-        if (lowering->needed[n] && !eitp__is_view(node))
-            made = eitp__add_step(lowering, node, accumulations);
-    }
-    eitp__release(host, uses, graph->tensor_count * sizeof *uses);
-    eitp__release(host, accumulations, graph->tensor_count * sizeof *accumulations);
-    return made ? EITP_OK
-                : eitp__fail_memory(error, graph->tensor_count * sizeof *accumulations, "the steps of a plan");
-}
-
-EITP__PRIVATE eitp_tensor *eitp__step_input(const eitp__step *step, int i) {
-    const eitp__node *node = step->node;
-    if (i < node->input_count)
-        return eitp__lowered(node->inputs[i]);
-    /* What absorbed accumulations read comes after the node's own inputs: the values before, and the carry. */
-    i -= node->input_count;
-    return eitp__lowered(i < node->output_count ? step->absorbed[i]->inputs[0] : step->absorbed[0]->inputs[2]);
-}
-
-EITP__PRIVATE int eitp__step_input_count(const eitp__step *step) {
-    return step->node->input_count + (step->absorbed[0] ? step->node->output_count + 1 : 0);
-}
-
-EITP__PRIVATE eitp_tensor *eitp__step_output(const eitp__step *step, int i) {
-    return step->absorbed[i] ? step->absorbed[i]->outputs[0] : step->node->outputs[i];
-}
-
-EITP__PRIVATE eitp_tensor *eitp__step_replaces(const eitp__step *step, int i) {
-    int shared = eitp__op(step->node->op)->shares[i];
-    if (step->absorbed[i])
-        return eitp__lowered(step->absorbed[i]->inputs[0]);
-    return shared ? eitp__lowered(step->node->inputs[shared - 1]) : NULL;
-}
-
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
     eitp_graph *graph = plan->graph;
     const eitp_host *host = &plan->context->host;
@@ -13839,12 +14417,265 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the graph has no output and no update; mark what you want to read with eitp_output");
     if (!status)
-        status = eitp__make_steps(&lowering, error);
+        status = eitp__plan_fuse(plan, lowering.needed, error);
     eitp__release(host, lowering.needed, lowering.capacity);
     eitp__release(host, lowering.pending, lowering.pending_capacity * sizeof *lowering.pending);
     return status;
 }
 /* <<src/tensor/plan_lower.c */
+
+/* >>src/tensor/plan_fuse.c */
+/*
+ * The second pass of a plan: steps from nodes. A product does the activation, the derivative of one, or the addition
+ * that follows it, and what only feeds an accumulation adds to its target itself.
+ */
+
+typedef struct eitp__fusion {
+    eitp_plan *plan;
+    const eitp_graph *graph;
+    const unsigned char *needed; /* by node id */
+    int *uses;                   /* by tensor id: by needed nodes, and by whoever reads outputs */
+    eitp__node **accumulations;  /* by tensor id: the one that alone uses it */
+    eitp__node **products;       /* by node id: the product that does this node's work */
+    eitp__node **endings;        /* by node id, of a product: the node whose work it does */
+} eitp__fusion;
+
+static void eitp__count_uses(eitp__fusion *fusion) {
+    const eitp_graph *graph = fusion->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        for (int i = 0; i < graph->nodes[n]->input_count && fusion->needed[n]; i++) {
+            eitp_tensor *x = eitp__lowered(graph->nodes[n]->inputs[i]);
+            if (x)
+                fusion->uses[x->id]++;
+        }
+    }
+    for (size_t t = 0; t < graph->tensor_count; t++) {
+        if (graph->tensors[t]->is_output)
+            fusion->uses[eitp__lowered(graph->tensors[t])->id]++;
+    }
+}
+
+/* ---- What follows a product ---- */
+
+/* The epilogue that does a node's work, where its input `of` is a product, and which input is the epilogue's operand. */
+typedef struct eitp__ending {
+    eitp__op_code op;
+    eitp__epilogue epilogue;
+    int of;
+    int operand; /* -1: none */
+    int shared;  /* other nodes may use the product too: it stores both */
+} eitp__ending;
+
+static const eitp__ending *eitp__endings(size_t *count) {
+    static const eitp__ending endings[] = {
+        {EITP__OP_GELU_TANH, EITP__EPILOGUE_GELU_TANH, 0, -1, 1},
+        {EITP__OP_GELU_ERF, EITP__EPILOGUE_GELU_ERF, 0, -1, 1},
+        {EITP__OP_GELU_TANH_BACKWARD, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0, 0},
+        {EITP__OP_GELU_ERF_BACKWARD, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0, 0},
+        {EITP__OP_ADD, EITP__EPILOGUE_ADD, 1, 0, 0},
+        {EITP__OP_ADD, EITP__EPILOGUE_ADD, 0, 1, 0},
+    };
+    *count = EITP__COUNT(endings);
+    return endings;
+}
+
+/* The product whose epilogue can do the node's work as `ending` says; NULL where there is none. */
+static eitp__node *eitp__product_before(const eitp__fusion *fusion, const eitp__node *node,
+                                        const eitp__ending *ending) {
+    const eitp__backend *backend = fusion->plan->context->backend;
+    const eitp_tensor *y = node->outputs[0], *p, *operand;
+    eitp__node *product;
+    if (node->op != ending->op)
+        return NULL;
+    p = eitp__lowered(node->inputs[ending->of]);
+    operand = ending->operand >= 0 ? eitp__lowered(node->inputs[ending->operand]) : NULL;
+    product = p->node;
+    if (!product || product->op != EITP__OP_MATMUL || fusion->endings[product->id] || p == operand ||
+        p->dtype != y->dtype || y->dtype != eitp__node_dtype(product) || !eitp__same_shape(p, y) || p->rows != y->rows)
+        return NULL;
+    if (operand && (!eitp__same_shape(operand, y) || operand->dtype != y->dtype || operand->rows != y->rows))
+        return NULL;
+    if (!backend->interface->supports_epilogue(backend, y->dtype, ending->epilogue))
+        return NULL;
+    if (!ending->shared && (fusion->uses[p->id] > 1 || p->is_output))
+        return NULL;
+    return product;
+}
+
+static void eitp__find_endings(eitp__fusion *fusion) {
+    const eitp_graph *graph = fusion->graph;
+    size_t count;
+    const eitp__ending *endings = eitp__endings(&count);
+    for (size_t n = 0; n < graph->node_count; n++) {
+        for (size_t e = 0; e < count && fusion->needed[n] && !fusion->products[n]; e++) {
+            fusion->products[n] = eitp__product_before(fusion, graph->nodes[n], &endings[e]);
+            if (fusion->products[n])
+                fusion->endings[fusion->products[n]->id] = graph->nodes[n];
+        }
+    }
+}
+
+/* Lets a product's step do its ending's work. */
+static void eitp__add_ending(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
+    eitp_tensor *p = step->node->outputs[0];
+    size_t count;
+    const eitp__ending *ending = eitp__endings(&count);
+    while (!(ending->op == node->op && eitp__lowered(node->inputs[ending->of]) == p))
+        ending++;
+    step->epilogue = ending->epilogue;
+    step->inputs[2] = step->input_count > 2 ? step->inputs[2] : NULL;
+    step->inputs[3] = ending->operand >= 0 ? eitp__lowered(node->inputs[ending->operand]) : NULL;
+    step->input_count = 4;
+    step->outputs[0] = node->outputs[0];
+    if (fusion->uses[p->id] > 1) {
+        step->outputs[1] = p;
+        step->output_count = 2;
+    }
+}
+
+/* ---- Accumulations ---- */
+
+/* Does the node read the memory of this variable? */
+static int eitp__reads_storage(const eitp__node *node, const eitp_tensor *variable) {
+    for (int i = 0; i < node->input_count; i++) {
+        eitp_tensor *x = eitp__lowered(node->inputs[i]);
+        while (x && x->storage != x)
+            x = eitp__lowered(x->storage);
+        if (x == variable)
+            return 1;
+    }
+    return 0;
+}
+
+/* The tensor that an accumulation alone uses, views looked through; NULL where something else needs it too. */
+static const eitp_tensor *eitp__accumulated_value(const eitp__fusion *fusion, const eitp__node *accumulation) {
+    const eitp_tensor *value = eitp__lowered(accumulation->inputs[1]);
+    while (fusion->uses[value->id] == 1 && !value->is_output && value->node && eitp__is_view(value->node))
+        value = eitp__lowered(value->node->inputs[0]);
+    return fusion->uses[value->id] == 1 && !value->is_output ? value : NULL;
+}
+
+static void eitp__find_accumulations(eitp__fusion *fusion) {
+    const eitp_graph *graph = fusion->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        const eitp_tensor *value = NULL;
+        if (fusion->needed[n] && graph->nodes[n]->op == EITP__OP_ACCUMULATE)
+            value = eitp__accumulated_value(fusion, graph->nodes[n]);
+        if (value)
+            fusion->accumulations[value->id] = graph->nodes[n];
+    }
+}
+
+/* Can the node do the accumulations of all its outputs? Its kernel must know how, it must not read what it would change,
+ * and all must carry the same. */
+static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *node) {
+    const eitp__node *first = fusion->accumulations[node->outputs[0]->id];
+    if (!eitp__op(node->op)->accumulates || fusion->endings[node->id])
+        return 0;
+    for (int i = 0; i < node->output_count; i++) {
+        const eitp__node *accumulation = fusion->accumulations[node->outputs[i]->id];
+        if (!accumulation || eitp__reads_storage(node, accumulation->inputs[0]->storage) ||
+            eitp__lowered(accumulation->inputs[2]) != eitp__lowered(first->inputs[2]) ||
+            node->outputs[i]->dtype != eitp__wide(eitp__node_dtype(node)))
+            return 0;
+    }
+    return 1;
+}
+
+/* ---- Steps ---- */
+
+static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
+    const eitp__op_info *info = eitp__op(node->op);
+    memset(step, 0, sizeof *step);
+    step->node = node;
+    step->input_count = node->input_count;
+    step->output_count = node->output_count;
+    step->accumulates = eitp__can_accumulate(fusion, node);
+    for (int i = 0; i < node->input_count; i++)
+        step->inputs[i] = eitp__lowered(node->inputs[i]);
+    for (int i = 0; i < node->output_count; i++) {
+        const eitp__node *accumulation = step->accumulates ? fusion->accumulations[node->outputs[i]->id] : NULL;
+        step->outputs[i] = accumulation ? accumulation->outputs[0] : node->outputs[i];
+        if (accumulation) {
+            step->replaces[i] = eitp__lowered(accumulation->inputs[0]);
+            step->carry = eitp__lowered(accumulation->inputs[2]);
+        } else if (info->shares[i]) {
+            step->replaces[i] = eitp__lowered(node->inputs[info->shares[i] - 1]);
+        }
+    }
+    if (fusion->endings[node->id])
+        eitp__add_ending(fusion, step, fusion->endings[node->id]);
+}
+
+/* Is the accumulation done by the node whose value it adds? */
+static int eitp__is_absorbed(const eitp__fusion *fusion, const eitp__node *node) {
+    const eitp_tensor *value;
+    if (node->op != EITP__OP_ACCUMULATE)
+        return 0;
+    value = eitp__accumulated_value(fusion, node);
+    return value && value->node && eitp__can_accumulate(fusion, value->node);
+}
+
+static int eitp__make_steps(eitp__fusion *fusion) {
+    eitp_plan *plan = fusion->plan;
+    const eitp_graph *graph = fusion->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        eitp__node *node = graph->nodes[n];
+        if (!fusion->needed[n] || eitp__is_view(node) || fusion->products[n] || eitp__is_absorbed(fusion, node))
+            continue;
+        if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
+                           sizeof *plan->steps))
+            return 0;
+        eitp__fill_step(fusion, &plan->steps[plan->step_count++], node);
+    }
+    return 1;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error) {
+    const eitp_host *host = &plan->context->host;
+    size_t tensors = plan->graph->tensor_count, nodes = plan->graph->node_count;
+    eitp__fusion fusion = EITP__ZERO;
+    int made;
+    fusion.plan = plan;
+    fusion.graph = plan->graph;
+    fusion.needed = needed;
+    fusion.uses = (int *)eitp__allocate(host, tensors * sizeof *fusion.uses);
+    fusion.accumulations = (eitp__node **)eitp__allocate(host, tensors * sizeof *fusion.accumulations);
+    fusion.products = (eitp__node **)eitp__allocate(host, nodes * sizeof *fusion.products);
+    fusion.endings = (eitp__node **)eitp__allocate(host, nodes * sizeof *fusion.endings);
+    made = (!tensors || (fusion.uses && fusion.accumulations)) && (!nodes || (fusion.products && fusion.endings));
+    if (made) {
+        eitp__count_uses(&fusion);
+        eitp__find_accumulations(&fusion);
+        eitp__find_endings(&fusion);
+        made = eitp__make_steps(&fusion);
+    }
+    eitp__release(host, fusion.uses, tensors * sizeof *fusion.uses);
+    eitp__release(host, fusion.accumulations, tensors * sizeof *fusion.accumulations);
+    eitp__release(host, fusion.products, nodes * sizeof *fusion.products);
+    eitp__release(host, fusion.endings, nodes * sizeof *fusion.endings);
+    return made ? EITP_OK : eitp__fail_memory(error, (tensors + nodes) * sizeof(eitp__node *), "the steps of a plan");
+}
+
+EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
+    int mutates = 0;
+    for (int i = 0; i < step->output_count; i++)
+        mutates |= step->replaces[i] != NULL;
+    return mutates;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
+    if (i < step->input_count)
+        return step->inputs[i];
+    /* An accumulation reads the values before, and the carry. */
+    i -= step->input_count;
+    return i < step->output_count ? step->replaces[i] : step->carry;
+}
+
+EITP__PRIVATE int eitp__step_read_count(const eitp__step *step) {
+    return step->input_count + (step->accumulates ? step->output_count + 1 : 0);
+}
+/* <<src/tensor/plan_fuse.c */
 
 /* >>src/tensor/plan_order.c */
 /*
@@ -13897,8 +14728,8 @@ static eitp_tensor *eitp__version(eitp_tensor *tensor) {
 static void eitp__wait_for_readers(eitp__order *order, int writer, const eitp_tensor *value) {
     const eitp_plan *plan = order->plan;
     for (size_t s = 0; s < plan->step_count; s++) {
-        for (int i = 0; i < eitp__step_input_count(&plan->steps[s]); i++) {
-            eitp_tensor *x = eitp__step_input(&plan->steps[s], i);
+        for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++) {
+            eitp_tensor *x = eitp__step_read(&plan->steps[s], i);
             if ((int)s != writer && x && eitp__version(x) == value)
                 eitp__add_edge(order, (int)s, writer);
         }
@@ -13908,28 +14739,28 @@ static void eitp__wait_for_readers(eitp__order *order, int writer, const eitp_te
 static void eitp__make_edges(eitp__order *order) {
     const eitp_plan *plan = order->plan;
     for (size_t s = 0; s < plan->step_count; s++) {
-        for (int i = 0; i < plan->steps[s].node->output_count; i++)
-            order->producer[eitp__step_output(&plan->steps[s], i)->id] = (int)s;
+        for (int i = 0; i < plan->steps[s].output_count; i++)
+            order->producer[plan->steps[s].outputs[i]->id] = (int)s;
     }
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__step *step = &plan->steps[s];
-        for (int i = 0; i < eitp__step_input_count(step); i++) {
-            eitp_tensor *x = eitp__step_input(step, i);
+        for (int i = 0; i < eitp__step_read_count(step); i++) {
+            eitp_tensor *x = eitp__step_read(step, i);
             if (x)
                 eitp__add_edge(order, order->producer[eitp__version(x)->id], (int)s);
         }
-        for (int i = 0; i < step->node->output_count; i++) {
-            eitp_tensor *replaced = eitp__step_replaces(step, i);
-            if (replaced)
-                eitp__wait_for_readers(order, (int)s, eitp__version(replaced));
+        for (int i = 0; i < step->output_count; i++) {
+            if (step->replaces[i])
+                eitp__wait_for_readers(order, (int)s, eitp__version(step->replaces[i]));
         }
     }
 }
 
 /* Does step a run before step b, where both could run now? */
 static int eitp__goes_first(const eitp__step *a, const eitp__step *b) {
-    if (a->mutates != b->mutates)
-        return a->mutates;
+    int a_mutates = eitp__step_mutates(a);
+    if (a_mutates != eitp__step_mutates(b))
+        return a_mutates;
     if (a->node->order != b->node->order)
         return a->node->order < b->node->order;
     return a->node->id < b->node->id;
@@ -14053,8 +14884,8 @@ static eitp__stretch *eitp__stretch_for(const eitp_plan *plan, eitp_tensor *tens
 
 /* Marks every operand of a step as in use at it. */
 static void eitp__extend(eitp_plan *plan, const eitp__step *step, int at) {
-    for (int i = 0; i < eitp__step_input_count(step); i++) {
-        eitp_tensor *x = eitp__step_input(step, i);
+    for (int i = 0; i < eitp__step_read_count(step); i++) {
+        eitp_tensor *x = eitp__step_read(step, i);
         eitp__stretch *stretch = x ? eitp__stretch_for(plan, x) : NULL;
         if (stretch && stretch->last < at)
             stretch->last = at;
@@ -14074,9 +14905,9 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
     }
     for (int s = 0; s < end; s++) {
         const eitp__step *step = &plan->steps[s];
-        for (int i = 0; i < step->node->output_count && !step->absorbed[0]; i++) {
-            const eitp_tensor *owner = eitp__owner(step->node->outputs[i]);
-            if (owner == step->node->outputs[i] && !eitp__new_stretch(plan, owner, s))
+        for (int i = 0; i < step->output_count; i++) {
+            const eitp_tensor *owner = eitp__owner(step->outputs[i]);
+            if (owner == step->outputs[i] && !eitp__new_stretch(plan, owner, s))
                 return 0;
         }
         eitp__extend(plan, step, s);
@@ -14092,7 +14923,7 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
 
 /* May the step's output take over the memory of this input, which nothing reads later? */
 static int eitp__can_reuse(const eitp_plan *plan, const eitp__step *step, int at, int input) {
-    eitp_tensor *x = eitp__step_input(step, input), *y = step->node->outputs[0], *owner;
+    eitp_tensor *x = step->inputs[input], *y = step->outputs[0], *owner;
     const eitp__stretch *stretch;
     if (!x || x->dtype != y->dtype || !eitp__same_shape(x, y))
         return 0;
@@ -14101,19 +14932,22 @@ static int eitp__can_reuse(const eitp_plan *plan, const eitp__step *step, int at
     return stretch && stretch->last == at;
 }
 
+/* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
+#define EITP__OPERAND (1u << 3)
+
 /* Lets outputs take over inputs' memory: the output's stretch is merged into the input's. */
 static void eitp__merge_in_place(eitp_plan *plan) {
     for (int s = 0; s < (int)plan->step_count; s++) {
         const eitp__step *step = &plan->steps[s];
-        unsigned candidates = step->absorbed[0] ? 0 : eitp__op(step->node->op)->reuse;
-        for (int i = 0; i < step->node->input_count && candidates; i++) {
-            eitp_tensor *y = step->node->outputs[0];
+        unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse;
+        for (int i = 0; i < step->input_count && candidates && !step->replaces[0]; i++) {
+            eitp_tensor *y = step->outputs[0];
             eitp__stretch *from, *to;
             int index;
             if (!(candidates & (1u << i)) || !eitp__can_reuse(plan, step, s, i))
                 continue;
             from = eitp__stretch_for(plan, y);
-            to = eitp__stretch_for(plan, eitp__step_input(step, i));
+            to = eitp__stretch_for(plan, step->inputs[i]);
             index = (int)(to - plan->stretches);
             to->last = from->last;
             from->size = 0;
@@ -14256,21 +15090,24 @@ static void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor)
 static void eitp__make_call(const eitp_plan *plan, const eitp__step *step, eitp__call *call, eitp__binding *binding) {
     const eitp__node *node = step->node;
     call->slot = (eitp__slot)node->op;
-    call->input_count = node->input_count;
-    call->output_count = node->output_count;
+    call->input_count = step->input_count;
+    call->output_count = step->output_count;
     memcpy(call->integers, node->attributes.integers, sizeof call->integers);
     memcpy(call->reals, node->attributes.reals, sizeof call->reals);
+    if (node->op == EITP__OP_MATMUL)
+        call->integers[2] = step->epilogue;
     call->dtype = eitp__node_dtype(node);
-    for (int i = 0; i < node->input_count; i++) {
-        eitp__set_operand(&call->inputs[i], eitp__step_input(step, i));
-        binding->inputs[i] = eitp__place_of(plan, node->inputs[i]);
+    for (int i = 0; i < step->input_count; i++) {
+        eitp__set_operand(&call->inputs[i], step->inputs[i]);
+        binding->inputs[i] = eitp__place_of(plan, step->inputs[i]);
     }
-    for (int i = 0; i < node->output_count; i++) {
-        eitp__set_operand(&call->outputs[i], node->outputs[i]);
-        binding->outputs[i] = eitp__place_of(plan, eitp__step_output(step, i));
+    for (int i = 0; i < step->output_count; i++) {
+        /* The shape is the node's: an accumulation may be of another view of it. */
+        eitp__set_operand(&call->outputs[i], i < node->output_count ? node->outputs[i] : step->outputs[i]);
+        binding->outputs[i] = eitp__place_of(plan, step->outputs[i]);
     }
-    binding->carry = eitp__place_of(plan, step->absorbed[0] ? step->absorbed[0]->inputs[2] : NULL);
-    call->accumulates = step->absorbed[0] != NULL;
+    binding->carry = eitp__place_of(plan, step->carry);
+    call->accumulates = step->accumulates;
 }
 
 static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
@@ -14294,7 +15131,8 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
     return EITP_OK;
 }
 
-eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
+/* A plan without memory to run in. */
+static eitp_status eitp__plan_prepare(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
     eitp_context *context = graph->context;
     eitp_plan *made;
     eitp_status status = eitp_graph_status(graph, error);
@@ -14314,16 +15152,35 @@ eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *er
         status = eitp__plan_layout(made, error);
     if (!status)
         status = eitp__make_calls(made, error);
-    if (!status)
-        status = eitp__variables_allocate(context, error);
-    if (!status)
-        status = eitp__arena_reserve(context, made->stats.arena_bytes + made->stats.workspace_bytes, error);
     if (status) {
         eitp_plan_destroy(made);
         return status;
     }
     *plan = made;
     return EITP_OK;
+}
+
+eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
+    eitp_status status = eitp__plan_prepare(graph, plan, error);
+    if (!status)
+        status = eitp__variables_allocate(graph->context, error);
+    if (!status)
+        status =
+            eitp__arena_reserve(graph->context, (*plan)->stats.arena_bytes + (*plan)->stats.workspace_bytes, error);
+    if (status) {
+        eitp_plan_destroy(*plan);
+        *plan = NULL;
+    }
+    return status;
+}
+
+eitp_status eitp_plan_estimate(eitp_graph *graph, eitp_plan_stats *stats, eitp_error *error) {
+    eitp_plan *plan;
+    eitp_status status = eitp__plan_prepare(graph, &plan, error);
+    if (!status)
+        *stats = plan->stats;
+    eitp_plan_destroy(plan);
+    return status;
 }
 
 void eitp_plan_destroy(eitp_plan *plan) {
@@ -14790,6 +15647,18 @@ EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *confi
 
 /* ---- The model object ---- */
 
+/* Matrices are of the context's precision, and have a remainder where that is asked for; vectors are F32. */
+static void eitp__declare_parameter(eitp_graph *graph, const eitp__parameter *parameter) {
+    const eitp_context *context = graph->context;
+    eitp_dtype dtype = parameter->rank > 1 ? context->precision : EITP_F32;
+    char name[128];
+    eitp_variable_tensor(graph, parameter->name, EITP_PARAMETER, dtype, parameter->rank, parameter->shape);
+    if (dtype == EITP_F32 || !context->exact_parameters)
+        return;
+    eitp__remainder_name(parameter->name, name, sizeof name);
+    eitp_variable_tensor(graph, name, EITP_REMAINDER, eitp__remainder_dtype(dtype), parameter->rank, parameter->shape);
+}
+
 eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
                              eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
@@ -14808,7 +15677,7 @@ eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *conf
     status = eitp_graph_create(context, &graph, error);
     for (int64_t i = 0; i < eitp__gpt2_parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__gpt2_parameter(config, i);
-        eitp_parameter(graph, parameter.name, parameter.rank, parameter.shape);
+        eitp__declare_parameter(graph, &parameter);
         status = eitp_graph_status(graph, error);
     }
     eitp_graph_destroy(graph);
@@ -14876,18 +15745,20 @@ eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *
 
 /* ---- The graph ---- */
 
+/* The model's parameter of that whole name in a graph. */
+static eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name) {
+    eitp_variable info = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, name));
+    return eitp_variable_tensor(graph, name, info.role, info.dtype, info.rank, info.shape);
+}
+
 /* The model's parameter "transformer.<name>" in a graph; `layer` below 0: outside the layers. */
 static eitp_tensor *eitp__gpt2_tensor(const eitp_model *model, eitp_graph *graph, int64_t layer, const char *name) {
     char full[96];
-    int64_t index;
-    eitp_variable info;
     if (layer >= 0)
         snprintf(full, sizeof full, EITP__PREFIX "h.%d.%s", (int)layer, name);
     else
         snprintf(full, sizeof full, EITP__PREFIX "%s", name);
-    index = eitp_variable_find(model->context, full);
-    info = eitp_variable_at(model->context, (size_t)index);
-    return eitp_parameter(graph, full, info.rank, info.shape);
+    return eitp__parameter_named(model, graph, full);
 }
 
 /* x through the weight and bias called <name>.weight and <name>.bias. */
@@ -14923,7 +15794,7 @@ static eitp_tensor *eitp__gpt2_cache(const eitp_model *model, eitp_graph *graph,
     snprintf(name, sizeof name, "cache.%d.%s", (int)layer, what);
     shape[0] = longest;
     shape[1] = model->config.width;
-    return eitp_variable_tensor(graph, name, EITP_CACHE, EITP_F32, 2, shape);
+    return eitp_variable_tensor(graph, name, EITP_CACHE, eitp_context_precision(model->context), 2, shape);
 }
 
 static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x, int64_t layer,
@@ -14971,18 +15842,14 @@ EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph
     return eitp__gpt2_norm(model, x, -1, "ln_f");
 }
 
+/* The output head [vocabulary, width]. */
+static eitp_tensor *eitp__gpt2_head_tensor(const eitp_model *model, eitp_graph *graph) {
+    return model->config.tied ? eitp__gpt2_tensor(model, graph, -1, "wte.weight")
+                              : eitp__parameter_named(model, graph, eitp__gpt2_head.name);
+}
+
 EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden) {
-    int64_t shape[2];
-    eitp_graph *graph;
-    if (!hidden)
-        return NULL;
-    graph = eitp_tensor_graph(hidden);
-    shape[0] = model->config.vocabulary;
-    shape[1] = model->config.width;
-    return eitp_matmul_transposed(hidden,
-                                  model->config.tied ? eitp__gpt2_tensor(model, graph, -1, "wte.weight")
-                                                     : eitp_parameter(graph, eitp__gpt2_head.name, 2, shape),
-                                  0, 1);
+    return hidden ? eitp_matmul_wide(hidden, eitp__gpt2_head_tensor(model, eitp_tensor_graph(hidden)), 0, 1) : NULL;
 }
 
 eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t longest, int with_key) {
@@ -14995,14 +15862,26 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     return inputs;
 }
 
-eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                                int64_t longest) {
+/* The hidden states of a packed batch. */
+static eitp_tensor *eitp__model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                                       int64_t longest) {
     eitp__attending attending;
     attending.offsets = inputs->offsets;
     attending.key = inputs->key;
     attending.longest = longest;
     attending.position = NULL;
-    return eitp__gpt2_logits(model, eitp__gpt2_hidden(model, graph, inputs->tokens, inputs->positions, &attending));
+    return eitp__gpt2_hidden(model, graph, inputs->tokens, inputs->positions, &attending);
+}
+
+eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                                int64_t longest) {
+    return eitp__gpt2_logits(model, eitp__model_hidden(model, graph, inputs, longest));
+}
+
+eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                               int64_t longest, eitp_tensor *targets, int32_t ignored) {
+    return eitp_linear_cross_entropy(eitp__model_hidden(model, graph, inputs, longest),
+                                     eitp__gpt2_head_tensor(model, graph), targets, ignored);
 }
 /* <<src/model/gpt2.c */
 
@@ -15258,6 +16137,7 @@ eitp_adamw_config eitp_adamw_config_default(void) {
     config.beta2 = 0.999;
     config.epsilon = 1e-8;
     config.weight_decay = 0.01;
+    config.loss_scale = NULL;
     return config;
 }
 
@@ -15265,18 +16145,30 @@ eitp_adamw_config eitp_adamw_config_default(void) {
 static eitp_tensor *eitp__moment(const eitp_tensor *parameter, const char *moment) {
     char name[256];
     snprintf(name, sizeof name, "adamw.%s.%s", moment, eitp__variable_name(parameter));
-    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, parameter->dtype, parameter->rank,
+    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, eitp__wide(parameter->dtype), parameter->rank,
                                 parameter->shape);
+}
+
+/* What a 16-bit parameter lacks of its f32 value, zero to begin with; NULL for others. */
+static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
+    char name[256];
+    if (eitp__wide(parameter->dtype) == parameter->dtype)
+        return NULL;
+    eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name);
+    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER, eitp__remainder_dtype(parameter->dtype),
+                                parameter->rank, parameter->shape);
 }
 
 static int eitp__decays(eitp_context *context, const eitp_tensor *parameter) {
     return eitp_variable_at(context, (size_t)parameter->variable).decay;
 }
 
+/* Adds the update of one parameter; the sums of squares of update and parameter are added to *sums. */
 static void eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update, eitp_tensor *parameter,
-                             eitp_tensor *gradient) {
+                             eitp_tensor *gradient, eitp_tensor **sums) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[6];
+    eitp_tensor *inputs[7];
+    eitp__node *node;
     attributes.reals[0] = config->beta1;
     attributes.reals[1] = config->beta2;
     attributes.reals[2] = config->epsilon;
@@ -15287,14 +16179,16 @@ static void eitp__adamw_node(const eitp_adamw_config *config, const eitp_update 
     inputs[3] = eitp__moment(parameter, "v");
     inputs[4] = update->hyper;
     inputs[5] = update->commit;
-    eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, 6, &attributes);
+    inputs[6] = eitp__remainder_tensor(parameter);
+    node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, inputs[6] ? 7 : 6, &attributes);
+    eitp__add_gradient(sums, node ? eitp_sum(node->outputs[3], 1u, 0) : NULL);
 }
 
 /* Adds the whole step for `count` parameters and their gradients. */
 static eitp_status eitp__adamw_step(eitp_graph *graph, const eitp_adamw_config *config, size_t count,
                                     eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
                                     eitp_error *error) {
-    eitp_tensor *sum = NULL, *inputs[2];
+    eitp_tensor *sum = NULL, *sums = NULL, *inputs[3];
     eitp__node *commit;
     int64_t two = 2, one = 1;
     if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
@@ -15309,11 +16203,13 @@ static eitp_status eitp__adamw_step(eitp_graph *graph, const eitp_adamw_config *
         eitp__add_gradient(&sum, eitp_sum_squares(gradients[i]));
     inputs[0] = sum;
     inputs[1] = update->limit;
-    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, 2, NULL);
+    inputs[2] = config->loss_scale;
+    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
     for (size_t i = 0; i < count && commit; i++)
-        eitp__adamw_node(config, update, parameters[i], gradients[i]);
+        eitp__adamw_node(config, update, parameters[i], gradients[i], &sums);
+    update->norms = eitp_output(eitp_sqrt(sums));
     return eitp_graph_status(graph, error);
 }
 
@@ -15375,9 +16271,10 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
         snprintf(name, sizeof name, "gradient.%s", parameter.name);
         if (parameter.role != EITP_PARAMETER || eitp_variable_find(context, name) < 0)
             continue;
-        pairs.parameters[pairs.count] = eitp_parameter(graph, parameter.name, parameter.rank, parameter.shape);
-        pairs.gradients[pairs.count++] =
-            eitp_variable_tensor(graph, name, EITP_GRADIENT, EITP_F32, parameter.rank, parameter.shape);
+        pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
+                                                             parameter.rank, parameter.shape);
+        pairs.gradients[pairs.count++] = eitp_variable_tensor(graph, name, EITP_GRADIENT, eitp__wide(parameter.dtype),
+                                                              parameter.rank, parameter.shape);
         status = eitp_graph_status(graph, error);
     }
     if (!status)
@@ -19866,11 +20763,38 @@ EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *wri
 /* >>src/io/variables.c */
 /* Variables to and from safetensors files, through a small buffer: never a second copy. */
 
-/* Bytes moved at a time. */
-#define EITP__MOVE_BYTES ((size_t)1 << 18)
+/* Moved at a time; the bytes are enough for any dtype. */
+#define EITP__MOVE_ELEMENTS ((int64_t)1 << 15)
+#define EITP__MOVE_BYTES ((size_t)EITP__MOVE_ELEMENTS * 8)
+
+/* Do files have the variable's values as F32, or as F32 rounded? A 16-bit parameter's are those with its remainder. */
+static int eitp__moves_as_f32(const eitp_variable *variable) {
+    return eitp__wide(variable->dtype) == EITP_F32;
+}
 
 static int64_t eitp__variable_elements(const eitp_variable *variable) {
     return (int64_t)(variable->size / eitp_dtype_size(variable->dtype));
+}
+
+/* Moves a piece of a tensor into a variable; floating ones by way of f32. */
+static eitp_status eitp__move_in(eitp_context *context, const eitp_variable *variable,
+                                 const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                 int64_t first, int64_t count, void *buffer, uint32_t *checksum, eitp_error *error) {
+    size_t element = eitp_dtype_size(variable->dtype);
+    eitp_status status;
+    if (eitp__moves_as_f32(variable)) {
+        status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
+        return status ? status
+                      : eitp_variable_write_f32(context, variable->name, first, (const float *)buffer, count, error);
+    }
+    if ((int)variable->dtype != entry->dtype)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s; %s is needed",
+                          eitp__safetensors_path(collection, entry), entry->name, entry->type,
+                          eitp_dtype_name(variable->dtype));
+    status = eitp__safetensors_read(collection, entry, first, count, buffer, checksum, error);
+    return status ? status
+                  : eitp_variable_write(context, variable->name, (size_t)first * element, buffer,
+                                        (size_t)count * element, error);
 }
 
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
@@ -19879,7 +20803,6 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
                                                     eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     int64_t elements = eitp__variable_elements(variable), piece;
-    size_t element = eitp_dtype_size(variable->dtype);
     eitp_status status = EITP_OK;
     void *buffer;
     if (entry->rank != variable->rank ||
@@ -19891,19 +20814,10 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
     if (!buffer)
         return eitp__fail_memory(error, EITP__MOVE_BYTES, "reading weights");
-    piece = (int64_t)(EITP__MOVE_BYTES / element);
+    piece = EITP__MOVE_ELEMENTS;
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        status = variable->dtype == EITP_F32
-                     ? eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error)
-                 : (int)variable->dtype == entry->dtype
-                     ? eitp__safetensors_read(collection, entry, first, count, buffer, checksum, error)
-                     : eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s; %s is needed",
-                                  eitp__safetensors_path(collection, entry), entry->name, entry->type,
-                                  eitp_dtype_name(variable->dtype));
-        if (!status)
-            status = eitp_variable_write(context, variable->name, (size_t)first * element, buffer,
-                                         (size_t)count * element, error);
+        status = eitp__move_in(context, variable, collection, entry, first, count, buffer, checksum, error);
     }
     eitp__release(&host, buffer, EITP__MOVE_BYTES);
     return status;
@@ -19924,7 +20838,7 @@ static eitp_status eitp__list_role(eitp_context *context, eitp_role role, eitp_d
         if (variable.role != role)
             continue;
         tensor->name = variable.name;
-        tensor->dtype = variable.dtype == EITP_F32 ? dtype : variable.dtype;
+        tensor->dtype = eitp__moves_as_f32(&variable) ? dtype : variable.dtype;
         tensor->rank = variable.rank;
         memcpy(tensor->shape, variable.shape, sizeof tensor->shape);
         ++*count;
@@ -19938,14 +20852,18 @@ static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safet
     int64_t elements = eitp__variable_elements(&variable), piece;
     size_t element = eitp_dtype_size(variable.dtype);
     eitp_status status = EITP_OK;
-    piece = (int64_t)(EITP__MOVE_BYTES / element);
+    piece = EITP__MOVE_ELEMENTS;
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        status = eitp_variable_read(context, name, (size_t)first * element, buffer, (size_t)count * element, error);
-        if (!status)
-            status = variable.dtype == EITP_F32
-                         ? eitp__safetensors_write_f32(writer, index, (const float *)buffer, count, checksum, error)
-                         : eitp__safetensors_write(writer, index, buffer, count, checksum, error);
+        if (eitp__moves_as_f32(&variable)) {
+            status = eitp_variable_read_f32(context, name, first, (float *)buffer, count, error);
+            if (!status)
+                status = eitp__safetensors_write_f32(writer, index, (const float *)buffer, count, checksum, error);
+        } else {
+            status = eitp_variable_read(context, name, (size_t)first * element, buffer, (size_t)count * element, error);
+            if (!status)
+                status = eitp__safetensors_write(writer, index, buffer, count, checksum, error);
+        }
     }
     return status;
 }
@@ -20394,8 +21312,8 @@ EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_
     graph = evaluator->graph;
     evaluator->inputs = eitp_model_inputs_create(graph, sequences, longest, 0);
     evaluator->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
-    evaluator->losses = eitp_output(eitp_cross_entropy(eitp_model_forward(model, graph, &evaluator->inputs, longest),
-                                                       evaluator->targets, EITP__IGNORED_TARGET));
+    evaluator->losses = eitp_output(
+        eitp_model_losses(model, graph, &evaluator->inputs, longest, evaluator->targets, EITP__IGNORED_TARGET));
     status = eitp_plan_create(graph, &evaluator->plan, error);
     if (status)
         eitp__evaluator_release(evaluator);
@@ -20483,6 +21401,9 @@ eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, 
 /* <<src/train/evaluate.c */
 
 /* >>src/train/trainer.c */
+/* Where dynamic loss scaling starts: high, since it comes down in a few skipped steps. */
+#define EITP__FIRST_LOSS_SCALE 65536.0
+
 eitp_trainer_config eitp_trainer_config_default(void) {
     eitp_trainer_config config;
     memset(&config, 0, sizeof config);
@@ -20503,6 +21424,9 @@ static eitp_status eitp__check_config(const eitp_trainer_config *config, const e
         config->grad_accum > 1 << 20)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "batch size %lld and accumulation %lld must be 1 to 1048576",
                           (long long)config->batch_size, (long long)config->grad_accum);
+    if (config->merged < 0 || config->merged > config->grad_accum)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
+                          (long long)config->merged, (long long)config->grad_accum);
     if (config->block_size < 1 || config->block_size > positions)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "block size %lld must be 1 to the model's %lld positions",
                           (long long)config->block_size, (long long)positions);
@@ -20520,46 +21444,91 @@ static int eitp__has_dropout(const eitp_model *model) {
     return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0;
 }
 
-static eitp_status eitp__plan_micro_batch(eitp_trainer *trainer, eitp_error *error) {
+/* Sequences that one run takes at most. */
+static int64_t eitp__run_capacity(const eitp_trainer *trainer) {
+    return trainer->config.batch_size * trainer->config.merged;
+}
+
+static int64_t eitp__runs(const eitp_trainer *trainer) {
+    return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
+}
+
+/* The graph of one run: losses, and gradients added to their variables. */
+static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *error) {
     const eitp_trainer_config *config = &trainer->config;
-    int64_t rows = config->batch_size * config->block_size, one = 1;
+    int64_t sequences = eitp__run_capacity(trainer), rows = sequences * config->block_size, one = 1;
     eitp_graph *graph;
-    eitp_tensor *logits, *loss;
-    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->micro_graph, error);
+    eitp_tensor *loss;
+    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->gradient_graph, error);
     if (status)
         return status;
-    graph = trainer->micro_graph;
-    trainer->inputs =
-        eitp_model_inputs_create(graph, config->batch_size, config->block_size, eitp__has_dropout(trainer->model));
+    graph = trainer->gradient_graph;
+    trainer->inputs = eitp_model_inputs_create(graph, sequences, config->block_size, eitp__has_dropout(trainer->model));
     trainer->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
     trainer->weight = eitp_input(graph, "1 / targets", EITP_F32, 1, &one);
     trainer->carry = eitp_input(graph, "carry", EITP_F32, 1, &one);
-    logits = eitp_model_forward(trainer->model, graph, &trainer->inputs, config->block_size);
-    trainer->losses = eitp_output(eitp_cross_entropy(logits, trainer->targets, EITP__IGNORED_TARGET));
+    trainer->losses = eitp_output(eitp_model_losses(trainer->model, graph, &trainer->inputs, config->block_size,
+                                                    trainer->targets, EITP__IGNORED_TARGET));
     loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
     status = eitp_graph_status(graph, error);
+    return status ? status : eitp_accumulate_gradients(loss, trainer->carry, error);
+}
+
+/* A weight that is read for this many rows is used often enough: more of them only cost memory. */
+#define EITP__MERGE_ROWS 1024
+
+/* As many micro-batches as are worth it, and half as many as long as their arena is too large. */
+static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error) {
+    eitp_trainer_config *config = &trainer->config;
+    int64_t rows = config->batch_size * config->block_size, most = (EITP__MERGE_ROWS + rows - 1) / rows;
+    eitp_status status = EITP_OK;
+    if (config->merged)
+        return EITP_OK;
+    config->merged = config->grad_accum < most ? config->grad_accum : most;
+    while (config->merged > 1 && !status) {
+        eitp_plan_stats stats;
+        status = eitp__build_gradients(trainer, error);
+        if (!status)
+            status = eitp_plan_estimate(trainer->gradient_graph, &stats, error);
+        eitp_graph_destroy(trainer->gradient_graph);
+        trainer->gradient_graph = NULL;
+        if (!status && stats.arena_bytes + stats.workspace_bytes <= EITP_MERGE_BYTES)
+            break;
+        config->merged /= 2;
+    }
+    return status;
+}
+
+static eitp_status eitp__plan_gradients(eitp_trainer *trainer, eitp_error *error) {
+    eitp_status status = eitp__choose_merged(trainer, error);
     if (!status)
-        status = eitp_accumulate_gradients(loss, trainer->carry, error);
-    return status ? status : eitp_plan_create(graph, &trainer->micro_plan, error);
+        status = eitp__build_gradients(trainer, error);
+    return status ? status : eitp_plan_create(trainer->gradient_graph, &trainer->gradient_plan, error);
 }
 
 static eitp_status eitp__plan_update(eitp_trainer *trainer, eitp_error *error) {
-    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->update_graph, error);
-    if (!status)
-        status = eitp_adamw_apply(trainer->update_graph, &trainer->config.adamw, &trainer->update, error);
+    eitp_context *context = eitp_model_context(trainer->model);
+    eitp_adamw_config adamw = trainer->config.adamw;
+    int64_t one = 1;
+    eitp_status status = eitp_graph_create(context, &trainer->update_graph, error);
+    if (status)
+        return status;
+    if (eitp_context_precision(context) == EITP_F16)
+        trainer->scale = eitp_input(trainer->update_graph, "loss scale", EITP_F32, 1, &one);
+    adamw.loss_scale = trainer->scale;
+    status = eitp_adamw_apply(trainer->update_graph, &adamw, &trainer->update, error);
     return status ? status : eitp_plan_create(trainer->update_graph, &trainer->update_plan, error);
 }
 
 static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) {
-    const eitp_trainer_config *config = &trainer->config;
     eitp_status status = EITP_OK;
-    size_t bytes = (size_t)config->grad_accum * sizeof *trainer->batches;
+    size_t bytes = (size_t)eitp__runs(trainer) * sizeof *trainer->batches;
     trainer->batches = (eitp__batch *)eitp__allocate(&trainer->host, bytes);
     if (!trainer->batches)
         return eitp__fail_memory(error, bytes, "the batches of a step");
-    for (int64_t i = 0; i < config->grad_accum && !status; i++)
-        status =
-            eitp__batch_create(&trainer->host, config->batch_size, config->block_size, &trainer->batches[i], error);
+    for (int64_t i = 0; i < eitp__runs(trainer) && !status; i++)
+        status = eitp__batch_create(&trainer->host, eitp__run_capacity(trainer), trainer->config.block_size,
+                                    &trainer->batches[i], error);
     return status;
 }
 
@@ -20582,15 +21551,16 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
     made->training_file = training_file;
     made->config = *config;
     made->validates = validation.count > 0;
+    made->loss_scale = eitp_context_precision(eitp_model_context(model)) == EITP_F16 ? EITP__FIRST_LOSS_SCALE : 1;
     status = eitp_windows_init(&made->windows, training_file, training, config->block_size, config->shuffle,
                                config->seed, error);
     if (!status && made->validates)
         status = eitp_windows_init(&made->validation, validation_file, validation, config->block_size,
                                    EITP_SHUFFLE_NONE, 0, error);
     if (!status)
-        status = eitp__make_batches(made, error);
+        status = eitp__plan_gradients(made, error);
     if (!status)
-        status = eitp__plan_micro_batch(made, error);
+        status = eitp__make_batches(made, error);
     if (!status)
         status = eitp__plan_update(made, error);
     if (!status && made->validates)
@@ -20610,18 +21580,19 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     if (!trainer)
         return;
     host = trainer->host;
-    for (int64_t i = 0; trainer->batches && i < trainer->config.grad_accum; i++) {
+    for (int64_t i = 0; trainer->batches && i < eitp__runs(trainer); i++) {
         if (trainer->batches[i].tokens)
             eitp__batch_release(&trainer->batches[i]);
     }
     if (trainer->evaluation_batch.tokens)
         eitp__batch_release(&trainer->evaluation_batch);
-    eitp__release(&host, trainer->batches, (size_t)trainer->config.grad_accum * sizeof *trainer->batches);
+    if (trainer->batches)
+        eitp__release(&host, trainer->batches, (size_t)eitp__runs(trainer) * sizeof *trainer->batches);
     eitp__evaluator_release(&trainer->evaluator);
     eitp_plan_destroy(trainer->update_plan);
     eitp_graph_destroy(trainer->update_graph);
-    eitp_plan_destroy(trainer->micro_plan);
-    eitp_graph_destroy(trainer->micro_graph);
+    eitp_plan_destroy(trainer->gradient_plan);
+    eitp_graph_destroy(trainer->gradient_graph);
     eitp__release(&host, trainer, sizeof *trainer);
 }
 
@@ -20633,19 +21604,25 @@ uint64_t eitp_trainer_windows(const eitp_trainer *trainer) {
     return trainer->windows.count;
 }
 
-eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
-    return eitp_plan_statistics(trainer->micro_plan);
+int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
+    return trainer->config.merged;
 }
 
-/* Sequences of micro-batch `micro` of the next step: fewer where the last sample is in it. */
-static int64_t eitp__micro_sequences(const eitp_trainer *trainer, int64_t micro, uint64_t *first) {
+eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
+    return eitp_plan_statistics(trainer->gradient_plan);
+}
+
+/* Sequences of run `run` of the next step: fewer where the step, or the last sample, ends in it. */
+static int64_t eitp__run_sequences(const eitp_trainer *trainer, int64_t run, uint64_t *first) {
     const eitp_trainer_config *config = &trainer->config;
-    uint64_t left;
-    *first = ((uint64_t)trainer->step * (uint64_t)config->grad_accum + (uint64_t)micro) * (uint64_t)config->batch_size;
-    if (!config->last_sample)
-        return config->batch_size;
-    left = config->last_sample > *first ? config->last_sample - *first : 0;
-    return left < (uint64_t)config->batch_size ? (int64_t)left : config->batch_size;
+    uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
+    uint64_t end = ((uint64_t)trainer->step + 1) * step_samples, capacity = (uint64_t)eitp__run_capacity(trainer);
+    *first = (uint64_t)trainer->step * step_samples + (uint64_t)run * capacity;
+    if (config->last_sample && end > config->last_sample)
+        end = config->last_sample;
+    if (end <= *first)
+        return 0;
+    return (int64_t)(end - *first < capacity ? end - *first : capacity);
 }
 
 /* Reads all batches of the step before its first backward pass: the mean over targets needs their number. */
@@ -20653,10 +21630,10 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_e
     int64_t vocabulary = eitp_model_config(trainer->model).vocabulary;
     eitp_status status = EITP_OK;
     *valid = 0;
-    for (int64_t m = 0; m < trainer->config.grad_accum && !status; m++) {
-        eitp__batch *batch = &trainer->batches[m];
+    for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
+        eitp__batch *batch = &trainer->batches[run];
         uint64_t first;
-        int64_t count = eitp__micro_sequences(trainer, m, &first);
+        int64_t count = eitp__run_sequences(trainer, run, &first);
         if (!count)
             break;
         status = eitp__batch_read(batch, &trainer->windows, first, count, vocabulary, error);
@@ -20672,17 +21649,17 @@ static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const
     return input ? eitp_plan_write(plan, input, values, size, error) : EITP_OK;
 }
 
-static eitp_status eitp__run_micro_batch(eitp_trainer *trainer, int64_t micro, int64_t count, int64_t valid,
-                                         double *sum, eitp_error *error) {
+static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64_t count, int64_t valid, double *sum,
+                                       eitp_error *error) {
     const eitp_trainer_config *config = &trainer->config;
-    eitp_plan *plan = trainer->micro_plan;
-    float weight = (float)(1.0 / (double)(valid ? valid : 1)), carry = micro > 0;
+    eitp_plan *plan = trainer->gradient_plan;
+    float weight = (float)(trainer->loss_scale / (double)(valid ? valid : 1)), carry = run > 0;
     int64_t key[3], counted = 0;
     eitp_status status;
     key[0] = (int64_t)config->seed;
     key[1] = trainer->step + 1;
-    key[2] = micro * config->batch_size * config->block_size;
-    status = eitp__batch_write(&trainer->batches[micro], count, plan, &trainer->inputs, trainer->targets, error);
+    key[2] = run * eitp__run_capacity(trainer) * config->block_size;
+    status = eitp__batch_write(&trainer->batches[run], count, plan, &trainer->inputs, trainer->targets, error);
     if (!status)
         status = eitp__write_values(plan, trainer->inputs.key, key, sizeof key, error);
     if (!status)
@@ -20692,14 +21669,33 @@ static eitp_status eitp__run_micro_batch(eitp_trainer *trainer, int64_t micro, i
     if (!status)
         status = eitp_plan_run(plan, error);
     if (!status)
-        status = eitp__batch_losses(&trainer->batches[micro], count, plan, trainer->losses, sum, &counted, error);
+        status = eitp__batch_losses(&trainer->batches[run], count, plan, trainer->losses, sum, &counted, error);
     return status;
+}
+
+/* Halves the loss scale after a step that was too much for fp16, doubles it after many that were not. */
+static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
+    const int64_t patience = 2000;
+    const double largest = 16777216;
+    if (!trainer->scale)
+        return;
+    trainer->scale_steps++;
+    if (applied && (trainer->scale_steps < patience || trainer->loss_scale >= largest))
+        return;
+    trainer->loss_scale *= applied ? 2 : 0.5;
+    trainer->skipped += !applied;
+    trainer->scale_steps = 0;
+    eitp__log(&trainer->host, applied ? EITP_LOG_DEBUG : EITP_LOG_INFO,
+              "loss scale %g from step %lld on (%lld steps skipped so far)", trainer->loss_scale,
+              (long long)trainer->step + 2, (long long)trainer->skipped);
 }
 
 static eitp_status eitp__run_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp_plan *plan = trainer->update_plan;
     const eitp_update *update = &trainer->update;
     float hyper[2], commit[2] = {0, 0}, norm = 0, limit = (float)trainer->config.max_grad_norm;
+    float scale = (float)trainer->loss_scale;
+    double norms[2] = {0, 0};
     eitp_status status;
     report->learning_rate = eitp_schedule_rate(&trainer->config.schedule, report->step);
     hyper[0] = (float)report->learning_rate;
@@ -20708,13 +21704,23 @@ static eitp_status eitp__run_update(eitp_trainer *trainer, eitp_step_report *rep
     if (!status)
         status = eitp__write_values(plan, update->limit, &limit, sizeof limit, error);
     if (!status)
+        status = eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);
+    if (!status)
         status = eitp_plan_run(plan, error);
+    if (!status)
+        status = eitp_plan_read(plan, update->norms, norms, sizeof norms, error);
     if (!status)
         status = eitp_plan_read(plan, update->norm, &norm, sizeof norm, error);
     if (!status)
         status = eitp_plan_read(plan, update->commit, commit, sizeof commit, error);
     report->grad_norm = (double)norm;
     report->applied = commit[1] != 0;
+    report->update_norm = norms[0];
+    report->parameter_norm = norms[1];
+    report->loss_scale = trainer->loss_scale;
+    if (!status)
+        eitp__adjust_loss_scale(trainer, report->applied);
+    report->skipped = trainer->skipped;
     return status;
 }
 
@@ -20725,10 +21731,10 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     memset(report, 0, sizeof *report);
     report->step = trainer->step + 1;
     status = eitp__read_step(trainer, &report->tokens, error);
-    for (int64_t m = 0; m < trainer->config.grad_accum && !status; m++) {
-        int64_t count = eitp__micro_sequences(trainer, m, &first);
+    for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
+        int64_t count = eitp__run_sequences(trainer, run, &first);
         if (count)
-            status = eitp__run_micro_batch(trainer, m, count, report->tokens, &sum, error);
+            status = eitp__run_gradients(trainer, run, count, report->tokens, &sum, error);
     }
     if (!status)
         status = eitp__run_update(trainer, report, error);
@@ -20759,13 +21765,15 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_e
 
 #define EITP__STATE_FILE "trainer_state.json"
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
-#define EITP__STATE_VERSION 1
+#define EITP__STATE_VERSION 2
 
 /* What trainer_state.json says; numbers that are compared or handed over as they are. */
 typedef struct eitp__state {
     eitp_checkpoint_info info;
     int64_t data_hash[2]; /* content hash of the training file, as two halves: JSON integers have 63 bits */
     int64_t data_first, data_count;
+    int64_t scale_steps, skipped;
+    double loss_scale;
     int64_t model_checksum, optimizer_checksum;
 } eitp__state;
 
@@ -20782,6 +21790,7 @@ typedef struct eitp__state_integer {
 typedef struct eitp__state_number {
     const char *name;
     double *value;
+    eitp__difference difference;
 } eitp__state_number;
 
 /* Fields of eitp_trainer_config that are not int64_t pass through here. */
@@ -20789,7 +21798,7 @@ typedef struct eitp__state_mirror {
     int64_t seed, shuffle, schedule, last_sample;
 } eitp__state_mirror;
 
-enum { EITP__STATE_INTEGERS = 16, EITP__STATE_NUMBERS = 7 };
+enum { EITP__STATE_INTEGERS = 19, EITP__STATE_NUMBERS = 8 };
 
 static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
                                eitp__state_integer integers[EITP__STATE_INTEGERS],
@@ -20800,6 +21809,7 @@ static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
         {"batch_size", &config->batch_size, 1, 1 << 20, EITP__REFUSED},
         {"block_size", &config->block_size, 1, 1 << 24, EITP__REFUSED},
         {"grad_accum", &config->grad_accum, 1, 1 << 20, EITP__REFUSED},
+        {"merged", &config->merged, 1, 1 << 20, EITP__REFUSED},
         {"seed", &mirror->seed, INT64_MIN, INT64_MAX, EITP__REFUSED},
         {"shuffle", &mirror->shuffle, 0, 1, EITP__REFUSED},
         {"data_hash_low", &state->data_hash[0], 0, UINT32_MAX, EITP__REFUSED},
@@ -20810,17 +21820,20 @@ static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
         {"warmup_steps", &config->schedule.warmup, 0, INT64_MAX, EITP__LOGGED},
         {"schedule_steps", &config->schedule.steps, 0, INT64_MAX, EITP__LOGGED},
         {"last_sample", &mirror->last_sample, 0, INT64_MAX, EITP__LOGGED},
+        {"scale_steps", &state->scale_steps, 0, INT64_MAX, EITP__EXPECTED},
+        {"skipped_steps", &state->skipped, 0, INT64_MAX, EITP__EXPECTED},
         {"model_checksum", &state->model_checksum, 0, UINT32_MAX, EITP__EXPECTED},
         {"optimizer_checksum", &state->optimizer_checksum, 0, UINT32_MAX, EITP__EXPECTED},
     };
     const eitp__state_number number_list[EITP__STATE_NUMBERS] = {
-        {"max_grad_norm", &config->max_grad_norm},
-        {"beta1", &config->adamw.beta1},
-        {"beta2", &config->adamw.beta2},
-        {"epsilon", &config->adamw.epsilon},
-        {"weight_decay", &config->adamw.weight_decay},
-        {"lr", &config->schedule.peak},
-        {"final_lr", &config->schedule.final},
+        {"max_grad_norm", &config->max_grad_norm, EITP__LOGGED},
+        {"beta1", &config->adamw.beta1, EITP__LOGGED},
+        {"beta2", &config->adamw.beta2, EITP__LOGGED},
+        {"epsilon", &config->adamw.epsilon, EITP__LOGGED},
+        {"weight_decay", &config->adamw.weight_decay, EITP__LOGGED},
+        {"lr", &config->schedule.peak, EITP__LOGGED},
+        {"final_lr", &config->schedule.final, EITP__LOGGED},
+        {"loss_scale", &state->loss_scale, EITP__EXPECTED},
     };
     memcpy(integers, integer_list, sizeof integer_list);
     memcpy(numbers, number_list, sizeof number_list);
@@ -20849,6 +21862,11 @@ static eitp__state eitp__current_state(const eitp_trainer *trainer) {
     state.info.config = trainer->config;
     snprintf(state.info.numerics, sizeof state.info.numerics, "%s",
              eitp_context_numerics(eitp_model_context(trainer->model)));
+    snprintf(state.info.precision, sizeof state.info.precision, "%s",
+             eitp_context_precision_name(eitp_model_context(trainer->model)));
+    state.loss_scale = trainer->loss_scale;
+    state.scale_steps = trainer->scale_steps;
+    state.skipped = trainer->skipped;
     state.data_hash[0] = (int64_t)(hash & UINT32_MAX);
     state.data_hash[1] = (int64_t)(hash >> 32);
     state.data_first = (int64_t)trainer->windows.tokens.first;
@@ -20869,8 +21887,8 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     eitp__state_fields(state, &mirror, integers, numbers);
     eitp__buffer_init(&text, &trainer->host);
     eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %d,\n", EITP__STATE_VERSION);
-    eitp__buffer_format(&text, "  \"precision\": \"fp32\",\n  \"optimizer\": \"adamw\",\n  \"numerics\": \"%s\",\n",
-                        state->info.numerics);
+    eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"adamw\",\n  \"numerics\": \"%s\",\n",
+                        state->info.precision, state->info.numerics);
     for (size_t i = 0; i < EITP__COUNT(integers); i++)
         eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
     for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
@@ -20936,11 +21954,12 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__json_get_text(root, "optimizer", &optimizer, error);
     if (!status && strcmp(format, "eitp checkpoint"))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "this is not the state of an eitp checkpoint");
-    if (!status && (version != EITP__STATE_VERSION || strcmp(precision, "fp32") || strcmp(optimizer, "adamw")))
+    if (!status && (version != EITP__STATE_VERSION || strlen(precision) >= sizeof state->info.precision ||
+                    strcmp(optimizer, "adamw")))
         status =
             eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                        "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads version %d with "
-                       "fp32 and adamw",
+                       "adamw; start from its weights with --model",
                        (long long)version, precision, optimizer, EITP__STATE_VERSION);
     for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++) {
         if (!eitp__json_member(root, integers[i].name))
@@ -20955,6 +21974,7 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         return status;
     eitp__mirror_to_state(&mirror, state);
     snprintf(state->info.numerics, sizeof state->info.numerics, "%s", numerics);
+    snprintf(state->info.precision, sizeof state->info.precision, "%s", precision);
     return EITP_OK;
 }
 
@@ -20998,6 +22018,11 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
     eitp__state_to_mirror(written, &their_mirror);
     eitp__state_fields(&current, &my_mirror, mine, my_numbers);
     eitp__state_fields(written, &their_mirror, theirs, their_numbers);
+    if (strcmp(current.info.precision, written->info.precision))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with precision %s, and this run has %s; use --precision %s, or start from the "
+                          "weights with --model",
+                          checkpoint, written->info.precision, current.info.precision, written->info.precision);
     if (strcmp(current.info.numerics, written->info.numerics))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
@@ -21016,7 +22041,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
                   (long long)*theirs[i].value, checkpoint, (long long)*mine[i].value);
     }
     for (size_t i = 0; i < EITP__COUNT(my_numbers); i++) {
-        if (*my_numbers[i].value != *their_numbers[i].value)
+        if (my_numbers[i].difference == EITP__LOGGED && *my_numbers[i].value != *their_numbers[i].value)
             eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %g in '%s' and is %g from here on", my_numbers[i].name,
                       *their_numbers[i].value, checkpoint, *my_numbers[i].value);
     }
@@ -21051,9 +22076,13 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
     if (!status)
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);
-    if (!status)
-        trainer->step = state.info.step;
-    return status;
+    if (status)
+        return status;
+    trainer->step = state.info.step;
+    trainer->loss_scale = state.loss_scale;
+    trainer->scale_steps = state.scale_steps;
+    trainer->skipped = state.skipped;
+    return EITP_OK;
 }
 /* <<src/train/trainer_state.c */
 

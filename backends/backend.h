@@ -40,8 +40,14 @@ struct eitp__backend_interface {
     /* Everything beside the plan that decides which bits come out, as one word: "cpu-avx2-openblas.Haswell". */
     void (*numerics)(const eitp__backend *backend, char *text, size_t size);
 
+    /* Of F32, BF16 and F16: what products are fastest in by a margin that is worth fewer digits. */
+    eitp_dtype (*preferred_precision)(const eitp__backend *backend);
+
     /* Is there a kernel for this slot and dtype? */
     int (*supports)(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype);
+
+    /* Can MATMUL of this dtype do what follows it? */
+    int (*supports_epilogue)(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue);
 
     /* Device memory, zeroed, at EITP__ALIGNMENT; NULL when it runs out. */
     void *(*allocate)(eitp__backend *backend, size_t size);

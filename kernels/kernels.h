@@ -19,7 +19,7 @@
  *   ROWS       a row of input 0: all its dimensions but the last
  *   COLUMNS    an index of the last dimension of output 0; the kernel goes through the rows in order
  *   LINES      an element of output 0 without dimension `integers[0]`; the kernel goes along that dimension in order
- *   BLOCKS     an element of output 0, each made from EITP__SUM_BLOCK elements of input 0
+ *   BLOCKS     EITP__SUM_BLOCK elements of input 0, the last item fewer
  *   TILES      a tile of a matrix product: batch, then tile row, then tile column, the last fastest
  *   ATTENTION  a (sequence, head) pair, heads fastest
  *   WHOLE      everything
@@ -109,10 +109,10 @@ typedef enum eitp__family {
  *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
  *                        one, the norm and the limit are of the true one
  *   ADAMW                (parameter, gradient WIDE, m WIDE, v WIDE, hyper F32 [2], commit F32 [2], remainder or
- *                        none) -> parameter, m, v, remainder or none, sums F64 [blocks, 2]; hyper: learning rate,
+ *                        none) -> parameter, m, v, sums F64 [blocks, 2], remainder or none; hyper: learning rate,
  *                        number of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: of the squares
  *                        of the update and of the parameter after it; the remainder is what a 16-bit parameter lacks
- *                        of its f32 value: I16 for BF16 (eitp__join_bf16), that value itself, F32, for F16
+ *                        of its f32 value: I16 for BF16 (eitp__join_bf16), F32, the difference, for F16
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -170,7 +170,7 @@ typedef enum eitp__family {
     X(ACCUMULATE, FLAT)                                                                                                \
     X(SUM_SQUARES, BLOCKS)                                                                                             \
     X(COMMIT, WHOLE)                                                                                                   \
-    X(ADAMW, FLAT)
+    X(ADAMW, BLOCKS)
 
 typedef enum eitp__slot {
 #define EITP__SLOT_ENUMERATOR(name, family) EITP__SLOT_##name,

@@ -1472,82 +1472,6 @@ static void test_accumulate(void) {
     }
 }
 
-static void check_commit(double sum, double limit, double scale, double apply) {
-    begin_case(EITP__SLOT_COMMIT, EITP_F64);
-    put(add_input(EITP_F64, 1, 1, 0, 0), 0, sum);
-    put(add_input(EITP_F32, 1, 1, 0, 0), 0, limit);
-    add_output(EITP_F32, 1, 2, 0, 0);
-    add_output(EITP_F32, 1, 1, 0, 0);
-    exact[0][0] = scale;
-    exact[0][1] = apply;
-    exact[1][0] = sqrt(sum);
-    check(1e-7, 0);
-}
-
-static void test_commit(void) {
-    check_commit(4, 1, 1 / (2 + 1e-6), 1);
-    check_commit(4, 2, 2 / (2 + 1e-6), 1);
-    check_commit(4, 3, 1, 1);
-    check_commit(4, 0, 1, 1);
-    check_commit(4, -1, 1, 1);
-    check_commit(4, INFINITY, 1, 1);
-    check_commit(0, 1, 1, 1);
-    check_commit(INFINITY, 1, 0, 0);
-    check_commit(NAN, 1, 0, 0);
-    check_commit(NAN, 0, 0, 0);
-}
-
-static void check_adamw(eitp_dtype dtype, double step, double scale, double apply) {
-    const double beta1 = 0.9, beta2 = 0.99, epsilon = 1e-4, decay = 0.1;
-    eitp__operand *v;
-    double rate;
-    begin_case(EITP__SLOT_ADAMW, dtype);
-    for (int i = 0; i < 4; i++)
-        add_input(dtype, 2, 7, 19, 0);
-    v = &call.inputs[3];
-    for (int64_t i = 0; i < 133; i++)
-        put(v, i, fabs(get(v, i)));
-    for (int i = 0; i < 2; i++)
-        add_input(EITP_F32, 1, 2, 0, 0);
-    put(&call.inputs[4], 0, 0.01);
-    put(&call.inputs[4], 1, step);
-    put(&call.inputs[5], 0, scale);
-    put(&call.inputs[5], 1, apply);
-    call.reals[0] = beta1;
-    call.reals[1] = beta2;
-    call.reals[2] = epsilon;
-    call.reals[3] = decay;
-    if (apply == 0)
-        put(&call.inputs[1], 3, NAN);
-    for (int o = 0; o < 3; o++)
-        add_output(dtype, 2, 7, 19, 0);
-    rate = in(4, 0);
-    for (int64_t i = 0; i < 133; i++) {
-        double g = in(5, 0) * in(1, i), m = beta1 * in(2, i) + (1 - beta1) * g;
-        double s = beta2 * in(3, i) + (1 - beta2) * g * g;
-        exact[0][i] = in(0, i) * (1 - rate * decay) -
-                      rate * (m / (1 - pow(beta1, step))) / (sqrt(s / (1 - pow(beta2, step))) + epsilon);
-        exact[1][i] = m;
-        exact[2][i] = s;
-        for (int o = 0; o < 3 && apply == 0; o++)
-            exact[o][i] = in(o ? o + 1 : 0, i);
-    }
-    check(apply == 0 ? 0 : precision(dtype), 0.1);
-    shares[0] = 0;
-    shares[1] = 2;
-    shares[2] = 3;
-    check(apply == 0 ? 0 : precision(dtype), 0.1);
-}
-
-static void test_adamw(void) {
-    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
-        check_adamw((eitp_dtype)dtype, 1, 1, 1);
-        check_adamw((eitp_dtype)dtype, 17, 0.25, 1);
-        check_adamw((eitp_dtype)dtype, 1000000, 1, 1);
-        check_adamw((eitp_dtype)dtype, 5, 0, 0);
-    }
-}
-
 int main(int argc, char **argv) {
     static const test_case tests[] = {TEST(test_table),
                                       TEST(test_fill_and_arange),
@@ -1576,9 +1500,7 @@ int main(int argc, char **argv) {
                                       TEST(test_attention),
                                       TEST(test_attention_offsets),
                                       TEST(test_attention_cached),
-                                      TEST(test_accumulate),
-                                      TEST(test_commit),
-                                      TEST(test_adamw)};
+                                      TEST(test_accumulate)};
     int failed;
     find_sets();
     failed = RUN_TESTS(tests, argc, argv);

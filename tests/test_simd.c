@@ -499,39 +499,6 @@ static void test_cross_entropy(void) {
     }
 }
 
-static void test_adamw(void) {
-    enum { N = 205 };
-    eitp__call call = new_call(EITP__SLOT_ADAMW);
-    for (int i = 0; i < 4; i++) {
-        fill(i, N, 1);
-        add_input(&call, 1, N, 1, 1);
-        if (i < 3)
-            add_output(&call, EITP_F32, 1, N, 1, 1);
-    }
-    add_input(&call, 1, 2, 1, 1);
-    add_input(&call, 1, 2, 1, 1);
-    call.reals[0] = 0.9;
-    call.reals[1] = 0.999;
-    call.reals[2] = 1e-8;
-    call.reals[3] = 0.01;
-    input[4][0] = 1e-2f;
-    input[4][1] = 3;
-    input[5][0] = 0.25f;
-    for (int apply = 0; apply < 2; apply++) {
-        input[5][1] = (float)apply;
-        for (int i = 0; i < N; i++) {
-            input[3][i] = fabsf(input[3][i]);
-            double p = (double)input[0][i], g = 0.25 * (double)input[1][i], rate = (double)input[4][0];
-            double m = 0.9 * (double)input[2][i] + 0.1 * g, v = 0.999 * (double)input[3][i] + 0.001 * g * g;
-            double move = m / (1 - pow(0.9, 3)) / (sqrt(v / (1 - pow(0.999, 3))) + 1e-8);
-            exact[0][i] = apply ? p * (1 - rate * 0.01) - rate * move : p;
-            exact[1][i] = apply ? m : (double)input[2][i];
-            exact[2][i] = apply ? v : (double)input[3][i];
-        }
-        check_call(&call, NULL, 2e-6, apply ? 1e-7 : 1e-30);
-    }
-}
-
 static void test_accumulate(void) {
     enum { N = 101 };
     for (int carry_case = 0; carry_case < 4; carry_case++) {
@@ -679,10 +646,10 @@ static void test_attention_offsets(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(test_functions),  TEST(test_gelu),          TEST(test_binary),
-                                      TEST(test_sum),        TEST(test_sum_squares),   TEST(test_softmax),
-                                      TEST(test_layer_norm), TEST(test_cross_entropy), TEST(test_adamw),
-                                      TEST(test_accumulate), TEST(test_attention),     TEST(test_attention_offsets)};
+    static const test_case tests[] = {
+        TEST(test_functions),   TEST(test_gelu),      TEST(test_binary),           TEST(test_sum),
+        TEST(test_sum_squares), TEST(test_softmax),   TEST(test_layer_norm),       TEST(test_cross_entropy),
+        TEST(test_accumulate),  TEST(test_attention), TEST(test_attention_offsets)};
     find_sets();
     return RUN_TESTS(tests, argc, argv);
 }

@@ -23,7 +23,7 @@ eitp_status model_find_directory(const char *path, char **directory, eitp_error 
     return status;
 }
 
-/* "cpu-avx512-openblas.SkylakeX" is isa "avx512" and products "openblas"; any other set of products is eitp's own. */
+/* "cpu-avx512-openblas.SkylakeX", with or without a precision after another "-", is isa "avx512" and products "openblas"; any other set of products is eitp's own. */
 static void read_numerics(const char *numerics, char *isa, size_t size, const char **products) {
     const char *first = strchr(numerics, '-'), *second = first ? strchr(first + 1, '-') : NULL;
     *isa = 0;
@@ -34,7 +34,9 @@ static void read_numerics(const char *numerics, char *isa, size_t size, const ch
     *products = strncmp(second + 1, "openblas", 8) ? "own" : "openblas";
 }
 
-eitp_status model_create_context(const option_set *o, const char *numerics, eitp_context **context, eitp_error *error) {
+eitp_status model_create_context(const option_set *o, const char *numerics, int trains, eitp_context **context,
+                                 eitp_error *error) {
+    static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16"};
     eitp_context_config config = eitp_context_config_default();
     char isa[32] = "";
     config.host = command_host();
@@ -42,6 +44,8 @@ eitp_status model_create_context(const option_set *o, const char *numerics, eitp
     if (!strcmp(config.device, "gpu"))
         config.device = "cuda";
     config.threads = (int)options_integer(o, OPTION_THREADS);
+    config.precision = precisions[options_choice(o, OPTION_PRECISION)];
+    config.exact_parameters = trains;
     if (numerics && !strncmp(numerics, "cpu-", 4)) {
         read_numerics(numerics, isa, sizeof isa, &config.products);
         config.isa = *isa ? isa : NULL;

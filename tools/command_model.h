@@ -16,7 +16,8 @@ eitp_status model_find_directory(const char *path, char **directory, eitp_error 
  * A context of --device and --threads. `numerics`, which may be NULL, is what a checkpoint says of its kernels: the
  * same are used.
  */
-eitp_status model_create_context(const option_set *o, const char *numerics, eitp_context **context, eitp_error *error);
+eitp_status model_create_context(const option_set *o, const char *numerics, int trains, eitp_context **context,
+                                 eitp_error *error);
 
 /* Does a directory have the files of a tokenizer? */
 int model_has_tokenizer(const char *directory);

@@ -9,8 +9,7 @@ typedef enum option_kind {
     KIND_NUMBER,
     KIND_TEXT,
     KIND_LIST,
-    KIND_CHOICE,   /* `words` are the choices, those after a "=" other spellings of the one before */
-    KIND_PRECISION /* as KIND_CHOICE; `argument` further lists what is known and comes later */
+    KIND_CHOICE /* `words` are the choices, those after a "=" other spellings of the one before */
 } option_kind;
 
 typedef struct option_row {
@@ -95,8 +94,11 @@ static const option_row rows[] = {
      "checkpoints that are kept; 0: all"},
     {"log-every", "logging-steps log-interval training-log-freq", KIND_INTEGER, 1, LARGEST, "10", "N", OPTIONS_TRAIN, 1,
      "steps between two lines where standard error is no terminal"},
-    {"precision", "use-amp=fp16 fp16=fp16 bf16=bf16", KIND_PRECISION, 0, 0, "fp32", "fp32=32=f32=float32=32-true",
-     OPTIONS_TRAIN, 1, "arithmetic and storage"},
+    {"precision", "use-amp=fp16 fp16=fp16 bf16=bf16", KIND_CHOICE, 0, 0, "auto",
+     "auto fp32=32=f32=float32=32-true bf16=bf16-mixed=bf16-true=bfloat16 fp16=16-mixed=16-true=16=f16=float16=half",
+     RUNS, 1, "of weights and activations; auto: what the processor multiplies fastest"},
+    {"merge", "merge-micro-batches", KIND_INTEGER, 0, 1 << 20, "0", "N", OPTIONS_TRAIN, 1,
+     "micro-batches that one pass takes together; 0: as many as memory allows"},
     {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_GENERATE, 0, "what the text begins with"},
     {"prompt-file", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_GENERATE, 0,
      "the same from a file (default: standard input)"},
@@ -283,15 +285,11 @@ static void list_choices(const char *words, const char *separator, const char *l
 
 static eitp_status parse_choice(const option_row *row, const char *value, option_value *parsed, const char *where,
                                 eitp_error *error) {
-    static const char later[] = "fp16=16=f16=float16=16-mixed=16-true=half=bf16=bfloat16=bf16-mixed=bf16-true=fp64=64";
     char list[200];
     parsed->integer = find_choice(row->words, value);
     if (parsed->integer >= 0)
         return EITP_OK;
     list_choices(row->words, ", ", " or ", list, sizeof list);
-    if (row->kind == KIND_PRECISION && !find_choice(later, value))
-        return command_fail(error, EITP_ERROR_UNSUPPORTED, "%s%s %s comes later; this version has %s", where, row->name,
-                            value, list);
     return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s '%s' is none of its values; use %s", where, row->name, value,
                         list);
 }
@@ -344,7 +342,7 @@ eitp_status options_set(option_set *o, option_id id, const char *value, option_s
         status = parse_flag(row, value, &parsed, where, error);
     else if (row->kind == KIND_INTEGER || row->kind == KIND_NUMBER)
         status = parse_number(row, value, &parsed, where, error);
-    else if (row->kind == KIND_CHOICE || row->kind == KIND_PRECISION)
+    else if (row->kind == KIND_CHOICE)
         status = parse_choice(row, value, &parsed, where, error);
     else if (!*value && id != OPTION_PROMPT && id != OPTION_TEXT)
         status = command_fail(error, EITP_ERROR_ARGUMENT, "%s%s is empty; give it a value", where, row->name);
@@ -646,7 +644,7 @@ void options_print(const option_set *o, int json) {
 
 static void print_option_help(const option_row *row, text_buffer *t) {
     char argument[100], left[160];
-    if (row->kind == KIND_CHOICE || row->kind == KIND_PRECISION)
+    if (row->kind == KIND_CHOICE)
         list_choices(row->words, "|", "|", argument, sizeof argument);
     else
         snprintf(argument, sizeof argument, "%s", row->words);

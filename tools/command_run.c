@@ -54,6 +54,8 @@ static void take_checkpoint_options(run *r) {
     options_set_integer(o, OPTION_BATCH_SIZE, c->batch_size, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_BLOCK_SIZE, c->block_size, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_GRAD_ACCUM, c->grad_accum, SOURCE_CHECKPOINT);
+    options_set_integer(o, OPTION_MERGE, c->merged, SOURCE_CHECKPOINT);
+    options_set_text(o, OPTION_PRECISION, r->resumed.precision, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_SEED, (int64_t)c->seed, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_WARMUP_STEPS, c->schedule.warmup, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_MAX_GRAD_NORM, c->max_grad_norm, SOURCE_CHECKPOINT);
@@ -337,6 +339,7 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
     config.batch_size = options_integer(o, OPTION_BATCH_SIZE);
     config.block_size = model_block_size(o, NULL, eitp_model_config(r->model).positions);
     config.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
+    config.merged = options_integer(o, OPTION_MERGE);
     config.max_grad_norm = options_number(o, OPTION_MAX_GRAD_NORM);
     config.adamw.beta1 = options_number(o, OPTION_BETA1);
     config.adamw.beta2 = options_number(o, OPTION_BETA2);
@@ -354,6 +357,8 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
     if (!status)
         status = eitp_trainer_create(r->model, r->training.file, r->training_range, validation, r->validation_range,
                                      r->tokenizer, &config, &r->trainer, error);
+    if (!status)
+        options_set_integer(&r->options, OPTION_MERGE, eitp_trainer_merged(r->trainer), o->values[OPTION_MERGE].source);
     if (!status && r->checkpoint)
         status = eitp_trainer_resume(r->trainer, r->checkpoint, error);
     return status;
@@ -362,7 +367,8 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
 /* ---- What the log, run.json and metrics.jsonl begin with ---- */
 
 static void log_memory(const run *r) {
-    size_t parameters = eitp_context_variable_bytes(r->context, EITP_PARAMETER);
+    size_t parameters = eitp_context_variable_bytes(r->context, EITP_PARAMETER) +
+                        eitp_context_variable_bytes(r->context, EITP_REMAINDER);
     size_t gradients = eitp_context_variable_bytes(r->context, EITP_GRADIENT);
     size_t state = eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
     size_t arena = eitp_context_arena_bytes(r->context);
@@ -375,9 +381,11 @@ static void log_run(const run *r) {
     const option_set *o = &r->options;
     int64_t block = model_block_size(o, NULL, eitp_model_config(r->model).positions);
     int64_t sequences = options_integer(o, OPTION_BATCH_SIZE) * options_integer(o, OPTION_GRAD_ACCUM);
-    output_info("model: %lld parameters, vocabulary %lld; step: %lld sequences of %lld tokens",
+    output_info("model: %lld parameters, vocabulary %lld; step: %lld sequences of %lld tokens, %lld of %lld "
+                "micro-batches at a time",
                 (long long)eitp_model_parameter_count(r->model), (long long)eitp_model_config(r->model).vocabulary,
-                (long long)sequences, (long long)block);
+                (long long)sequences, (long long)block, (long long)eitp_trainer_merged(r->trainer),
+                (long long)options_integer(o, OPTION_GRAD_ACCUM));
     output_info("data: %llu windows to train on, %llu tokens for validation; %lld steps are %.2f epochs",
                 (unsigned long long)eitp_trainer_windows(r->trainer), (unsigned long long)r->validation_range.count,
                 (long long)r->steps, (double)(r->steps * sequences) / (double)eitp_trainer_windows(r->trainer));
@@ -389,7 +397,7 @@ static void log_run(const run *r) {
 static void check_disk(const run *r) {
     struct statvfs disk;
     int64_t keep = options_integer(&r->options, OPTION_SAVE_TOTAL_LIMIT);
-    double checkpoint = (double)eitp_context_variable_bytes(r->context, EITP_PARAMETER) +
+    double checkpoint = 4.0 * (double)eitp_model_parameter_count(r->model) +
                         (double)eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
     /* A new one is written before an old one goes. */
     double needed = checkpoint * (double)(keep && keep < r->steps ? keep + 1 : 2), there;
@@ -461,7 +469,13 @@ static eitp_status open_metrics(run *r, eitp_error *error) {
 }
 
 static eitp_status make_context(run *r, eitp_error *error) {
-    return model_create_context(&r->options, r->checkpoint ? r->resumed.numerics : NULL, &r->context, error);
+    option_set *o = &r->options;
+    eitp_status status = model_create_context(o, r->checkpoint ? r->resumed.numerics : NULL, 1, &r->context, error);
+    /* What "auto" was is recorded: a resumed run has the same. */
+    if (!status)
+        options_set_text(o, OPTION_PRECISION, eitp_context_precision_name(r->context),
+                         o->values[OPTION_PRECISION].source);
+    return status;
 }
 
 eitp_status run_prepare(run *r, eitp_error *error) {

@@ -26,6 +26,9 @@ static eitp_status record_step(training *t, double seconds, eitp_error *error) {
     text_json_member_number(&record, "loss", report->loss);
     text_json_member_number(&record, "lr", report->learning_rate);
     text_json_member_number(&record, "grad_norm", report->grad_norm);
+    text_json_member_number(&record, "update_norm", report->update_norm);
+    text_json_member_number(&record, "parameter_norm", report->parameter_norm);
+    text_json_member_number(&record, "loss_scale", report->loss_scale);
     text_json_member_integer(&record, "tokens", report->tokens);
     text_json_member_number(&record, "tokens_per_s", seconds > 0 ? (double)report->tokens / seconds : 0);
     text_json_member_number(&record, "step_time_s", seconds);
@@ -133,6 +136,9 @@ static eitp_status check_finite(training *t, eitp_error *error) {
         t->nonfinite = 0;
         return EITP_OK;
     }
+    /* With a loss scale above 1 the next one, which is smaller, may do: the trainer says so. */
+    if (t->report.loss_scale > 1)
+        return EITP_OK;
     t->nonfinite++;
     output_warning("step %lld: the gradient is not finite; nothing was changed by it", (long long)t->report.step);
     return t->nonfinite < most

@@ -133,6 +133,12 @@ static void eitp__cpu_numerics(const eitp__backend *backend, char *text, size_t 
              openblas ? eitp__openblas_core() : "");
 }
 
+/* Where there is no bf16 unit, 16 bits only save memory. */
+static eitp_dtype eitp__cpu_preferred_precision(const eitp__backend *backend) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    return cpu->isa >= EITP__ISA_AVX512BF16 ? EITP_BF16 : EITP_F32;
+}
+
 static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {
     return &cpu->table.kernels[call->slot][call->dtype];
 }
@@ -140,6 +146,12 @@ static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__ca
 static int eitp__cpu_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
     const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
     return cpu->table.kernels[slot][dtype].run != NULL;
+}
+
+/* Every set's product has every epilogue. */
+static int eitp__cpu_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
+    (void)epilogue;
+    return 0 && eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
 }
 
 static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {
@@ -199,8 +211,9 @@ static int64_t eitp__call_items(const eitp__call *call, const eitp__kernel *kern
         return (call->inputs[1].elements - 1) * call->integers[0];
     case EITP__FAMILY_WHOLE:
         return 1;
-    case EITP__FAMILY_FLAT:
     case EITP__FAMILY_BLOCKS:
+        return eitp__ceil_divide(input->elements, EITP__SUM_BLOCK);
+    case EITP__FAMILY_FLAT:
     default:
         return output->elements;
     }
@@ -229,39 +242,43 @@ static int64_t eitp__piece_items(const eitp__call *call, int64_t items) {
     return piece;
 }
 
+/* The run of a list of calls that all threads take pieces of. */
 typedef struct eitp__cpu_work {
-    const eitp__call *call;
-    const eitp__kernel *kernel;
-    int64_t items, piece;
+    const eitp__cpu *cpu;
+    const eitp__call *calls;
+    size_t count;
     char *workspace;
-    size_t thread_workspace;
+    eitp__pieces pieces;
 } eitp__cpu_work;
 
-static void eitp__cpu_piece(void *argument, int64_t index, int thread) {
-    const eitp__cpu_work *work = (const eitp__cpu_work *)argument;
-    int64_t begin = index * work->piece, end = begin + work->piece;
-    if (end > work->items)
-        end = work->items;
-    work->kernel->run(work->call, begin, end,
-                      work->workspace ? work->workspace + (size_t)thread * work->thread_workspace : NULL);
+/* One thread's part: goes through the calls, and takes pieces of each as long as there are some. */
+static void eitp__cpu_thread(void *argument, int thread) {
+    eitp__cpu_work *work = (eitp__cpu_work *)argument;
+    int64_t first = 0;
+    for (size_t i = 0; i < work->count; i++) {
+        const eitp__call *call = &work->calls[i];
+        const eitp__kernel *kernel = eitp__cpu_kernel(work->cpu, call);
+        int64_t items = eitp__call_items(call, kernel), size = items ? eitp__piece_items(call, items) : 1, piece;
+        int64_t end = first + eitp__ceil_divide(items, size);
+        char *workspace = work->workspace + (size_t)thread * eitp__thread_workspace(kernel, call);
+        while ((piece = eitp__piece_take(&work->pieces, first, end)) >= 0) {
+            int64_t begin = (piece - first) * size;
+            kernel->run(call, begin, begin + size < items ? begin + size : items, workspace);
+            eitp__piece_finish(&work->pieces);
+        }
+        first = end;
+    }
 }
 
 static eitp_status eitp__cpu_run(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
                                  eitp_error *error) {
-    eitp__cpu *cpu = (eitp__cpu *)(void *)backend;
+    eitp__cpu_work work = EITP__ZERO;
     (void)error;
-    for (size_t i = 0; i < count; i++) {
-        eitp__cpu_work work;
-        work.call = &calls[i];
-        work.kernel = eitp__cpu_kernel(cpu, work.call);
-        work.items = eitp__call_items(work.call, work.kernel);
-        if (work.items == 0)
-            continue;
-        work.piece = eitp__piece_items(work.call, work.items);
-        work.workspace = (char *)workspace;
-        work.thread_workspace = eitp__thread_workspace(work.kernel, work.call);
-        eitp__parallel(cpu->threads, eitp__ceil_divide(work.items, work.piece), eitp__cpu_piece, &work);
-    }
+    work.cpu = (const eitp__cpu *)(const void *)backend;
+    work.calls = calls;
+    work.count = count;
+    work.workspace = (char *)workspace;
+    eitp__team_run(work.cpu->threads, eitp__cpu_thread, &work);
     return EITP_OK;
 }
 
@@ -273,7 +290,9 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_destroy,
         eitp__cpu_describe,
         eitp__cpu_numerics,
+        eitp__cpu_preferred_precision,
         eitp__cpu_supports,
+        eitp__cpu_supports_epilogue,
         eitp__cpu_allocate,
         eitp__cpu_release,
         eitp__cpu_copy,

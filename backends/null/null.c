@@ -31,10 +31,22 @@ static void eitp__null_describe(const eitp__backend *backend, char *text, size_t
     snprintf(text, size, "null, computes nothing");
 }
 
+static eitp_dtype eitp__null_preferred_precision(const eitp__backend *backend) {
+    (void)backend;
+    return EITP_F32;
+}
+
 static int eitp__null_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
     (void)backend;
     (void)slot;
     (void)dtype;
+    return 1;
+}
+
+static int eitp__null_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
+    (void)backend;
+    (void)dtype;
+    (void)epilogue;
     return 1;
 }
 
@@ -77,7 +89,9 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_destroy,
         eitp__null_describe,
         eitp__null_describe,
+        eitp__null_preferred_precision,
         eitp__null_supports,
+        eitp__null_supports_epilogue,
         eitp__null_allocate,
         eitp__null_release,
         eitp__null_copy,

@@ -130,6 +130,27 @@ EITP__SIMD_INLINE double eitp__avx2_sum_doubles(__m256d v) {
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
 }
 
+/* The lower halves of eight 32-bit numbers. */
+EITP__SIMD_INLINE __m128i eitp__avx2_low_halves(__m256i v) {
+    __m256i halves = _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
+    halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(halves, halves), 0x08);
+    return _mm256_castsi256_si128(halves);
+}
+
+/* f32 values from, and to, two planes: see eitp__join_bf16. */
+EITP__SIMD_INLINE __m256 eitp__avx2_join_bf16(const uint16_t *highs, const int16_t *remainders) {
+    __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)highs));
+    __m256i low = _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)remainders));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(high, 16), low));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_split_bf16(__m256 v, uint16_t *highs, int16_t *remainders) {
+    __m256i bits = _mm256_castps_si256(v);
+    __m256i high = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x8000)), 16);
+    _mm_storeu_si128((__m128i *)(void *)highs, eitp__avx2_low_halves(high));
+    _mm_storeu_si128((__m128i *)(void *)remainders, eitp__avx2_low_halves(bits));
+}
+
 /* Turns 8 x 8 elements. */
 EITP__SIMD_INLINE void eitp__avx2_turn(const float *from, int64_t stride, float *to, int64_t to_stride) {
     __m256 r0 = _mm256_loadu_ps(from), r1 = _mm256_loadu_ps(from + stride);

@@ -140,6 +140,20 @@ EITP__SIMD_INLINE double eitp__avx512_sum_doubles(__m512d v) {
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
 }
 
+/* f32 values from, and to, two planes: see eitp__join_bf16. */
+EITP__SIMD_INLINE __m512 eitp__avx512_join_bf16(const uint16_t *highs, const int16_t *remainders) {
+    __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
+    __m512i low = _mm512_maskz_cvtepi16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)remainders));
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 16), low));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_split_bf16(__m512 v, uint16_t *highs, int16_t *remainders) {
+    __m512i bits = _mm512_castps_si512(v);
+    __m512i high = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), 16);
+    _mm256_storeu_si256((__m256i *)(void *)highs, _mm512_maskz_cvtepi32_epi16(0xffff, high));
+    _mm256_storeu_si256((__m256i *)(void *)remainders, _mm512_maskz_cvtepi32_epi16(0xffff, bits));
+}
+
 /* Turns 8 x 8 elements. */
 EITP__SIMD_INLINE void eitp__avx512_turn(const float *from, int64_t stride, float *to, int64_t to_stride) {
     __m256 r0 = _mm256_loadu_ps(from), r1 = _mm256_loadu_ps(from + stride);

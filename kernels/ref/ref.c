@@ -78,9 +78,46 @@ static double eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair,
 EITP__REF_BINARY(eitp__ref_less_i32, int32_t, uint8_t, a < b)
 EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, uint8_t, a == b)
 
+/* Element i of an ADAMW call's parameter; of 16 bits, with its remainder. */
+static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
+    switch (call->dtype) {
+    case EITP_BF16:
+        return (double)eitp__join_bf16(((const uint16_t *)call->inputs[0].data)[i],
+                                       ((const int16_t *)call->inputs[6].data)[i]);
+    case EITP_F16:
+        return (double)(eitp__f16_to_f32(((const uint16_t *)call->inputs[0].data)[i]) +
+                        ((const float *)call->inputs[6].data)[i]);
+    case EITP_F64:
+        return ((const double *)call->inputs[0].data)[i];
+    default:
+        return (double)((const float *)call->inputs[0].data)[i];
+    }
+}
+
+static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double value) {
+    uint16_t high;
+    switch (call->dtype) {
+    case EITP_BF16:
+        eitp__split_bf16((float)value, (uint16_t *)call->outputs[0].data + i, (int16_t *)call->outputs[4].data + i);
+        break;
+    case EITP_F16:
+        high = eitp__f32_to_f16((float)value);
+        ((uint16_t *)call->outputs[0].data)[i] = high;
+        ((float *)call->outputs[4].data)[i] = (float)value - eitp__f16_to_f32(high);
+        break;
+    case EITP_F64:
+        ((double *)call->outputs[0].data)[i] = value;
+        break;
+    default:
+        ((float *)call->outputs[0].data)[i] = (float)value;
+    }
+}
+
 /* Scale and apply, as torch.nn.utils.clip_grad_norm_ scales; a step whose norm is not finite is not applied. */
 static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    double norm = sqrt(((const double *)call->inputs[0].data)[0]);
+    const float *loss_scale = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    double unscale = loss_scale ? 1 / (double)loss_scale[0] : 1;
+    double norm = sqrt(((const double *)call->inputs[0].data)[0]) * unscale;
     double limit = (double)((const float *)call->inputs[1].data)[0], scale = 1;
     float *commit = (float *)call->outputs[0].data;
     (void)begin;
@@ -88,7 +125,7 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
     (void)workspace;
     if (limit > 0 && limit < norm + 1e-6)
         scale = limit / (norm + 1e-6);
-    commit[0] = isfinite(norm) ? (float)scale : 0;
+    commit[0] = isfinite(norm) ? (float)(scale * unscale) : 0;
     commit[1] = isfinite(norm) ? 1 : 0;
     ((float *)call->outputs[1].data)[0] = (float)norm;
 }
@@ -181,5 +218,7 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_LESS, EITP_I32, eitp__ref_less_i32);
     eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
+    eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
+    eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);
     eitp__register_ref_matmul(table);
 }

@@ -1,15 +1,35 @@
 /* The default host, and what the build was made with. */
 #include "base/files.h"
 
-/* Large blocks start on a huge page, so that the kernel can map them with few faults and table entries. */
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #define EITP__HUGE_PAGE ((size_t)2 << 20)
+
+/* Large blocks start on a huge page and ask for more: fewer faults, and address translations that fit the processor. */
+static void eitp__advise_huge_pages(void *memory, size_t size) {
+#if defined(__linux__)
+    enum {
+        EITP__ADVICE_HUGE_PAGES = 14
+    }; /* MADV_HUGEPAGE, which strict modes hide; where it is unknown nothing changes */
+    madvise(memory, size / EITP__HUGE_PAGE * EITP__HUGE_PAGE, EITP__ADVICE_HUGE_PAGES);
+#else
+    (void)memory;
+    (void)size;
+#endif
+}
 
 static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
     void *memory = NULL;
     (void)user;
     if (size >= 4 * EITP__HUGE_PAGE)
         alignment = EITP__HUGE_PAGE;
-    return posix_memalign(&memory, alignment, size) ? NULL : memory;
+    if (posix_memalign(&memory, alignment, size))
+        return NULL;
+    if (alignment == EITP__HUGE_PAGE)
+        eitp__advise_huge_pages(memory, size);
+    return memory;
 }
 
 static void eitp__system_release(void *user, void *memory, size_t size) {

@@ -23,6 +23,7 @@ extern long int syscall(long int number, ...);
 extern int clock_gettime(int clock, struct timespec *time);
 extern int fsync(int descriptor);
 extern int ftruncate(int descriptor, long int size);
+extern int madvise(void *memory, size_t size, int advice);
 extern int lstat(const char *path, struct stat *info);
 extern int nanosleep(const struct timespec *time, struct timespec *rest);
 extern int posix_memalign(void **memory, size_t alignment, size_t size);

@@ -1,5 +1,6 @@
 #include "base/threads.h"
 
+#include <sched.h>
 #include <unistd.h>
 #if EITP__WITH_OPENMP
 #include <omp.h>
@@ -22,18 +23,46 @@ EITP__PRIVATE int eitp__thread_limit(void) {
 #endif
 }
 
-EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void *argument, int64_t piece, int thread),
-                                  void *argument) {
+EITP__PRIVATE void eitp__team_run(int threads, void (*work)(void *argument, int thread), void *argument) {
 #if EITP__WITH_OPENMP
-    if (threads > 1 && pieces > 1) {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-        for (int64_t piece = 0; piece < pieces; piece++)
-            work(argument, piece, omp_get_thread_num());
+    if (threads > 1) {
+#pragma omp parallel num_threads(threads)
+        work(argument, omp_get_thread_num());
         return;
     }
 #else
     (void)threads;
 #endif
-    for (int64_t piece = 0; piece < pieces; piece++)
-        work(argument, piece, 0);
+    work(argument, 0);
+}
+
+static void eitp__relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* Waits for pieces that other threads hold: watching for about as long as a small piece takes, then letting others run,
+   since the one that is waited for may be among those that want to. */
+static void eitp__wait_until_done(const eitp__pieces *pieces, int64_t count) {
+    for (int watched = 0; __atomic_load_n(&pieces->done, __ATOMIC_ACQUIRE) < count; watched++) {
+        if (watched < 1000)
+            eitp__relax();
+        else
+            sched_yield();
+    }
+}
+
+EITP__PRIVATE int64_t eitp__piece_take(eitp__pieces *pieces, int64_t first, int64_t end) {
+    int64_t next = __atomic_load_n(&pieces->next, __ATOMIC_RELAXED);
+    while (next < end) {
+        eitp__wait_until_done(pieces, first);
+        if (__atomic_compare_exchange_n(&pieces->next, &next, next + 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return next;
+    }
+    return -1;
+}
+
+EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces) {
+    __atomic_fetch_add(&pieces->done, 1, __ATOMIC_RELEASE);
 }

@@ -1,11 +1,39 @@
 /* Variables to and from safetensors files, through a small buffer: never a second copy. */
 #include "io/variables.h"
+#include "base/convert.h"
 
-/* Bytes moved at a time. */
-#define EITP__MOVE_BYTES ((size_t)1 << 18)
+/* Moved at a time; the bytes are enough for any dtype. */
+#define EITP__MOVE_ELEMENTS ((int64_t)1 << 15)
+#define EITP__MOVE_BYTES ((size_t)EITP__MOVE_ELEMENTS * 8)
+
+/* Do files have the variable's values as F32, or as F32 rounded? A 16-bit parameter's are those with its remainder. */
+static int eitp__moves_as_f32(const eitp_variable *variable) {
+    return eitp__wide(variable->dtype) == EITP_F32;
+}
 
 static int64_t eitp__variable_elements(const eitp_variable *variable) {
     return (int64_t)(variable->size / eitp_dtype_size(variable->dtype));
+}
+
+/* Moves a piece of a tensor into a variable; floating ones by way of f32. */
+static eitp_status eitp__move_in(eitp_context *context, const eitp_variable *variable,
+                                 const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                 int64_t first, int64_t count, void *buffer, uint32_t *checksum, eitp_error *error) {
+    size_t element = eitp_dtype_size(variable->dtype);
+    eitp_status status;
+    if (eitp__moves_as_f32(variable)) {
+        status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
+        return status ? status
+                      : eitp_variable_write_f32(context, variable->name, first, (const float *)buffer, count, error);
+    }
+    if ((int)variable->dtype != entry->dtype)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s; %s is needed",
+                          eitp__safetensors_path(collection, entry), entry->name, entry->type,
+                          eitp_dtype_name(variable->dtype));
+    status = eitp__safetensors_read(collection, entry, first, count, buffer, checksum, error);
+    return status ? status
+                  : eitp_variable_write(context, variable->name, (size_t)first * element, buffer,
+                                        (size_t)count * element, error);
 }
 
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
@@ -14,7 +42,6 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
                                                     eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     int64_t elements = eitp__variable_elements(variable), piece;
-    size_t element = eitp_dtype_size(variable->dtype);
     eitp_status status = EITP_OK;
     void *buffer;
     if (entry->rank != variable->rank ||
@@ -26,19 +53,10 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
     if (!buffer)
         return eitp__fail_memory(error, EITP__MOVE_BYTES, "reading weights");
-    piece = (int64_t)(EITP__MOVE_BYTES / element);
+    piece = EITP__MOVE_ELEMENTS;
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        status = variable->dtype == EITP_F32
-                     ? eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error)
-                 : (int)variable->dtype == entry->dtype
-                     ? eitp__safetensors_read(collection, entry, first, count, buffer, checksum, error)
-                     : eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s; %s is needed",
-                                  eitp__safetensors_path(collection, entry), entry->name, entry->type,
-                                  eitp_dtype_name(variable->dtype));
-        if (!status)
-            status = eitp_variable_write(context, variable->name, (size_t)first * element, buffer,
-                                         (size_t)count * element, error);
+        status = eitp__move_in(context, variable, collection, entry, first, count, buffer, checksum, error);
     }
     eitp__release(&host, buffer, EITP__MOVE_BYTES);
     return status;
@@ -59,7 +77,7 @@ static eitp_status eitp__list_role(eitp_context *context, eitp_role role, eitp_d
         if (variable.role != role)
             continue;
         tensor->name = variable.name;
-        tensor->dtype = variable.dtype == EITP_F32 ? dtype : variable.dtype;
+        tensor->dtype = eitp__moves_as_f32(&variable) ? dtype : variable.dtype;
         tensor->rank = variable.rank;
         memcpy(tensor->shape, variable.shape, sizeof tensor->shape);
         ++*count;
@@ -73,14 +91,18 @@ static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safet
     int64_t elements = eitp__variable_elements(&variable), piece;
     size_t element = eitp_dtype_size(variable.dtype);
     eitp_status status = EITP_OK;
-    piece = (int64_t)(EITP__MOVE_BYTES / element);
+    piece = EITP__MOVE_ELEMENTS;
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        status = eitp_variable_read(context, name, (size_t)first * element, buffer, (size_t)count * element, error);
-        if (!status)
-            status = variable.dtype == EITP_F32
-                         ? eitp__safetensors_write_f32(writer, index, (const float *)buffer, count, checksum, error)
-                         : eitp__safetensors_write(writer, index, buffer, count, checksum, error);
+        if (eitp__moves_as_f32(&variable)) {
+            status = eitp_variable_read_f32(context, name, first, (float *)buffer, count, error);
+            if (!status)
+                status = eitp__safetensors_write_f32(writer, index, (const float *)buffer, count, checksum, error);
+        } else {
+            status = eitp_variable_read(context, name, (size_t)first * element, buffer, (size_t)count * element, error);
+            if (!status)
+                status = eitp__safetensors_write(writer, index, buffer, count, checksum, error);
+        }
     }
     return status;
 }

@@ -1,4 +1,6 @@
 #include "model/gpt2.h"
+#include "tensor/context.h"
+#include "tensor/op_rules.h"
 
 /* ---- Parameters ---- */
 
@@ -100,6 +102,18 @@ EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *confi
 
 /* ---- The model object ---- */
 
+/* Matrices are of the context's precision, and have a remainder where that is asked for; vectors are F32. */
+static void eitp__declare_parameter(eitp_graph *graph, const eitp__parameter *parameter) {
+    const eitp_context *context = graph->context;
+    eitp_dtype dtype = parameter->rank > 1 ? context->precision : EITP_F32;
+    char name[128];
+    eitp_variable_tensor(graph, parameter->name, EITP_PARAMETER, dtype, parameter->rank, parameter->shape);
+    if (dtype == EITP_F32 || !context->exact_parameters)
+        return;
+    eitp__remainder_name(parameter->name, name, sizeof name);
+    eitp_variable_tensor(graph, name, EITP_REMAINDER, eitp__remainder_dtype(dtype), parameter->rank, parameter->shape);
+}
+
 eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
                              eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
@@ -118,7 +132,7 @@ eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *conf
     status = eitp_graph_create(context, &graph, error);
     for (int64_t i = 0; i < eitp__gpt2_parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__gpt2_parameter(config, i);
-        eitp_parameter(graph, parameter.name, parameter.rank, parameter.shape);
+        eitp__declare_parameter(graph, &parameter);
         status = eitp_graph_status(graph, error);
     }
     eitp_graph_destroy(graph);
@@ -186,18 +200,20 @@ eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *
 
 /* ---- The graph ---- */
 
+/* The model's parameter of that whole name in a graph. */
+static eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name) {
+    eitp_variable info = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, name));
+    return eitp_variable_tensor(graph, name, info.role, info.dtype, info.rank, info.shape);
+}
+
 /* The model's parameter "transformer.<name>" in a graph; `layer` below 0: outside the layers. */
 static eitp_tensor *eitp__gpt2_tensor(const eitp_model *model, eitp_graph *graph, int64_t layer, const char *name) {
     char full[96];
-    int64_t index;
-    eitp_variable info;
     if (layer >= 0)
         snprintf(full, sizeof full, EITP__PREFIX "h.%d.%s", (int)layer, name);
     else
         snprintf(full, sizeof full, EITP__PREFIX "%s", name);
-    index = eitp_variable_find(model->context, full);
-    info = eitp_variable_at(model->context, (size_t)index);
-    return eitp_parameter(graph, full, info.rank, info.shape);
+    return eitp__parameter_named(model, graph, full);
 }
 
 /* x through the weight and bias called <name>.weight and <name>.bias. */
@@ -233,7 +249,7 @@ static eitp_tensor *eitp__gpt2_cache(const eitp_model *model, eitp_graph *graph,
     snprintf(name, sizeof name, "cache.%d.%s", (int)layer, what);
     shape[0] = longest;
     shape[1] = model->config.width;
-    return eitp_variable_tensor(graph, name, EITP_CACHE, EITP_F32, 2, shape);
+    return eitp_variable_tensor(graph, name, EITP_CACHE, eitp_context_precision(model->context), 2, shape);
 }
 
 static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x, int64_t layer,
@@ -281,18 +297,14 @@ EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph
     return eitp__gpt2_norm(model, x, -1, "ln_f");
 }
 
+/* The output head [vocabulary, width]. */
+static eitp_tensor *eitp__gpt2_head_tensor(const eitp_model *model, eitp_graph *graph) {
+    return model->config.tied ? eitp__gpt2_tensor(model, graph, -1, "wte.weight")
+                              : eitp__parameter_named(model, graph, eitp__gpt2_head.name);
+}
+
 EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden) {
-    int64_t shape[2];
-    eitp_graph *graph;
-    if (!hidden)
-        return NULL;
-    graph = eitp_tensor_graph(hidden);
-    shape[0] = model->config.vocabulary;
-    shape[1] = model->config.width;
-    return eitp_matmul_transposed(hidden,
-                                  model->config.tied ? eitp__gpt2_tensor(model, graph, -1, "wte.weight")
-                                                     : eitp_parameter(graph, eitp__gpt2_head.name, 2, shape),
-                                  0, 1);
+    return hidden ? eitp_matmul_wide(hidden, eitp__gpt2_head_tensor(model, eitp_tensor_graph(hidden)), 0, 1) : NULL;
 }
 
 eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t longest, int with_key) {
@@ -305,12 +317,24 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     return inputs;
 }
 
-eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                                int64_t longest) {
+/* The hidden states of a packed batch. */
+static eitp_tensor *eitp__model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                                       int64_t longest) {
     eitp__attending attending;
     attending.offsets = inputs->offsets;
     attending.key = inputs->key;
     attending.longest = longest;
     attending.position = NULL;
-    return eitp__gpt2_logits(model, eitp__gpt2_hidden(model, graph, inputs->tokens, inputs->positions, &attending));
+    return eitp__gpt2_hidden(model, graph, inputs->tokens, inputs->positions, &attending);
+}
+
+eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                                int64_t longest) {
+    return eitp__gpt2_logits(model, eitp__model_hidden(model, graph, inputs, longest));
+}
+
+eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                               int64_t longest, eitp_tensor *targets, int32_t ignored) {
+    return eitp_linear_cross_entropy(eitp__model_hidden(model, graph, inputs, longest),
+                                     eitp__gpt2_head_tensor(model, graph), targets, ignored);
 }

@@ -39,7 +39,10 @@ EITP_API eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *p
 
 typedef struct eitp_model eitp_model;
 
-/* Declares the parameters in the context; they have no values yet. The model must be destroyed before the context. */
+/*
+ * Declares the parameters in the context, matrices in its precision; they have no values yet. The model must be
+ * destroyed before the context.
+ */
 EITP_API eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
                                       eitp_error *error);
 EITP_API void eitp_model_destroy(eitp_model *model);
@@ -70,9 +73,13 @@ typedef struct eitp_model_inputs {
 EITP_API eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t longest,
                                                     int with_key);
 
-/* Adds the model to a graph: logits [n, vocabulary]. */
+/* Adds the model to a graph: logits F32 [n, vocabulary]. */
 EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                          int64_t longest);
+
+/* The same with the loss of each row, F32 [n], in nats, for targets I32 [n]: see eitp_linear_cross_entropy. */
+EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                                        int64_t longest, eitp_tensor *targets, int32_t ignored);
 
 /* ---- Generation ---- */
 

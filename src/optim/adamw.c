@@ -9,6 +9,7 @@ eitp_adamw_config eitp_adamw_config_default(void) {
     config.beta2 = 0.999;
     config.epsilon = 1e-8;
     config.weight_decay = 0.01;
+    config.loss_scale = NULL;
     return config;
 }
 
@@ -16,18 +17,30 @@ eitp_adamw_config eitp_adamw_config_default(void) {
 static eitp_tensor *eitp__moment(const eitp_tensor *parameter, const char *moment) {
     char name[256];
     snprintf(name, sizeof name, "adamw.%s.%s", moment, eitp__variable_name(parameter));
-    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, parameter->dtype, parameter->rank,
+    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, eitp__wide(parameter->dtype), parameter->rank,
                                 parameter->shape);
+}
+
+/* What a 16-bit parameter lacks of its f32 value, zero to begin with; NULL for others. */
+static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
+    char name[256];
+    if (eitp__wide(parameter->dtype) == parameter->dtype)
+        return NULL;
+    eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name);
+    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER, eitp__remainder_dtype(parameter->dtype),
+                                parameter->rank, parameter->shape);
 }
 
 static int eitp__decays(eitp_context *context, const eitp_tensor *parameter) {
     return eitp_variable_at(context, (size_t)parameter->variable).decay;
 }
 
+/* Adds the update of one parameter; the sums of squares of update and parameter are added to *sums. */
 static void eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update, eitp_tensor *parameter,
-                             eitp_tensor *gradient) {
+                             eitp_tensor *gradient, eitp_tensor **sums) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[6];
+    eitp_tensor *inputs[7];
+    eitp__node *node;
     attributes.reals[0] = config->beta1;
     attributes.reals[1] = config->beta2;
     attributes.reals[2] = config->epsilon;
@@ -38,14 +51,16 @@ static void eitp__adamw_node(const eitp_adamw_config *config, const eitp_update 
     inputs[3] = eitp__moment(parameter, "v");
     inputs[4] = update->hyper;
     inputs[5] = update->commit;
-    eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, 6, &attributes);
+    inputs[6] = eitp__remainder_tensor(parameter);
+    node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, inputs[6] ? 7 : 6, &attributes);
+    eitp__add_gradient(sums, node ? eitp_sum(node->outputs[3], 1u, 0) : NULL);
 }
 
 /* Adds the whole step for `count` parameters and their gradients. */
 static eitp_status eitp__adamw_step(eitp_graph *graph, const eitp_adamw_config *config, size_t count,
                                     eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
                                     eitp_error *error) {
-    eitp_tensor *sum = NULL, *inputs[2];
+    eitp_tensor *sum = NULL, *sums = NULL, *inputs[3];
     eitp__node *commit;
     int64_t two = 2, one = 1;
     if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
@@ -60,11 +75,13 @@ static eitp_status eitp__adamw_step(eitp_graph *graph, const eitp_adamw_config *
         eitp__add_gradient(&sum, eitp_sum_squares(gradients[i]));
     inputs[0] = sum;
     inputs[1] = update->limit;
-    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, 2, NULL);
+    inputs[2] = config->loss_scale;
+    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
     for (size_t i = 0; i < count && commit; i++)
-        eitp__adamw_node(config, update, parameters[i], gradients[i]);
+        eitp__adamw_node(config, update, parameters[i], gradients[i], &sums);
+    update->norms = eitp_output(eitp_sqrt(sums));
     return eitp_graph_status(graph, error);
 }
 
@@ -126,9 +143,10 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
         snprintf(name, sizeof name, "gradient.%s", parameter.name);
         if (parameter.role != EITP_PARAMETER || eitp_variable_find(context, name) < 0)
             continue;
-        pairs.parameters[pairs.count] = eitp_parameter(graph, parameter.name, parameter.rank, parameter.shape);
-        pairs.gradients[pairs.count++] =
-            eitp_variable_tensor(graph, name, EITP_GRADIENT, EITP_F32, parameter.rank, parameter.shape);
+        pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
+                                                             parameter.rank, parameter.shape);
+        pairs.gradients[pairs.count++] = eitp_variable_tensor(graph, name, EITP_GRADIENT, eitp__wide(parameter.dtype),
+                                                              parameter.rank, parameter.shape);
         status = eitp_graph_status(graph, error);
     }
     if (!status)

@@ -10,9 +10,12 @@ EITP_BEGIN_DECLARATIONS
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
+    /* What the loss was multiplied by, F32 [1] of the same graph (Micikevicius et al., "Mixed Precision Training", arXiv
+     * 1710.03740); it is divided out. NULL: 1 */
+    eitp_tensor *loss_scale;
 } eitp_adamw_config;
 
-/* 0.9, 0.999, 1e-8, 0.01 */
+/* 0.9, 0.999, 1e-8, 0.01, no loss scale */
 EITP_API eitp_adamw_config eitp_adamw_config_default(void);
 
 /* What an update reads and tells: inputs are written before a run, outputs may be read after it. */
@@ -21,13 +24,15 @@ typedef struct eitp_update {
     eitp_tensor *limit; /* input F32 [1]: largest norm of the whole gradient; 0: no limit */
     eitp_tensor
         *commit; /* output F32 [2]: what gradients were multiplied by; 1 if the step was made, 0 if it was not finite */
-    eitp_tensor *norm; /* output F32 [1]: norm of the whole gradient before clipping */
+    eitp_tensor *norm;  /* output F32 [1]: norm of the whole gradient before clipping */
+    eitp_tensor *norms; /* output F64 [2]: norms of the whole update, and of all parameters after it */
 } eitp_update;
 
 /*
- * Adds one AdamW step to the graph: of every F32 parameter the graph uses, by its gradient of `loss` (a scalar). The
+ * Adds one AdamW step to the graph: of every parameter the graph uses, by its gradient of `loss` (a scalar). The
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
- * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER.
+ * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER; what a
+ * 16-bit parameter lacks of the F32 value that is updated is the variable "remainder.<name>" of role EITP_REMAINDER.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);

@@ -22,6 +22,7 @@ static void eitp__add_term(eitp__flow *flow, const eitp_tensor *tensor, eitp_ten
     eitp__term *term, **end;
     if (!value || (size_t)tensor->id >= flow->tensors || !flow->needed[tensor->id])
         return;
+    value = eitp_cast(value, eitp__gradient_dtype(tensor));
     term = (eitp__term *)eitp__graph_allocate(flow->graph, sizeof *term);
     if (!term)
         return;
@@ -143,6 +144,25 @@ static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, ei
     eitp__release(host, flow.terms, flow.tensors * sizeof *flow.terms);
 }
 
+/* A node of a 16-bit column as the same op in F32 between casts. 0: it is of another column, or changes a variable. */
+static int eitp__widen_node(const eitp__node *node, eitp_tensor **outputs) {
+    const eitp__op_info *info = eitp__op(node->op);
+    eitp_dtype dtype = eitp__node_dtype(node);
+    eitp__attributes attributes = node->attributes;
+    eitp_tensor *inputs[EITP__MAX_INPUTS];
+    eitp__node *wide;
+    if (eitp__wide(dtype) == dtype || (int)node->op >= (int)EITP__SLOT_COUNT || node->op == EITP__OP_CAST ||
+        info->shares[0])
+        return 0;
+    for (int i = 0; i < node->input_count; i++)
+        inputs[i] = node->inputs[i] ? eitp_cast(node->inputs[i], eitp__wide(node->inputs[i]->dtype)) : NULL;
+    attributes.dtype = eitp__wide(attributes.dtype);
+    wide = eitp__node_create(node->graph, node->op, inputs, node->input_count, &attributes);
+    for (int i = 0; i < node->output_count && wide; i++)
+        outputs[i] = eitp_cast(wide->outputs[i], node->outputs[i]->dtype);
+    return 1;
+}
+
 EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **outputs) {
     const eitp__op_info *info = eitp__op(node->op);
     eitp__op_code forward;
@@ -150,6 +170,8 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     eitp_tensor *results[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_OUTPUTS];
     eitp__term *terms[EITP__MAX_OUTPUTS];
     size_t first = node->graph->node_count;
+    if (eitp__widen_node(node, outputs))
+        return 1;
     if (info->expand) {
         info->expand(node, outputs);
         return 1;
@@ -212,7 +234,7 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
     for (int i = 0; i < count; i++) {
         gradients[i] = eitp__sum_terms(terms[i]);
         if (!gradients[i])
-            gradients[i] = eitp__fill_like(xs[i], 0);
+            gradients[i] = eitp_cast(eitp__fill_like(xs[i], 0), eitp__gradient_dtype(xs[i]));
     }
     eitp__release(host, terms, (size_t)count * sizeof *terms);
     return eitp_graph_status(graph, error);
@@ -227,10 +249,11 @@ static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *ter
                          eitp__variable_name(parameter));
         return;
     }
-    target = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, parameter->dtype, parameter->rank,
-                                  parameter->shape);
+    target = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter),
+                                  parameter->rank, parameter->shape);
     if (!term)
-        target = eitp_accumulate(target, eitp__fill_like(parameter, 0), carry);
+        target =
+            eitp_accumulate(target, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
     for (; term; term = term->next) {
         target = eitp_accumulate(target, term->value, carry);
         carry = NULL;

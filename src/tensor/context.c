@@ -1,5 +1,7 @@
 #include "tensor/context.h"
 
+#include "base/convert.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 eitp_context_config eitp_context_config_default(void) {
@@ -7,7 +9,51 @@ eitp_context_config eitp_context_config_default(void) {
     memset(&config, 0, sizeof config);
     config.host = eitp_host_default();
     config.device = "auto";
+    config.exact_parameters = 1;
     return config;
+}
+
+typedef struct eitp__precision {
+    const char *name;
+    eitp_dtype dtype;
+} eitp__precision;
+
+static const eitp__precision eitp__precisions[] = {{"fp32", EITP_F32}, {"bf16", EITP_BF16}, {"fp16", EITP_F16}};
+
+/* The dtype that a precision means. */
+static eitp_status eitp__choose_precision(const eitp__backend *backend, const char *name, eitp_dtype *dtype,
+                                          eitp_error *error) {
+    *dtype = name && *name ? backend->interface->preferred_precision(backend) : EITP_F32;
+    if (!name || !*name || !strcmp(name, "auto"))
+        return EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(eitp__precisions); i++) {
+        *dtype = eitp__precisions[i].dtype;
+        if (!strcmp(name, eitp__precisions[i].name))
+            return EITP_OK;
+    }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown precision '%s'; it is fp32, bf16, fp16 or auto", name);
+}
+
+const char *eitp_context_precision_name(const eitp_context *context) {
+    size_t i = 0;
+    while (eitp__precisions[i].dtype != context->precision)
+        i++;
+    return eitp__precisions[i].name;
+}
+
+/* One line, and one word: of the backend, and the precision. */
+static void eitp__describe_context(eitp_context *context) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    const char *name = eitp_context_precision_name(context);
+    size_t used;
+    interface->describe(context->backend, context->description, sizeof context->description);
+    interface->numerics(context->backend, context->numerics, sizeof context->numerics);
+    if (context->precision == EITP_F32)
+        return;
+    used = strlen(context->description);
+    snprintf(context->description + used, sizeof context->description - used, ", precision %s", name);
+    used = strlen(context->numerics);
+    snprintf(context->numerics + used, sizeof context->numerics - used, "-%s", name);
 }
 
 eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error) {
@@ -22,13 +68,19 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     backend.threads = config->threads;
     backend.isa = config->isa;
     backend.products = config->products;
+    made->exact_parameters = config->exact_parameters;
     status = eitp__backend_create(&made->host, config->device, &backend, &made->backend, error);
+    if (!status)
+        status = eitp__choose_precision(made->backend, config->precision, &made->precision, error);
+    if (!status && config->precision && !strcmp(config->precision, "auto"))
+        eitp__log(&made->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(made));
     if (status) {
+        if (made->backend)
+            made->backend->interface->destroy(made->backend);
         eitp__release(&config->host, made, sizeof *made);
         return status;
     }
-    made->backend->interface->describe(made->backend, made->description, sizeof made->description);
-    made->backend->interface->numerics(made->backend, made->numerics, sizeof made->numerics);
+    eitp__describe_context(made);
     *context = made;
     return EITP_OK;
 }
@@ -57,6 +109,10 @@ const char *eitp_context_description(const eitp_context *context) {
 
 const char *eitp_context_numerics(const eitp_context *context) {
     return context->numerics;
+}
+
+eitp_dtype eitp_context_precision(const eitp_context *context) {
+    return context->precision;
 }
 
 eitp_host eitp_context_host(const eitp_context *context) {
@@ -221,7 +277,120 @@ eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t o
     return context->backend->interface->download(context->backend, data, (char *)variable->data + offset, size, error);
 }
 
-/* Writes an F32 variable in small pieces made by `make(argument, first element, count, values)`. */
+EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size) {
+    snprintf(text, size, "remainder.%s", name);
+}
+
+/* The remainder of a 16-bit parameter; NULL where it has none. */
+static eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__variable *variable) {
+    char name[256];
+    int64_t index = -1;
+    if (variable->info.role == EITP_PARAMETER && eitp__wide(variable->info.dtype) != variable->info.dtype) {
+        eitp__remainder_name(variable->info.name, name, sizeof name);
+        index = eitp_variable_find(context, name);
+    }
+    return index >= 0 ? &context->variables[index] : NULL;
+}
+
+/* The two planes of up to EITP__PLANE_PIECE values at a time, of which `high` has the variable's dtype. */
+enum { EITP__PLANE_PIECE = 1024 };
+
+typedef struct eitp__planes {
+    double high[EITP__PLANE_PIECE]; /* room for any floating dtype */
+    int16_t integers[EITP__PLANE_PIECE];
+    float differences[EITP__PLANE_PIECE];
+} eitp__planes;
+
+static void eitp__split_values(eitp_dtype dtype, const float *values, size_t count, eitp__planes *planes) {
+    uint16_t *high = (uint16_t *)(void *)planes->high;
+    eitp__convert_from_f32(dtype, values, planes->high, count);
+    for (size_t i = 0; i < count && dtype == EITP_F16; i++)
+        planes->differences[i] = values[i] - eitp__f16_to_f32(high[i]);
+    for (size_t i = 0; i < count && dtype == EITP_BF16; i++)
+        eitp__split_bf16(values[i], &high[i], &planes->integers[i]);
+}
+
+static void eitp__join_values(eitp_dtype dtype, const eitp__planes *planes, size_t count, float *values) {
+    const uint16_t *high = (const uint16_t *)(const void *)planes->high;
+    for (size_t i = 0; i < count && dtype == EITP_F16; i++)
+        values[i] = eitp__f16_to_f32(high[i]) + planes->differences[i];
+    for (size_t i = 0; i < count && dtype == EITP_BF16; i++)
+        values[i] = eitp__join_bf16(high[i], planes->integers[i]);
+}
+
+/* Checks a range of elements of a floating variable, and finds its remainder. */
+static eitp_status eitp__value_range(eitp_context *context, const char *name, int64_t first, int64_t count,
+                                     eitp__variable **variable, eitp__variable **remainder, eitp_error *error) {
+    eitp_status status = eitp__variable_named(context, name, variable, error);
+    size_t size;
+    if (status)
+        return status;
+    size = eitp_dtype_size((*variable)->info.dtype);
+    if (!eitp__is_floating((*variable)->info.dtype))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "variable '%s' is %s; only floating ones have values in f32",
+                          name, eitp_dtype_name((*variable)->info.dtype));
+    if (first < 0 || count < 0 || (uint64_t)first > (*variable)->info.size / size ||
+        (uint64_t)count > (*variable)->info.size / size - (uint64_t)first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "elements %lld to %lld are outside variable '%s'",
+                          (long long)first, (long long)(first + count), name);
+    *remainder = eitp__remainder_of(context, *variable);
+    return eitp__variables_allocate(context, error);
+}
+
+eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int64_t first, const float *values,
+                                    int64_t count, eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    eitp__variable *variable = NULL, *remainder = NULL;
+    eitp__planes planes;
+    eitp_status status = eitp__value_range(context, name, first, count, &variable, &remainder, error);
+    for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
+        size_t piece = (size_t)(count - i < EITP__PLANE_PIECE ? count - i : EITP__PLANE_PIECE);
+        size_t size = eitp_dtype_size(variable->info.dtype), at = (size_t)(first + i), low_size;
+        const void *low;
+        if (remainder) {
+            eitp__split_values(variable->info.dtype, values + i, piece, &planes);
+            low = variable->info.dtype == EITP_BF16 ? (const void *)planes.integers : (const void *)planes.differences;
+            low_size = eitp_dtype_size(remainder->info.dtype);
+            status = interface->upload(context->backend, (char *)remainder->data + at * low_size, low, piece * low_size,
+                                       error);
+        } else {
+            eitp__convert_from_f32(variable->info.dtype, values + i, planes.high, piece);
+        }
+        if (!status)
+            status = interface->upload(context->backend, (char *)variable->data + at * size, planes.high, piece * size,
+                                       error);
+    }
+    return status;
+}
+
+eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int64_t first, float *values, int64_t count,
+                                   eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    eitp__variable *variable = NULL, *remainder = NULL;
+    eitp__planes planes;
+    eitp_status status = eitp__value_range(context, name, first, count, &variable, &remainder, error);
+    for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
+        size_t piece = (size_t)(count - i < EITP__PLANE_PIECE ? count - i : EITP__PLANE_PIECE);
+        size_t size = eitp_dtype_size(variable->info.dtype), at = (size_t)(first + i), low_size;
+        void *low;
+        status =
+            interface->download(context->backend, planes.high, (char *)variable->data + at * size, piece * size, error);
+        if (status)
+            return status;
+        if (remainder) {
+            low = variable->info.dtype == EITP_BF16 ? (void *)planes.integers : (void *)planes.differences;
+            low_size = eitp_dtype_size(remainder->info.dtype);
+            status = interface->download(context->backend, low, (char *)remainder->data + at * low_size,
+                                         piece * low_size, error);
+            eitp__join_values(variable->info.dtype, &planes, piece, values + i);
+        } else {
+            eitp__convert_to_f32(variable->info.dtype, planes.high, values + i, piece);
+        }
+    }
+    return status;
+}
+
+/* Writes a floating variable in small pieces made by `make(argument, first element, count, values)`. */
 static eitp_status eitp__variable_generate(eitp_context *context, const char *name,
                                            void (*make)(const void *argument, uint64_t first, size_t count,
                                                         float *values),
@@ -233,14 +402,11 @@ static eitp_status eitp__variable_generate(eitp_context *context, const char *na
     eitp_status status = eitp__variable_named(context, name, &variable, error);
     if (status)
         return status;
-    if (variable->info.dtype != EITP_F32)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "variable '%s' is %s; only f32 can be filled", name,
-                          eitp_dtype_name(variable->info.dtype));
-    elements = variable->info.size / sizeof *values;
+    elements = variable->info.size / eitp_dtype_size(variable->info.dtype);
     for (size_t i = 0; i < elements && !status; i += piece) {
         size_t count = elements - i < piece ? elements - i : piece;
         make(argument, i, count, values);
-        status = eitp_variable_write(context, name, i * sizeof *values, values, count * sizeof *values, error);
+        status = eitp_variable_write_f32(context, name, (int64_t)i, values, (int64_t)count, error);
     }
     return status;
 }

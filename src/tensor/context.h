@@ -24,6 +24,8 @@ struct eitp_context {
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
     uint64_t arena_generation; /* counts its moves */
+    eitp_dtype precision;
+    int exact_parameters;
     char description[200];
     char numerics[100];
 };
@@ -32,6 +34,9 @@ struct eitp_context {
 EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const char *name, eitp_role role,
                                                  eitp_dtype dtype, int rank, const int64_t *shape, int64_t *index,
                                                  eitp_error *error);
+
+/* The name of the variable that holds what 16-bit parameter `name` lacks. */
+EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size);
 
 /* Gives memory to all variables that have none. */
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);

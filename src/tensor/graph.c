@@ -198,7 +198,23 @@ EITP__PRIVATE int eitp__is_parameter(const eitp_tensor *tensor) {
     if (tensor->leaf != EITP__VARIABLE)
         return 0;
     info = &tensor->graph->context->variables[tensor->variable].info;
-    return info->role == EITP_PARAMETER && info->dtype == EITP_F32;
+    return info->role == EITP_PARAMETER && eitp__is_floating(info->dtype);
+}
+
+EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor) {
+    return eitp__is_parameter(tensor) ? eitp__wide(tensor->dtype) : tensor->dtype;
+}
+
+EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {
+    if (node->op == EITP__OP_CAST)
+        return node->outputs[0]->dtype;
+    if (node->op == EITP__OP_WHERE || node->op == EITP__OP_SCATTER_ADD)
+        return node->inputs[1]->dtype;
+    for (int i = 0; i < node->input_count; i++) {
+        if (node->inputs[i] && eitp__is_floating(node->inputs[i]->dtype))
+            return node->inputs[i]->dtype;
+    }
+    return node->input_count ? node->inputs[0]->dtype : node->outputs[0]->dtype;
 }
 
 EITP__PRIVATE int64_t eitp__elements(const eitp_tensor *tensor) {

@@ -9,8 +9,8 @@
 #include "tensor/tensor.h"
 
 /*
- * Ops: every slot of kernels.h is an op of the same name, and these have no kernel: their result shares the memory of
- * their input.
+ * Ops: every slot of kernels.h is an op of the same name. Others have no kernel: RESHAPE and STOP_GRADIENT, whose result
+ * shares the memory of their input, and those that a plan always expands.
  */
 typedef enum eitp__op_code {
 #define EITP__OP_ENUMERATOR(name, family) EITP__OP_##name,
@@ -18,6 +18,7 @@ typedef enum eitp__op_code {
 #undef EITP__OP_ENUMERATOR
         EITP__OP_RESHAPE,
     EITP__OP_STOP_GRADIENT,
+    EITP__OP_LINEAR_CROSS_ENTROPY,
     EITP__OP_COUNT
 } eitp__op_code;
 
@@ -135,9 +136,12 @@ EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph);
 
-/* Of a variable's tensor: its whole name; is it an F32 parameter? */
+/* Of a variable's tensor: its whole name; is it a floating parameter? */
 EITP__PRIVATE const char *eitp__variable_name(const eitp_tensor *tensor);
 EITP__PRIVATE int eitp__is_parameter(const eitp_tensor *tensor);
+
+/* The dtype of a gradient with respect to a tensor: its own, but that of a 16-bit parameter is F32. */
+EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor);
 
 EITP__PRIVATE int64_t eitp__elements(const eitp_tensor *tensor);
 EITP__PRIVATE size_t eitp__tensor_bytes(const eitp_tensor *tensor);
@@ -146,8 +150,11 @@ EITP__PRIVATE int eitp__same_shape(const eitp_tensor *a, const eitp_tensor *b);
 /* "[256, 768]" into `text`. */
 EITP__PRIVATE const char *eitp__shape_text(const eitp_tensor *tensor, char *text, size_t size);
 
-/* The node's outputs from primitives, by its expand rule or as the gradient of the op it is the fused gradient of. 0:
- * it is a primitive. */
+/* The column of the kernel table: see eitp__call.dtype. */
+EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node);
+
+/* The node's outputs in other ops: of a 16-bit column, the same op in F32 between casts; else from primitives, by its
+ * expand rule or as the gradient of the op it is the fused gradient of. 0: it is a primitive. */
 EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **outputs);
 
 #endif

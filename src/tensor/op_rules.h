@@ -18,6 +18,10 @@ EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contributio
 /* A 1-element tensor of x's dtype in x's graph; broadcasts to any shape. */
 EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value);
 
+/* A product whose result is stored as `dtype`: that of the operands, or what they are computed in. */
+EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
+                                             int transpose_b, eitp_dtype dtype);
+
 /* A tensor of one value with the shape, dtype and rows of x. */
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
 
@@ -66,13 +70,14 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_attention, eitp__flops_attention_back
 
 /* ops_loss.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward, eitp__shape_head,
-    eitp__shape_head_loss, eitp__shape_head_backward;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_cross_entropy;
-EITP__PRIVATE eitp__expand_rule eitp__expand_cross_entropy;
+    eitp__shape_head_loss, eitp__shape_head_backward, eitp__shape_linear_cross_entropy;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_cross_entropy, eitp__gradient_linear_cross_entropy;
+EITP__PRIVATE eitp__expand_rule eitp__expand_cross_entropy, eitp__expand_linear_cross_entropy;
 EITP__PRIVATE eitp__flops_rule eitp__flops_head;
 
 /* ops_update.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_commit, eitp__shape_adamw;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares;
+EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 
 #endif

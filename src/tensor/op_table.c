@@ -106,10 +106,12 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("dropout", 2, 2, eitp__shape_dropout, eitp__gradient_dropout, EITP__FIRST, 0, NULL),
     {"accumulate", 2, 3, 1, eitp__shape_accumulate, NULL, NULL, 0, EITP__NO_WRT, {1}, 0, 0, eitp__flops_elements},
     EITP__COMPOSITE("sum_squares", 1, 1, 1, eitp__shape_sum_squares, NULL, eitp__expand_sum_squares, 0, 0, NULL),
-    {"commit", 2, 2, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL},
-    {"adamw", 6, 6, 3, eitp__shape_adamw, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 4}, 0, 0, eitp__flops_elements},
+    {"commit", 2, 3, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL},
+    {"adamw", 6, 7, 5, eitp__shape_adamw, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 4, 0, 7}, 0, 0, eitp__flops_elements},
     {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL},
     {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL},
+    EITP__COMPOSITE("linear_cross_entropy", 3, 3, 4, eitp__shape_linear_cross_entropy,
+                    eitp__gradient_linear_cross_entropy, eitp__expand_linear_cross_entropy, 0, 0, eitp__flops_head),
 };
 
 EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op) {

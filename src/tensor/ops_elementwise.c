@@ -323,7 +323,7 @@ EITP__PRIVATE void eitp__gradient_clamp(const eitp__node *node, eitp_tensor *con
 
 EITP__PRIVATE void eitp__gradient_cast(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     if (eitp__is_floating(node->inputs[0]->dtype) && eitp__is_floating(node->outputs[0]->dtype))
-        eitp__add_gradient(&dx[0], eitp_cast(dy[0], node->inputs[0]->dtype));
+        eitp__add_gradient(&dx[0], eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0])));
 }
 
 EITP__PRIVATE void eitp__gradient_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

@@ -21,7 +21,7 @@ EITP__PRIVATE eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error
                       eitp_dtype_name(logits->dtype), eitp__shape_text(logits, a, sizeof a),
                       eitp_dtype_name(targets->dtype), eitp__shape_text(targets, b, sizeof b));
     for (int i = 0; i < 2 && !status; i++)
-        status = eitp__node_output(node, logits->dtype, 1, logits->shape, logits->rows, error);
+        status = eitp__node_output(node, eitp__wide(logits->dtype), 1, logits->shape, logits->rows, error);
     return status;
 }
 
@@ -57,13 +57,18 @@ EITP__PRIVATE void eitp__expand_cross_entropy(const eitp__node *node, eitp_tenso
 
 /* ---- The output head and the loss in one ---- */
 
-EITP__PRIVATE eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
+static eitp_status eitp__check_head(const eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *targets = node->inputs[2];
-    int64_t shape[2];
     int fits = x->rank == 2 && table->rank == 2 && x->dtype == table->dtype && eitp__is_floating(x->dtype) &&
                x->shape[1] == table->shape[1] && !table->rows && targets->rank == 1 && targets->dtype == EITP_I32 &&
                targets->shape[0] == x->shape[0] && targets->rows == x->rows;
-    eitp_status status = eitp__require(fits, error, "x [n, c], the table [v, c] and targets i32 [n] do not fit");
+    return eitp__require(fits, error, "x [n, c], the table [v, c] and targets i32 [n] do not fit");
+}
+
+EITP__PRIVATE eitp_status eitp__shape_head(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0], *table = node->inputs[1];
+    int64_t shape[2];
+    eitp_status status = eitp__check_head(node, error);
     if (status)
         return status;
     shape[0] = x->shape[0];
@@ -85,5 +90,84 @@ EITP__PRIVATE eitp_status eitp__shape_head_backward(eitp__node *node, eitp_error
 }
 
 EITP__PRIVATE double eitp__flops_head(const eitp__node *node) {
-    return 2.0 * (double)eitp__elements(node->outputs[0]) * (double)node->inputs[0]->shape[1];
+    return 2.0 * (double)eitp__elements(node->inputs[0]) * (double)node->inputs[1]->shape[0];
+}
+
+/*
+ * LINEAR_CROSS_ENTROPY (x [n, c], table [v, c], targets I32 [n]) -> loss [n], logsumexp [n], kept [n, v], top
+ * [n, blocks]. What is kept are the logits, or, in 16 bits, the exponentials of HEAD; top is HEAD's.
+ */
+eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets, int32_t ignored) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[3];
+    attributes.integers[0] = ignored;
+    inputs[0] = x;
+    inputs[1] = table;
+    inputs[2] = targets;
+    return eitp__apply(EITP__OP_LINEAR_CROSS_ENTROPY, inputs, 3, &attributes);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_linear_cross_entropy(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t shape[2];
+    eitp_status status = eitp__check_head(node, error);
+    for (int i = 0; i < 2 && !status; i++)
+        status = eitp__node_output(node, eitp__wide(x->dtype), 1, x->shape, x->rows, error);
+    shape[0] = x->shape[0];
+    shape[1] = node->inputs[1]->shape[0];
+    if (!status)
+        status = eitp__node_output(node, x->dtype, 2, shape, x->rows, error);
+    shape[1] = (shape[1] + EITP__HEAD_BLOCK - 1) / EITP__HEAD_BLOCK;
+    return status ? status : eitp__node_output(node, eitp__wide(x->dtype), 2, shape, x->rows, error);
+}
+
+static int eitp__is_16_bits(const eitp_tensor *x) {
+    return eitp__wide(x->dtype) != x->dtype;
+}
+
+EITP__PRIVATE void eitp__expand_linear_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *targets = node->inputs[2], *inputs[4];
+    eitp__attributes attributes = node->attributes;
+    eitp__node *head, *loss;
+    if (!eitp__is_16_bits(x)) {
+        outputs[2] = eitp_matmul_transposed(x, table, 0, 1);
+        outputs[3] = eitp__fill_like(node->outputs[3], 0);
+        inputs[0] = outputs[2];
+        inputs[1] = targets;
+        loss = eitp__node_create(node->graph, EITP__OP_CROSS_ENTROPY, inputs, 2, &attributes);
+    } else {
+        head = eitp__node_create(node->graph, EITP__OP_HEAD, node->inputs, 3, NULL);
+        if (!head)
+            return;
+        for (int i = 0; i < 3; i++)
+            inputs[i] = head->outputs[i + 1];
+        inputs[3] = targets;
+        attributes.integers[1] = table->shape[0];
+        loss = eitp__node_create(node->graph, EITP__OP_HEAD_LOSS, inputs, 4, &attributes);
+        outputs[2] = head->outputs[0];
+        outputs[3] = head->outputs[1];
+    }
+    for (int i = 0; i < 2 && loss; i++)
+        outputs[i] = loss->outputs[i];
+}
+
+/* The gradient of the logits, and through the product those of x and the table. */
+EITP__PRIVATE void eitp__gradient_linear_cross_entropy(const eitp__node *node, eitp_tensor *const *dy,
+                                                       eitp_tensor **dx) {
+    eitp_tensor *x = node->inputs[0], *table = node->inputs[1], *inputs[5], *d;
+    inputs[0] = node->outputs[2];
+    if (eitp__is_16_bits(x)) {
+        inputs[1] = node->outputs[3];
+        inputs[2] = node->inputs[2];
+        inputs[3] = node->outputs[1];
+        inputs[4] = dy[0];
+        d = eitp__apply(EITP__OP_HEAD_BACKWARD, inputs, 5, &node->attributes);
+    } else {
+        inputs[1] = node->inputs[2];
+        inputs[2] = node->outputs[1];
+        inputs[3] = dy[0];
+        d = eitp__apply(EITP__OP_CROSS_ENTROPY_BACKWARD, inputs, 4, &node->attributes);
+    }
+    eitp__add_gradient(&dx[0], eitp__matmul_node(d, table, NULL, 0, 0, eitp__gradient_dtype(x)));
+    eitp__add_gradient(&dx[1], eitp__matmul_node(d, x, NULL, 1, 0, eitp__gradient_dtype(table)));
 }

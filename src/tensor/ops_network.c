@@ -115,13 +115,14 @@ EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *e
                                        "the operand must be a floating tensor of rank 2 or more");
     for (int i = 1; i <= 2 && !status; i++) {
         const eitp_tensor *p = node->inputs[i];
-        status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == x->dtype, error,
-                               "gain and bias must be %s [%lld]", eitp_dtype_name(x->dtype), (long long)channels);
+        status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == eitp__wide(x->dtype), error,
+                               "gain and bias must be %s [%lld]", eitp_dtype_name(eitp__wide(x->dtype)),
+                               (long long)channels);
     }
     if (!status)
         status = eitp__node_output_like(node, x, error);
     for (int i = 0; i < 2 && !status; i++)
-        status = eitp__node_output(node, x->dtype, x->rank - 1, x->shape, x->rows, error);
+        status = eitp__node_output(node, eitp__wide(x->dtype), x->rank - 1, x->shape, x->rows, error);
     return status;
 }
 
@@ -177,7 +178,7 @@ EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *er
 }
 
 EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *error) {
-    return eitp__node_output(node, node->inputs[1]->dtype, 2, node->attributes.shape, 0, error);
+    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape, 0, error);
 }
 
 EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

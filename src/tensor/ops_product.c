@@ -44,11 +44,11 @@ EITP__PRIVATE eitp_status eitp__shape_matmul(eitp__node *node, eitp_error *error
     n = eitp__product_extent(b, transpose_b, 0);
     shape[rank - 2] = eitp__product_extent(a, transpose_a, 1);
     shape[rank - 1] = n;
-    status = eitp__require(!bias || (bias->rank == 1 && bias->shape[0] == n && bias->dtype == a->dtype), error,
-                           "the bias must be %s [%lld]", eitp_dtype_name(a->dtype), (long long)n);
+    status = eitp__require(!bias || (bias->rank == 1 && bias->shape[0] == n && bias->dtype == eitp__wide(a->dtype)),
+                           error, "the bias must be %s [%lld]", eitp_dtype_name(eitp__wide(a->dtype)), (long long)n);
     if (!status)
         status = eitp__matmul_rows(a, b, transpose_a, transpose_b, &rows, error);
-    return status ? status : eitp__node_output(node, a->dtype, rank, shape, rows, error);
+    return status ? status : eitp__node_output(node, node->attributes.dtype, rank, shape, rows, error);
 }
 
 EITP__PRIVATE double eitp__flops_matmul(const eitp__node *node) {
@@ -56,12 +56,13 @@ EITP__PRIVATE double eitp__flops_matmul(const eitp__node *node) {
            (double)eitp__product_extent(node->inputs[0], (int)node->attributes.integers[0], 0);
 }
 
-static eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
-                                      int transpose_b) {
+EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
+                                             int transpose_b, eitp_dtype dtype) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[3];
     attributes.integers[0] = transpose_a != 0;
     attributes.integers[1] = transpose_b != 0;
+    attributes.dtype = dtype;
     inputs[0] = a;
     inputs[1] = b;
     inputs[2] = bias;
@@ -69,14 +70,19 @@ static eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tenso
 }
 
 /* A stack of matrices times one matrix is one product: all rows together, unless their number varies. */
-static eitp_tensor *eitp__product(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a, int transpose_b) {
+static eitp_tensor *eitp__product(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a, int transpose_b,
+                                  int wide) {
     int64_t shape[EITP_MAX_RANK], flat[2];
+    eitp_dtype dtype;
     eitp_tensor *y;
-    if (!a || !b || a->rank < 3 || b->rank != 2 || transpose_a || a->rows)
-        return eitp__matmul_node(a, b, bias, transpose_a, transpose_b);
+    if (!a || !b)
+        return NULL;
+    dtype = wide ? eitp__wide(a->dtype) : a->dtype;
+    if (a->rank < 3 || b->rank != 2 || transpose_a || a->rows)
+        return eitp__matmul_node(a, b, bias, transpose_a, transpose_b, dtype);
     flat[0] = -1;
     flat[1] = a->shape[a->rank - 1];
-    y = eitp__matmul_node(eitp_reshape(a, 2, flat), b, bias, 0, transpose_b);
+    y = eitp__matmul_node(eitp_reshape(a, 2, flat), b, bias, 0, transpose_b, dtype);
     if (!y)
         return NULL;
     memcpy(shape, a->shape, sizeof shape);
@@ -85,15 +91,19 @@ static eitp_tensor *eitp__product(eitp_tensor *a, eitp_tensor *b, eitp_tensor *b
 }
 
 eitp_tensor *eitp_matmul(eitp_tensor *a, eitp_tensor *b) {
-    return eitp__product(a, b, NULL, 0, 0);
+    return eitp__product(a, b, NULL, 0, 0, 0);
 }
 
 eitp_tensor *eitp_matmul_transposed(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b) {
-    return eitp__product(a, b, NULL, transpose_a, transpose_b);
+    return eitp__product(a, b, NULL, transpose_a, transpose_b, 0);
+}
+
+eitp_tensor *eitp_matmul_wide(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b) {
+    return eitp__product(a, b, NULL, transpose_a, transpose_b, 1);
 }
 
 eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
-    eitp_tensor *y = eitp__product(x, weight, bias, 0, 0);
+    eitp_tensor *y = eitp__product(x, weight, bias, 0, 0, 0);
     switch (activation) {
     case EITP_RELU:
         return eitp_relu(y);
@@ -112,11 +122,12 @@ eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias,
 }
 
 EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *da, *db;
+    eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *d = eitp_cast(dy[0], a->dtype), *da, *db;
+    eitp_dtype da_dtype = eitp__gradient_dtype(a), db_dtype = eitp__gradient_dtype(b);
     int ta = (int)node->attributes.integers[0], tb = (int)node->attributes.integers[1];
     /* dA = dY B^T and dB = A^T dY, each read the way its operand is stored. */
-    da = ta ? eitp__matmul_node(b, dy[0], NULL, tb, 1) : eitp__matmul_node(dy[0], b, NULL, 0, !tb);
-    db = tb ? eitp__matmul_node(dy[0], a, NULL, 1, ta) : eitp__matmul_node(a, dy[0], NULL, !ta, 0);
+    da = ta ? eitp__matmul_node(b, d, NULL, tb, 1, da_dtype) : eitp__matmul_node(d, b, NULL, 0, !tb, da_dtype);
+    db = tb ? eitp__matmul_node(d, a, NULL, 1, ta, db_dtype) : eitp__matmul_node(a, d, NULL, !ta, 0, db_dtype);
     eitp__add_gradient(&dx[0], eitp__sum_to(da, a));
     eitp__add_gradient(&dx[1], eitp__sum_to(db, b));
     if (node->input_count > 2)

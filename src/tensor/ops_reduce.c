@@ -5,6 +5,7 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
     const eitp_tensor *x = node->inputs[0];
     int64_t shape[EITP_MAX_RANK];
     int reduces_rows = (int)(node->attributes.integers[0] & 1);
+    eitp_dtype dtype = node->op == EITP__OP_SUM ? eitp__wide(x->dtype) : x->dtype;
     eitp_status status = eitp__require(eitp__is_floating(x->dtype), error,
                                        "the operand is %s; cast it to a floating type", eitp_dtype_name(x->dtype));
     memcpy(shape, x->shape, sizeof shape);
@@ -12,7 +13,7 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
         if (node->attributes.integers[0] & (1 << d))
             shape[d] = 1;
     }
-    return status ? status : eitp__node_output(node, x->dtype, x->rank, shape, x->rows && !reduces_rows, error);
+    return status ? status : eitp__node_output(node, dtype, x->rank, shape, x->rows && !reduces_rows, error);
 }
 
 static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dimensions, int keep) {
@@ -67,12 +68,12 @@ static eitp_tensor *eitp__spread(eitp_tensor *dy, eitp_tensor *x) {
 }
 
 EITP__PRIVATE void eitp__gradient_sum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[0], eitp__spread(dy[0], node->inputs[0]));
+    eitp__add_gradient(&dx[0], eitp__spread(eitp_cast(dy[0], node->inputs[0]->dtype), node->inputs[0]));
 }
 
 EITP__PRIVATE void eitp__gradient_max(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0), *one = eitp__scalar_like(x, 1);
     eitp_tensor *is_maximum = eitp_where(eitp_equal(x, node->outputs[0]), one, zero);
-    eitp_tensor *count = eitp_sum(is_maximum, (unsigned)node->attributes.integers[0], 1);
+    eitp_tensor *count = eitp_cast(eitp_sum(is_maximum, (unsigned)node->attributes.integers[0], 1), x->dtype);
     eitp__add_gradient(&dx[0], eitp_multiply(is_maximum, eitp_divide(dy[0], count)));
 }

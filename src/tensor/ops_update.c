@@ -49,35 +49,56 @@ eitp_tensor *eitp_sum_squares(eitp_tensor *x) {
 }
 
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *sum = node->inputs[0];
+    const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     int64_t extent = 2;
-    eitp_status status =
-        eitp__require(sum->dtype == EITP_F64 && eitp__elements(sum) == 1 && eitp__is_f32_vector(node->inputs[1], 1),
-                      error, "the sum must be f64 [1] and the limit f32 [1]");
+    int fits = sum->dtype == EITP_F64 && eitp__elements(sum) == 1 && eitp__is_f32_vector(node->inputs[1], 1) &&
+               (!scale || eitp__is_f32_vector(scale, 1));
+    eitp_status status = eitp__require(fits, error, "the sum must be f64 [1], the limit and the loss scale f32 [1]");
     if (!status)
         status = eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
     extent = 1;
     return status ? status : eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0];
+/* What a remainder is kept in, for a parameter's dtype; F32 and F64 parameters have none. */
+EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype) {
+    return dtype == EITP_BF16 ? EITP_I16 : EITP_F32;
+}
+
+static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[0], *remainder = node->input_count > 6 ? node->inputs[6] : NULL;
+    int is_wide = eitp__wide(parameter->dtype) == parameter->dtype;
     eitp_status status = EITP_OK;
     for (int i = 1; i < 4 && !status; i++)
-        status =
-            eitp__require(eitp__same_shape(parameter, node->inputs[i]) && node->inputs[i]->dtype == parameter->dtype,
-                          error, "parameter, gradient and moments differ in shape or dtype");
-    for (int i = 0; i < 4 && !status; i++) {
-        if (i != 1)
-            status = eitp__require(node->inputs[i]->storage->leaf == EITP__VARIABLE, error,
-                                   "parameter and moments must be variables");
-    }
+        status = eitp__require(eitp__same_shape(parameter, node->inputs[i]) &&
+                                   node->inputs[i]->dtype == eitp__wide(parameter->dtype),
+                               error, "parameter, gradient and moments differ in shape or dtype");
     if (!status)
-        status = eitp__require(eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
-                               error, "hyper and commit must be f32 [2]");
+        status = eitp__require(is_wide ? !remainder
+                                       : remainder && eitp__same_shape(parameter, remainder) &&
+                                             remainder->dtype == eitp__remainder_dtype(parameter->dtype),
+                               error, "a %s parameter %s", eitp_dtype_name(parameter->dtype),
+                               is_wide ? "has no remainder" : "needs its remainder, of the same shape");
+    for (int i = 0; i < node->input_count && !status; i++) {
+        if (i == 0 || i == 2 || i == 3 || i == 6)
+            status = eitp__require(node->inputs[i]->storage->leaf == EITP__VARIABLE, error,
+                                   "parameter, moments and remainder must be variables");
+    }
+    return status ? status
+                  : eitp__require(eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
+                                  error, "hyper and commit must be f32 [2]");
+}
+
+EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
+    int64_t sums[2];
+    eitp_status status = eitp__check_adamw(node, error);
     for (int i = 0; i < 4 && !status; i++) {
         if (i != 1)
             status = eitp__node_output_like(node, node->inputs[i], error);
     }
-    return status;
+    sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+    sums[1] = 2;
+    if (!status)
+        status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+    return status || node->input_count < 7 ? status : eitp__node_output_like(node, node->inputs[6], error);
 }

@@ -37,21 +37,24 @@ static void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor)
 static void eitp__make_call(const eitp_plan *plan, const eitp__step *step, eitp__call *call, eitp__binding *binding) {
     const eitp__node *node = step->node;
     call->slot = (eitp__slot)node->op;
-    call->input_count = node->input_count;
-    call->output_count = node->output_count;
+    call->input_count = step->input_count;
+    call->output_count = step->output_count;
     memcpy(call->integers, node->attributes.integers, sizeof call->integers);
     memcpy(call->reals, node->attributes.reals, sizeof call->reals);
+    if (node->op == EITP__OP_MATMUL)
+        call->integers[2] = step->epilogue;
     call->dtype = eitp__node_dtype(node);
-    for (int i = 0; i < node->input_count; i++) {
-        eitp__set_operand(&call->inputs[i], eitp__step_input(step, i));
-        binding->inputs[i] = eitp__place_of(plan, node->inputs[i]);
+    for (int i = 0; i < step->input_count; i++) {
+        eitp__set_operand(&call->inputs[i], step->inputs[i]);
+        binding->inputs[i] = eitp__place_of(plan, step->inputs[i]);
     }
-    for (int i = 0; i < node->output_count; i++) {
-        eitp__set_operand(&call->outputs[i], node->outputs[i]);
-        binding->outputs[i] = eitp__place_of(plan, eitp__step_output(step, i));
+    for (int i = 0; i < step->output_count; i++) {
+        /* The shape is the node's: an accumulation may be of another view of it. */
+        eitp__set_operand(&call->outputs[i], i < node->output_count ? node->outputs[i] : step->outputs[i]);
+        binding->outputs[i] = eitp__place_of(plan, step->outputs[i]);
     }
-    binding->carry = eitp__place_of(plan, step->absorbed[0] ? step->absorbed[0]->inputs[2] : NULL);
-    call->accumulates = step->absorbed[0] != NULL;
+    binding->carry = eitp__place_of(plan, step->carry);
+    call->accumulates = step->accumulates;
 }
 
 static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
@@ -75,7 +78,8 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
     return EITP_OK;
 }
 
-eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
+/* A plan without memory to run in. */
+static eitp_status eitp__plan_prepare(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
     eitp_context *context = graph->context;
     eitp_plan *made;
     eitp_status status = eitp_graph_status(graph, error);
@@ -95,16 +99,35 @@ eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *er
         status = eitp__plan_layout(made, error);
     if (!status)
         status = eitp__make_calls(made, error);
-    if (!status)
-        status = eitp__variables_allocate(context, error);
-    if (!status)
-        status = eitp__arena_reserve(context, made->stats.arena_bytes + made->stats.workspace_bytes, error);
     if (status) {
         eitp_plan_destroy(made);
         return status;
     }
     *plan = made;
     return EITP_OK;
+}
+
+eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
+    eitp_status status = eitp__plan_prepare(graph, plan, error);
+    if (!status)
+        status = eitp__variables_allocate(graph->context, error);
+    if (!status)
+        status =
+            eitp__arena_reserve(graph->context, (*plan)->stats.arena_bytes + (*plan)->stats.workspace_bytes, error);
+    if (status) {
+        eitp_plan_destroy(*plan);
+        *plan = NULL;
+    }
+    return status;
+}
+
+eitp_status eitp_plan_estimate(eitp_graph *graph, eitp_plan_stats *stats, eitp_error *error) {
+    eitp_plan *plan;
+    eitp_status status = eitp__plan_prepare(graph, &plan, error);
+    if (!status)
+        *stats = plan->stats;
+    eitp_plan_destroy(plan);
+    return status;
 }
 
 void eitp_plan_destroy(eitp_plan *plan) {

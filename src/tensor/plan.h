@@ -1,7 +1,8 @@
 /*
  * A plan: a graph made ready to run. The passes, in the order they run, and where each is:
  *   lower    plan_lower.c   the nodes that outputs and updates need; those without a kernel are expanded
- *   fuse     plan_lower.c   products and sums that only feed an accumulation add to its target themselves
+ *   fuse     plan_fuse.c    products do what follows them: activation, its derivative, residual; products and sums that
+ *                           only feed an accumulation add to its target themselves
  *   order    plan_order.c   creation order, but updates as soon as nobody reads the old value any more
  *   lay out  plan_layout.c  lifetimes, memory taken over in place, offsets in the arena
  *   bind     plan.c         calls with operands; addresses are filled in when a plan runs
@@ -12,11 +13,16 @@
 #include "tensor/context.h"
 #include "tensor/graph.h"
 
-/* A node in the plan. */
+/* A node in the plan, with what it does of other nodes' work. Operands are lowered tensors, NULL where absent. */
 typedef struct eitp__step {
     eitp__node *node;
-    eitp__node *absorbed[EITP__MAX_OUTPUTS]; /* by output: the accumulation that this node does itself; NULL: none */
-    int mutates;                             /* changes a variable */
+    eitp__epilogue epilogue; /* of a product */
+    int input_count, output_count;
+    eitp_tensor *inputs[EITP__MAX_INPUTS];
+    eitp_tensor *outputs[EITP__MAX_OUTPUTS];
+    eitp_tensor *replaces[EITP__MAX_OUTPUTS]; /* the variable's value that output i takes the place of; NULL: none */
+    int accumulates;                          /* output i is carry * replaces[i] + what the node computes */
+    eitp_tensor *carry;                       /* NULL: 1 */
 } eitp__step;
 
 /* A stretch of the arena, and the steps [first, last] it is in use; -1 is before the first step. */
@@ -60,19 +66,18 @@ struct eitp_plan {
 /* The tensor that the plan computes in place of this one. */
 EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor);
 
-/* The column of the kernel table: see eitp__call.dtype. */
-EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node);
-
 /* Is the node only another view of its input's memory? */
 EITP__PRIVATE int eitp__is_view(const eitp__node *node);
 
-/* What a step reads, lowered; NULL where absent. What absorbed accumulations read comes after the node's own. */
-EITP__PRIVATE eitp_tensor *eitp__step_input(const eitp__step *step, int i);
-EITP__PRIVATE int eitp__step_input_count(const eitp__step *step);
+/* Does the step change a variable? */
+EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
 
-/* What a step makes as output i of its node, and the tensor whose value that replaces (NULL: none). */
-EITP__PRIVATE eitp_tensor *eitp__step_output(const eitp__step *step, int i);
-EITP__PRIVATE eitp_tensor *eitp__step_replaces(const eitp__step *step, int i);
+/* What a step reads, NULL where absent, for i in [0, eitp__step_read_count). */
+EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i);
+EITP__PRIVATE int eitp__step_read_count(const eitp__step *step);
+
+/* Makes the steps from the nodes that are needed, `needed` by node id. */
+EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error);
 
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);

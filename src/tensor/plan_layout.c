@@ -31,8 +31,8 @@ static eitp__stretch *eitp__stretch_for(const eitp_plan *plan, eitp_tensor *tens
 
 /* Marks every operand of a step as in use at it. */
 static void eitp__extend(eitp_plan *plan, const eitp__step *step, int at) {
-    for (int i = 0; i < eitp__step_input_count(step); i++) {
-        eitp_tensor *x = eitp__step_input(step, i);
+    for (int i = 0; i < eitp__step_read_count(step); i++) {
+        eitp_tensor *x = eitp__step_read(step, i);
         eitp__stretch *stretch = x ? eitp__stretch_for(plan, x) : NULL;
         if (stretch && stretch->last < at)
             stretch->last = at;
@@ -52,9 +52,9 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
     }
     for (int s = 0; s < end; s++) {
         const eitp__step *step = &plan->steps[s];
-        for (int i = 0; i < step->node->output_count && !step->absorbed[0]; i++) {
-            const eitp_tensor *owner = eitp__owner(step->node->outputs[i]);
-            if (owner == step->node->outputs[i] && !eitp__new_stretch(plan, owner, s))
+        for (int i = 0; i < step->output_count; i++) {
+            const eitp_tensor *owner = eitp__owner(step->outputs[i]);
+            if (owner == step->outputs[i] && !eitp__new_stretch(plan, owner, s))
                 return 0;
         }
         eitp__extend(plan, step, s);
@@ -70,7 +70,7 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
 
 /* May the step's output take over the memory of this input, which nothing reads later? */
 static int eitp__can_reuse(const eitp_plan *plan, const eitp__step *step, int at, int input) {
-    eitp_tensor *x = eitp__step_input(step, input), *y = step->node->outputs[0], *owner;
+    eitp_tensor *x = step->inputs[input], *y = step->outputs[0], *owner;
     const eitp__stretch *stretch;
     if (!x || x->dtype != y->dtype || !eitp__same_shape(x, y))
         return 0;
@@ -79,19 +79,22 @@ static int eitp__can_reuse(const eitp_plan *plan, const eitp__step *step, int at
     return stretch && stretch->last == at;
 }
 
+/* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
+#define EITP__OPERAND (1u << 3)
+
 /* Lets outputs take over inputs' memory: the output's stretch is merged into the input's. */
 static void eitp__merge_in_place(eitp_plan *plan) {
     for (int s = 0; s < (int)plan->step_count; s++) {
         const eitp__step *step = &plan->steps[s];
-        unsigned candidates = step->absorbed[0] ? 0 : eitp__op(step->node->op)->reuse;
-        for (int i = 0; i < step->node->input_count && candidates; i++) {
-            eitp_tensor *y = step->node->outputs[0];
+        unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse;
+        for (int i = 0; i < step->input_count && candidates && !step->replaces[0]; i++) {
+            eitp_tensor *y = step->outputs[0];
             eitp__stretch *from, *to;
             int index;
             if (!(candidates & (1u << i)) || !eitp__can_reuse(plan, step, s, i))
                 continue;
             from = eitp__stretch_for(plan, y);
-            to = eitp__stretch_for(plan, eitp__step_input(step, i));
+            to = eitp__stretch_for(plan, step->inputs[i]);
             index = (int)(to - plan->stretches);
             to->last = from->last;
             from->size = 0;

@@ -1,4 +1,4 @@
-/* The first passes of a plan: what is needed, what must be expanded, what can be fused. */
+/* The first pass of a plan: what is needed, and what must be expanded. */
 #include "tensor/plan.h"
 
 EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor) {
@@ -19,21 +19,12 @@ static int eitp__mutates(const eitp__node *node) {
     return shares && !eitp__is_view(node);
 }
 
-EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {
-    if (node->op == EITP__OP_CAST)
-        return node->outputs[0]->dtype;
-    if (node->op == EITP__OP_WHERE || node->op == EITP__OP_SCATTER_ADD)
-        return node->inputs[1]->dtype;
-    for (int i = 0; i < node->input_count; i++) {
-        if (node->inputs[i] && eitp__is_floating(node->inputs[i]->dtype))
-            return node->inputs[i]->dtype;
-    }
-    return node->input_count ? node->inputs[0]->dtype : node->outputs[0]->dtype;
-}
-
 static int eitp__supported(const eitp_plan *plan, const eitp__node *node) {
     const eitp__backend *backend = plan->context->backend;
-    return eitp__is_view(node) || backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
+    if (eitp__is_view(node))
+        return 1;
+    return (int)node->op < (int)EITP__SLOT_COUNT &&
+           backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
 }
 
 /* What is needed, by node id, and which of these were not looked at yet. Grows with the graph while nodes are expanded.
@@ -110,144 +101,6 @@ static void eitp__lower_pending(eitp__lowering *lowering) {
     }
 }
 
-/* Uses of each tensor's value, by needed nodes and by whoever reads outputs; by the id of the tensor. */
-static void eitp__count_uses(const eitp__lowering *lowering, int *uses) {
-    const eitp_graph *graph = lowering->plan->graph;
-    for (size_t n = 0; n < graph->node_count; n++) {
-        if (!lowering->needed[n])
-            continue;
-        for (int i = 0; i < graph->nodes[n]->input_count; i++) {
-            eitp_tensor *x = eitp__lowered(graph->nodes[n]->inputs[i]);
-            if (x)
-                uses[x->id]++;
-        }
-    }
-    for (size_t t = 0; t < graph->tensor_count; t++) {
-        if (graph->tensors[t]->is_output)
-            uses[eitp__lowered(graph->tensors[t])->id]++;
-    }
-}
-
-/* Does the node read the memory of this variable? */
-static int eitp__reads_storage(const eitp__node *node, const eitp_tensor *variable) {
-    for (int i = 0; i < node->input_count; i++) {
-        eitp_tensor *x = eitp__lowered(node->inputs[i]);
-        while (x && x->storage != x)
-            x = eitp__lowered(x->storage);
-        if (x == variable)
-            return 1;
-    }
-    return 0;
-}
-
-/* The tensor that an accumulation alone uses, views looked through; NULL where something else needs it too. */
-static const eitp_tensor *eitp__accumulated_value(const eitp__node *accumulation, const int *uses) {
-    const eitp_tensor *value = eitp__lowered(accumulation->inputs[1]);
-    while (uses[value->id] == 1 && !value->is_output && value->node && eitp__is_view(value->node))
-        value = eitp__lowered(value->node->inputs[0]);
-    return uses[value->id] == 1 && !value->is_output ? value : NULL;
-}
-
-/*
- * Stores the accumulations that node can do itself, one for each of its outputs, and returns 1; returns 0 where its
- * kernel cannot, an output goes elsewhere, the node reads what it would change, or the accumulations carry differently.
- * `accumulations` is by tensor id.
- */
-static int eitp__absorb(const eitp__node *node, eitp__node *const *accumulations, eitp__node **absorbed) {
-    if (!eitp__op(node->op)->accumulates)
-        return 0;
-    for (int i = 0; i < node->output_count; i++) {
-        eitp__node *accumulation = accumulations[node->outputs[i]->id];
-        if (!accumulation || eitp__reads_storage(node, accumulation->inputs[0]->storage) ||
-            (i && eitp__lowered(accumulation->inputs[2]) != eitp__lowered(absorbed[0]->inputs[2])))
-            return 0;
-        absorbed[i] = accumulation;
-    }
-    return 1;
-}
-
-/* Finds, for each tensor, the accumulation that alone uses it. */
-static void eitp__find_accumulations(const eitp__lowering *lowering, const int *uses, eitp__node **accumulations) {
-    const eitp_graph *graph = lowering->plan->graph;
-    for (size_t n = 0; n < graph->node_count; n++) {
-        const eitp_tensor *value = NULL;
-        if (lowering->needed[n] && graph->nodes[n]->op == EITP__OP_ACCUMULATE)
-            value = eitp__accumulated_value(graph->nodes[n], uses);
-        if (value)
-            accumulations[value->id] = graph->nodes[n];
-    }
-}
-
-static int eitp__add_step(eitp__lowering *lowering, eitp__node *node, eitp__node *const *accumulations) {
-    eitp_plan *plan = lowering->plan;
-    eitp__node *absorbed[EITP__MAX_OUTPUTS] = EITP__ZERO;
-    eitp__step *step;
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
-                       sizeof *plan->steps))
-        return 0;
-    step = &plan->steps[plan->step_count++];
-    memset(step, 0, sizeof *step);
-    step->node = node;
-    step->mutates = eitp__mutates(node);
-    if (!eitp__absorb(node, accumulations, absorbed))
-        return 1;
-    step->mutates = 1;
-    for (int i = 0; i < node->output_count; i++) {
-        step->absorbed[i] = absorbed[i];
-        lowering->needed[absorbed[i]->id] = 0;
-    }
-    return 1;
-}
-
-/*
- * Makes the steps; accumulations that a node can do itself become part of it. An accumulation comes after what it adds,
- * so that it is known to be absorbed before its own turn.
- */
-static eitp_status eitp__make_steps(eitp__lowering *lowering, eitp_error *error) {
-    const eitp_graph *graph = lowering->plan->graph;
-    const eitp_host *host = &lowering->plan->context->host;
-    int *uses = (int *)eitp__allocate(host, graph->tensor_count * sizeof *uses);
-    eitp__node **accumulations = (eitp__node **)eitp__allocate(host, graph->tensor_count * sizeof *accumulations);
-    int made = !graph->tensor_count || (uses && accumulations);
-    if (made) {
-        eitp__count_uses(lowering, uses);
-        eitp__find_accumulations(lowering, uses, accumulations);
-    }
-    for (size_t n = 0; n < graph->node_count && made; n++) {
-        eitp__node *node = graph->nodes[n];
-        if (lowering->needed[n] && !eitp__is_view(node))
-            made = eitp__add_step(lowering, node, accumulations);
-    }
-    eitp__release(host, uses, graph->tensor_count * sizeof *uses);
-    eitp__release(host, accumulations, graph->tensor_count * sizeof *accumulations);
-    return made ? EITP_OK
-                : eitp__fail_memory(error, graph->tensor_count * sizeof *accumulations, "the steps of a plan");
-}
-
-EITP__PRIVATE eitp_tensor *eitp__step_input(const eitp__step *step, int i) {
-    const eitp__node *node = step->node;
-    if (i < node->input_count)
-        return eitp__lowered(node->inputs[i]);
-    /* What absorbed accumulations read comes after the node's own inputs: the values before, and the carry. */
-    i -= node->input_count;
-    return eitp__lowered(i < node->output_count ? step->absorbed[i]->inputs[0] : step->absorbed[0]->inputs[2]);
-}
-
-EITP__PRIVATE int eitp__step_input_count(const eitp__step *step) {
-    return step->node->input_count + (step->absorbed[0] ? step->node->output_count + 1 : 0);
-}
-
-EITP__PRIVATE eitp_tensor *eitp__step_output(const eitp__step *step, int i) {
-    return step->absorbed[i] ? step->absorbed[i]->outputs[0] : step->node->outputs[i];
-}
-
-EITP__PRIVATE eitp_tensor *eitp__step_replaces(const eitp__step *step, int i) {
-    int shared = eitp__op(step->node->op)->shares[i];
-    if (step->absorbed[i])
-        return eitp__lowered(step->absorbed[i]->inputs[0]);
-    return shared ? eitp__lowered(step->node->inputs[shared - 1]) : NULL;
-}
-
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
     eitp_graph *graph = plan->graph;
     const eitp_host *host = &plan->context->host;
@@ -274,7 +127,7 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the graph has no output and no update; mark what you want to read with eitp_output");
     if (!status)
-        status = eitp__make_steps(&lowering, error);
+        status = eitp__plan_fuse(plan, lowering.needed, error);
     eitp__release(host, lowering.needed, lowering.capacity);
     eitp__release(host, lowering.pending, lowering.pending_capacity * sizeof *lowering.pending);
     return status;

@@ -49,8 +49,8 @@ static eitp_tensor *eitp__version(eitp_tensor *tensor) {
 static void eitp__wait_for_readers(eitp__order *order, int writer, const eitp_tensor *value) {
     const eitp_plan *plan = order->plan;
     for (size_t s = 0; s < plan->step_count; s++) {
-        for (int i = 0; i < eitp__step_input_count(&plan->steps[s]); i++) {
-            eitp_tensor *x = eitp__step_input(&plan->steps[s], i);
+        for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++) {
+            eitp_tensor *x = eitp__step_read(&plan->steps[s], i);
             if ((int)s != writer && x && eitp__version(x) == value)
                 eitp__add_edge(order, (int)s, writer);
         }
@@ -60,28 +60,28 @@ static void eitp__wait_for_readers(eitp__order *order, int writer, const eitp_te
 static void eitp__make_edges(eitp__order *order) {
     const eitp_plan *plan = order->plan;
     for (size_t s = 0; s < plan->step_count; s++) {
-        for (int i = 0; i < plan->steps[s].node->output_count; i++)
-            order->producer[eitp__step_output(&plan->steps[s], i)->id] = (int)s;
+        for (int i = 0; i < plan->steps[s].output_count; i++)
+            order->producer[plan->steps[s].outputs[i]->id] = (int)s;
     }
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__step *step = &plan->steps[s];
-        for (int i = 0; i < eitp__step_input_count(step); i++) {
-            eitp_tensor *x = eitp__step_input(step, i);
+        for (int i = 0; i < eitp__step_read_count(step); i++) {
+            eitp_tensor *x = eitp__step_read(step, i);
             if (x)
                 eitp__add_edge(order, order->producer[eitp__version(x)->id], (int)s);
         }
-        for (int i = 0; i < step->node->output_count; i++) {
-            eitp_tensor *replaced = eitp__step_replaces(step, i);
-            if (replaced)
-                eitp__wait_for_readers(order, (int)s, eitp__version(replaced));
+        for (int i = 0; i < step->output_count; i++) {
+            if (step->replaces[i])
+                eitp__wait_for_readers(order, (int)s, eitp__version(step->replaces[i]));
         }
     }
 }
 
 /* Does step a run before step b, where both could run now? */
 static int eitp__goes_first(const eitp__step *a, const eitp__step *b) {
-    if (a->mutates != b->mutates)
-        return a->mutates;
+    int a_mutates = eitp__step_mutates(a);
+    if (a_mutates != eitp__step_mutates(b))
+        return a_mutates;
     if (a->node->order != b->node->order)
         return a->node->order < b->node->order;
     return a->node->id < b->node->id;

@@ -31,8 +31,15 @@ typedef struct eitp_context_config {
     const char *isa;    /* "ref", "avx2", "avx512"; NULL: EITP_ISA, else the best this processor has */
     const char *
         products; /* matrix products by "own" kernels or "openblas"; NULL: EITP_PRODUCTS, else the faster for the isa */
+    /*
+     * What models keep their matrices and activations in: "fp32" (or NULL), "bf16", "fp16", or "auto": what the device
+     * multiplies fastest. 16-bit precision computes sums, norms, softmax and losses in f32.
+     */
+    const char *precision;
+    int exact_parameters; /* 16-bit parameters keep what they lack of their f32 values too, as training needs */
 } eitp_context_config;
 
+/* Automatic device, fp32; exact parameters. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 EITP_API eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error);
@@ -49,13 +56,20 @@ EITP_API eitp_host eitp_context_host(const eitp_context *context);
 /* What decides the bits of a result besides the plan, as one word; a checkpoint records it. */
 EITP_API const char *eitp_context_numerics(const eitp_context *context);
 
+/* What models of the context keep their matrices and activations in: EITP_F32, EITP_BF16 or EITP_F16. */
+EITP_API eitp_dtype eitp_context_precision(const eitp_context *context);
+
+/* The same as "fp32", "bf16" or "fp16". */
+EITP_API const char *eitp_context_precision_name(const eitp_context *context);
+
 /* ---- Variables: tensors that live as long as the context ---- */
 
 typedef enum eitp_role {
     EITP_PARAMETER = 0, /* trained, saved with the model */
     EITP_OPTIMIZER = 1, /* optimizer state, saved with a checkpoint */
     EITP_GRADIENT = 2,  /* an accumulated gradient, not saved */
-    EITP_CACHE = 3      /* anything else that outlives a run, not saved */
+    EITP_CACHE = 3,     /* anything else that outlives a run, not saved */
+    EITP_REMAINDER = 4  /* what a 16-bit parameter lacks of its F32 value; saved in that value, with the parameter */
 } eitp_role;
 
 typedef struct eitp_variable {
@@ -85,7 +99,16 @@ EITP_API eitp_status eitp_variable_write(eitp_context *context, const char *name
 EITP_API eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,
                                         eitp_error *error);
 
-/* Fills an F32 variable: with one value, or from a normal distribution that depends only on seed, name and shape. */
+/*
+ * The same in F32, for `count` elements of a floating variable from element `first` on. What a 16-bit parameter cannot
+ * hold goes to, and comes from, the variable "remainder.<name>", where there is one.
+ */
+EITP_API eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int64_t first,
+                                             const float *values, int64_t count, eitp_error *error);
+EITP_API eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int64_t first, float *values,
+                                            int64_t count, eitp_error *error);
+
+/* Fills a floating variable: with one value, or from a normal distribution that depends only on seed, name and shape. */
 EITP_API eitp_status eitp_variable_fill(eitp_context *context, const char *name, double value, eitp_error *error);
 EITP_API eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, double mean, double deviation,
                                                uint64_t seed, eitp_error *error);
@@ -174,7 +197,8 @@ EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dime
 /* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
 EITP_API eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent);
 
-/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i), or over all of them ---- */
+/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i), or over all of them; sums and means of
+ * 16-bit values are F32 ---- */
 
 #define EITP_ALL_DIMENSIONS 0xffffffffu
 EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
@@ -188,6 +212,9 @@ EITP_API eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep); /
 EITP_API eitp_tensor *eitp_matmul(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_matmul_transposed(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b);
 
+/* The same, but the product of 16-bit operands is F32, as it was summed. */
+EITP_API eitp_tensor *eitp_matmul_wide(eitp_tensor *a, eitp_tensor *b, int transpose_a, int transpose_b);
+
 typedef enum eitp_activation {
     EITP_NO_ACTIVATION = 0,
     EITP_RELU = 1,
@@ -197,7 +224,7 @@ typedef enum eitp_activation {
     EITP_SIGMOID = 5
 } eitp_activation;
 
-/* x [n, in] times weight [in, out] plus bias [out] (may be NULL), then the activation. */
+/* x [n, in] times weight [in, out] plus bias [out] (may be NULL; F32 where x is of 16 bits), then the activation. */
 EITP_API eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation);
 
 EITP_API eitp_tensor *eitp_gelu_tanh(eitp_tensor *x);
@@ -206,7 +233,7 @@ EITP_API eitp_tensor *eitp_softmax(eitp_tensor *x);     /* along the last dimens
 EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimension */
 
 /* Over the last dimension: (x - mean) / sqrt(variance + epsilon) * gain + bias (Ba, Kiros, Hinton, arXiv 1607.06450).
- */
+ * Gain and bias are F32 where x is of 16 bits. */
 EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
 
 /* Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. */
@@ -236,21 +263,29 @@ EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys,
                                             eitp_tensor *position, int heads, double scale);
 
 /* Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. The
- * mean is the caller's. */
+ * mean is the caller's. Losses of 16-bit logits are F32. */
 EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored);
+
+/*
+ * The same for logits x table^T, of x [n, c] and an output head table [v, c]. In 16-bit precision no logits are stored,
+ * but their exponentials below the largest of a block, in 16 bits.
+ */
+EITP_API eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
+                                                int32_t ignored);
 
 /* ---- Gradients ---- */
 
 /*
  * The gradients of y with respect to each of xs, weighted by `seed` (of y's shape; NULL: ones). They are tensors like
- * any other and can be differentiated again. A gradient that is zero everywhere is a tensor of zeros.
+ * any other and can be differentiated again. A gradient that is zero everywhere is a tensor of zeros. That of a 16-bit
+ * parameter is F32.
  */
 EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_tensor *const *xs,
                                     eitp_tensor **gradients, eitp_error *error);
 
 /*
- * Adds the gradient of `loss` with respect to every F32 parameter the graph uses to a variable of role EITP_GRADIENT,
- * called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32 [1] is 0 for the first
+ * Adds the gradient of `loss` with respect to every parameter the graph uses to a variable of role EITP_GRADIENT (F32
+ * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32 [1] is 0 for the first
  * micro-batch of a step and 1 after it.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
@@ -279,6 +314,9 @@ typedef struct eitp_plan_stats {
  */
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);
+
+/* What a plan of the graph would be, without the memory to run it. */
+EITP_API eitp_status eitp_plan_estimate(eitp_graph *graph, eitp_plan_stats *stats, eitp_error *error);
 EITP_API eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan);
 
 /* How many rows of the graph's capacity there are; the capacity to begin with. */

@@ -90,8 +90,8 @@ EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_
     graph = evaluator->graph;
     evaluator->inputs = eitp_model_inputs_create(graph, sequences, longest, 0);
     evaluator->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
-    evaluator->losses = eitp_output(eitp_cross_entropy(eitp_model_forward(model, graph, &evaluator->inputs, longest),
-                                                       evaluator->targets, EITP__IGNORED_TARGET));
+    evaluator->losses = eitp_output(
+        eitp_model_losses(model, graph, &evaluator->inputs, longest, evaluator->targets, EITP__IGNORED_TARGET));
     status = eitp_plan_create(graph, &evaluator->plan, error);
     if (status)
         eitp__evaluator_release(evaluator);

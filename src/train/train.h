@@ -12,6 +12,8 @@
 
 EITP_BEGIN_DECLARATIONS
 
+#define EITP_MERGE_BYTES ((size_t)768 << 20)
+
 typedef struct eitp_trainer_config {
     int64_t batch_size;   /* sequences in a micro-batch */
     int64_t block_size;   /* tokens in a sequence */
@@ -19,6 +21,11 @@ typedef struct eitp_trainer_config {
     double max_grad_norm; /* 0: no clipping */
     eitp_adamw_config adamw;
     eitp_schedule schedule;
+    /*
+     * Micro-batches that one forward and backward takes together, which gives the same gradient: a weight is then read
+     * once for all of them. 0: as many as fit into an arena of EITP_MERGE_BYTES; at least 1.
+     */
+    int64_t merged;
     uint64_t seed; /* of dropout and shuffling */
     eitp_shuffle shuffle;
     uint64_t
@@ -46,9 +53,12 @@ typedef struct eitp_step_report {
     int64_t step; /* its number, from 1 */
     double loss;  /* mean over the step's targets, nats per token, before the update */
     double learning_rate;
-    double grad_norm; /* before clipping */
-    int64_t tokens;   /* targets */
-    int applied;      /* 0: loss or gradient was not finite, and nothing was changed */
+    double grad_norm;                   /* before clipping */
+    int64_t tokens;                     /* targets */
+    int applied;                        /* 0: loss or gradient was not finite, and nothing was changed */
+    double update_norm, parameter_norm; /* of the whole update, and of all parameters after it */
+    double loss_scale; /* what the loss was multiplied by before its gradients were taken: 1, but in fp16 */
+    int64_t skipped;   /* steps so far that were not applied while the loss scale was too large for fp16 */
 } eitp_step_report;
 
 /* Makes one step: all its micro-batches and the update. */
@@ -68,7 +78,10 @@ EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t window
 EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);
 EITP_API uint64_t eitp_trainer_windows(const eitp_trainer *trainer);
 
-/* What a plan that trains costs: arithmetic and memory of a micro-batch. */
+/* Micro-batches that one forward and backward takes together. */
+EITP_API int64_t eitp_trainer_merged(const eitp_trainer *trainer);
+
+/* What a plan that trains costs: arithmetic and memory of the merged micro-batches. */
 EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 
 /* Writes checkpoint-<step> into a directory, which is made where it is missing. */
@@ -90,6 +103,7 @@ typedef struct eitp_checkpoint_info {
     int64_t step;
     eitp_trainer_config config;
     char numerics[100];
+    char precision[8]; /* "fp32", "bf16" or "fp16" */
 } eitp_checkpoint_info;
 
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,

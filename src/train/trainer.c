@@ -1,5 +1,10 @@
 #include "train/trainer.h"
 
+#include "base/log.h"
+
+/* Where dynamic loss scaling starts: high, since it comes down in a few skipped steps. */
+#define EITP__FIRST_LOSS_SCALE 65536.0
+
 eitp_trainer_config eitp_trainer_config_default(void) {
     eitp_trainer_config config;
     memset(&config, 0, sizeof config);
@@ -20,6 +25,9 @@ static eitp_status eitp__check_config(const eitp_trainer_config *config, const e
         config->grad_accum > 1 << 20)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "batch size %lld and accumulation %lld must be 1 to 1048576",
                           (long long)config->batch_size, (long long)config->grad_accum);
+    if (config->merged < 0 || config->merged > config->grad_accum)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
+                          (long long)config->merged, (long long)config->grad_accum);
     if (config->block_size < 1 || config->block_size > positions)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "block size %lld must be 1 to the model's %lld positions",
                           (long long)config->block_size, (long long)positions);
@@ -37,46 +45,91 @@ static int eitp__has_dropout(const eitp_model *model) {
     return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0;
 }
 
-static eitp_status eitp__plan_micro_batch(eitp_trainer *trainer, eitp_error *error) {
+/* Sequences that one run takes at most. */
+static int64_t eitp__run_capacity(const eitp_trainer *trainer) {
+    return trainer->config.batch_size * trainer->config.merged;
+}
+
+static int64_t eitp__runs(const eitp_trainer *trainer) {
+    return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
+}
+
+/* The graph of one run: losses, and gradients added to their variables. */
+static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *error) {
     const eitp_trainer_config *config = &trainer->config;
-    int64_t rows = config->batch_size * config->block_size, one = 1;
+    int64_t sequences = eitp__run_capacity(trainer), rows = sequences * config->block_size, one = 1;
     eitp_graph *graph;
-    eitp_tensor *logits, *loss;
-    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->micro_graph, error);
+    eitp_tensor *loss;
+    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->gradient_graph, error);
     if (status)
         return status;
-    graph = trainer->micro_graph;
-    trainer->inputs =
-        eitp_model_inputs_create(graph, config->batch_size, config->block_size, eitp__has_dropout(trainer->model));
+    graph = trainer->gradient_graph;
+    trainer->inputs = eitp_model_inputs_create(graph, sequences, config->block_size, eitp__has_dropout(trainer->model));
     trainer->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
     trainer->weight = eitp_input(graph, "1 / targets", EITP_F32, 1, &one);
     trainer->carry = eitp_input(graph, "carry", EITP_F32, 1, &one);
-    logits = eitp_model_forward(trainer->model, graph, &trainer->inputs, config->block_size);
-    trainer->losses = eitp_output(eitp_cross_entropy(logits, trainer->targets, EITP__IGNORED_TARGET));
+    trainer->losses = eitp_output(eitp_model_losses(trainer->model, graph, &trainer->inputs, config->block_size,
+                                                    trainer->targets, EITP__IGNORED_TARGET));
     loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
     status = eitp_graph_status(graph, error);
+    return status ? status : eitp_accumulate_gradients(loss, trainer->carry, error);
+}
+
+/* A weight that is read for this many rows is used often enough: more of them only cost memory. */
+#define EITP__MERGE_ROWS 1024
+
+/* As many micro-batches as are worth it, and half as many as long as their arena is too large. */
+static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error) {
+    eitp_trainer_config *config = &trainer->config;
+    int64_t rows = config->batch_size * config->block_size, most = (EITP__MERGE_ROWS + rows - 1) / rows;
+    eitp_status status = EITP_OK;
+    if (config->merged)
+        return EITP_OK;
+    config->merged = config->grad_accum < most ? config->grad_accum : most;
+    while (config->merged > 1 && !status) {
+        eitp_plan_stats stats;
+        status = eitp__build_gradients(trainer, error);
+        if (!status)
+            status = eitp_plan_estimate(trainer->gradient_graph, &stats, error);
+        eitp_graph_destroy(trainer->gradient_graph);
+        trainer->gradient_graph = NULL;
+        if (!status && stats.arena_bytes + stats.workspace_bytes <= EITP_MERGE_BYTES)
+            break;
+        config->merged /= 2;
+    }
+    return status;
+}
+
+static eitp_status eitp__plan_gradients(eitp_trainer *trainer, eitp_error *error) {
+    eitp_status status = eitp__choose_merged(trainer, error);
     if (!status)
-        status = eitp_accumulate_gradients(loss, trainer->carry, error);
-    return status ? status : eitp_plan_create(graph, &trainer->micro_plan, error);
+        status = eitp__build_gradients(trainer, error);
+    return status ? status : eitp_plan_create(trainer->gradient_graph, &trainer->gradient_plan, error);
 }
 
 static eitp_status eitp__plan_update(eitp_trainer *trainer, eitp_error *error) {
-    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->update_graph, error);
-    if (!status)
-        status = eitp_adamw_apply(trainer->update_graph, &trainer->config.adamw, &trainer->update, error);
+    eitp_context *context = eitp_model_context(trainer->model);
+    eitp_adamw_config adamw = trainer->config.adamw;
+    int64_t one = 1;
+    eitp_status status = eitp_graph_create(context, &trainer->update_graph, error);
+    if (status)
+        return status;
+    if (eitp_context_precision(context) == EITP_F16)
+        trainer->scale = eitp_input(trainer->update_graph, "loss scale", EITP_F32, 1, &one);
+    adamw.loss_scale = trainer->scale;
+    status = eitp_adamw_apply(trainer->update_graph, &adamw, &trainer->update, error);
     return status ? status : eitp_plan_create(trainer->update_graph, &trainer->update_plan, error);
 }
 
 static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) {
-    const eitp_trainer_config *config = &trainer->config;
     eitp_status status = EITP_OK;
-    size_t bytes = (size_t)config->grad_accum * sizeof *trainer->batches;
+    size_t bytes = (size_t)eitp__runs(trainer) * sizeof *trainer->batches;
     trainer->batches = (eitp__batch *)eitp__allocate(&trainer->host, bytes);
     if (!trainer->batches)
         return eitp__fail_memory(error, bytes, "the batches of a step");
-    for (int64_t i = 0; i < config->grad_accum && !status; i++)
-        status =
-            eitp__batch_create(&trainer->host, config->batch_size, config->block_size, &trainer->batches[i], error);
+    for (int64_t i = 0; i < eitp__runs(trainer) && !status; i++)
+        status = eitp__batch_create(&trainer->host, eitp__run_capacity(trainer), trainer->config.block_size,
+                                    &trainer->batches[i], error);
     return status;
 }
 
@@ -99,15 +152,16 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
     made->training_file = training_file;
     made->config = *config;
     made->validates = validation.count > 0;
+    made->loss_scale = eitp_context_precision(eitp_model_context(model)) == EITP_F16 ? EITP__FIRST_LOSS_SCALE : 1;
     status = eitp_windows_init(&made->windows, training_file, training, config->block_size, config->shuffle,
                                config->seed, error);
     if (!status && made->validates)
         status = eitp_windows_init(&made->validation, validation_file, validation, config->block_size,
                                    EITP_SHUFFLE_NONE, 0, error);
     if (!status)
-        status = eitp__make_batches(made, error);
+        status = eitp__plan_gradients(made, error);
     if (!status)
-        status = eitp__plan_micro_batch(made, error);
+        status = eitp__make_batches(made, error);
     if (!status)
         status = eitp__plan_update(made, error);
     if (!status && made->validates)
@@ -127,18 +181,19 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     if (!trainer)
         return;
     host = trainer->host;
-    for (int64_t i = 0; trainer->batches && i < trainer->config.grad_accum; i++) {
+    for (int64_t i = 0; trainer->batches && i < eitp__runs(trainer); i++) {
         if (trainer->batches[i].tokens)
             eitp__batch_release(&trainer->batches[i]);
     }
     if (trainer->evaluation_batch.tokens)
         eitp__batch_release(&trainer->evaluation_batch);
-    eitp__release(&host, trainer->batches, (size_t)trainer->config.grad_accum * sizeof *trainer->batches);
+    if (trainer->batches)
+        eitp__release(&host, trainer->batches, (size_t)eitp__runs(trainer) * sizeof *trainer->batches);
     eitp__evaluator_release(&trainer->evaluator);
     eitp_plan_destroy(trainer->update_plan);
     eitp_graph_destroy(trainer->update_graph);
-    eitp_plan_destroy(trainer->micro_plan);
-    eitp_graph_destroy(trainer->micro_graph);
+    eitp_plan_destroy(trainer->gradient_plan);
+    eitp_graph_destroy(trainer->gradient_graph);
     eitp__release(&host, trainer, sizeof *trainer);
 }
 
@@ -150,19 +205,25 @@ uint64_t eitp_trainer_windows(const eitp_trainer *trainer) {
     return trainer->windows.count;
 }
 
-eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
-    return eitp_plan_statistics(trainer->micro_plan);
+int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
+    return trainer->config.merged;
 }
 
-/* Sequences of micro-batch `micro` of the next step: fewer where the last sample is in it. */
-static int64_t eitp__micro_sequences(const eitp_trainer *trainer, int64_t micro, uint64_t *first) {
+eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
+    return eitp_plan_statistics(trainer->gradient_plan);
+}
+
+/* Sequences of run `run` of the next step: fewer where the step, or the last sample, ends in it. */
+static int64_t eitp__run_sequences(const eitp_trainer *trainer, int64_t run, uint64_t *first) {
     const eitp_trainer_config *config = &trainer->config;
-    uint64_t left;
-    *first = ((uint64_t)trainer->step * (uint64_t)config->grad_accum + (uint64_t)micro) * (uint64_t)config->batch_size;
-    if (!config->last_sample)
-        return config->batch_size;
-    left = config->last_sample > *first ? config->last_sample - *first : 0;
-    return left < (uint64_t)config->batch_size ? (int64_t)left : config->batch_size;
+    uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
+    uint64_t end = ((uint64_t)trainer->step + 1) * step_samples, capacity = (uint64_t)eitp__run_capacity(trainer);
+    *first = (uint64_t)trainer->step * step_samples + (uint64_t)run * capacity;
+    if (config->last_sample && end > config->last_sample)
+        end = config->last_sample;
+    if (end <= *first)
+        return 0;
+    return (int64_t)(end - *first < capacity ? end - *first : capacity);
 }
 
 /* Reads all batches of the step before its first backward pass: the mean over targets needs their number. */
@@ -170,10 +231,10 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_e
     int64_t vocabulary = eitp_model_config(trainer->model).vocabulary;
     eitp_status status = EITP_OK;
     *valid = 0;
-    for (int64_t m = 0; m < trainer->config.grad_accum && !status; m++) {
-        eitp__batch *batch = &trainer->batches[m];
+    for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
+        eitp__batch *batch = &trainer->batches[run];
         uint64_t first;
-        int64_t count = eitp__micro_sequences(trainer, m, &first);
+        int64_t count = eitp__run_sequences(trainer, run, &first);
         if (!count)
             break;
         status = eitp__batch_read(batch, &trainer->windows, first, count, vocabulary, error);
@@ -189,17 +250,17 @@ static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const
     return input ? eitp_plan_write(plan, input, values, size, error) : EITP_OK;
 }
 
-static eitp_status eitp__run_micro_batch(eitp_trainer *trainer, int64_t micro, int64_t count, int64_t valid,
-                                         double *sum, eitp_error *error) {
+static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64_t count, int64_t valid, double *sum,
+                                       eitp_error *error) {
     const eitp_trainer_config *config = &trainer->config;
-    eitp_plan *plan = trainer->micro_plan;
-    float weight = (float)(1.0 / (double)(valid ? valid : 1)), carry = micro > 0;
+    eitp_plan *plan = trainer->gradient_plan;
+    float weight = (float)(trainer->loss_scale / (double)(valid ? valid : 1)), carry = run > 0;
     int64_t key[3], counted = 0;
     eitp_status status;
     key[0] = (int64_t)config->seed;
     key[1] = trainer->step + 1;
-    key[2] = micro * config->batch_size * config->block_size;
-    status = eitp__batch_write(&trainer->batches[micro], count, plan, &trainer->inputs, trainer->targets, error);
+    key[2] = run * eitp__run_capacity(trainer) * config->block_size;
+    status = eitp__batch_write(&trainer->batches[run], count, plan, &trainer->inputs, trainer->targets, error);
     if (!status)
         status = eitp__write_values(plan, trainer->inputs.key, key, sizeof key, error);
     if (!status)
@@ -209,14 +270,33 @@ static eitp_status eitp__run_micro_batch(eitp_trainer *trainer, int64_t micro, i
     if (!status)
         status = eitp_plan_run(plan, error);
     if (!status)
-        status = eitp__batch_losses(&trainer->batches[micro], count, plan, trainer->losses, sum, &counted, error);
+        status = eitp__batch_losses(&trainer->batches[run], count, plan, trainer->losses, sum, &counted, error);
     return status;
+}
+
+/* Halves the loss scale after a step that was too much for fp16, doubles it after many that were not. */
+static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
+    const int64_t patience = 2000;
+    const double largest = 16777216;
+    if (!trainer->scale)
+        return;
+    trainer->scale_steps++;
+    if (applied && (trainer->scale_steps < patience || trainer->loss_scale >= largest))
+        return;
+    trainer->loss_scale *= applied ? 2 : 0.5;
+    trainer->skipped += !applied;
+    trainer->scale_steps = 0;
+    eitp__log(&trainer->host, applied ? EITP_LOG_DEBUG : EITP_LOG_INFO,
+              "loss scale %g from step %lld on (%lld steps skipped so far)", trainer->loss_scale,
+              (long long)trainer->step + 2, (long long)trainer->skipped);
 }
 
 static eitp_status eitp__run_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp_plan *plan = trainer->update_plan;
     const eitp_update *update = &trainer->update;
     float hyper[2], commit[2] = {0, 0}, norm = 0, limit = (float)trainer->config.max_grad_norm;
+    float scale = (float)trainer->loss_scale;
+    double norms[2] = {0, 0};
     eitp_status status;
     report->learning_rate = eitp_schedule_rate(&trainer->config.schedule, report->step);
     hyper[0] = (float)report->learning_rate;
@@ -225,13 +305,23 @@ static eitp_status eitp__run_update(eitp_trainer *trainer, eitp_step_report *rep
     if (!status)
         status = eitp__write_values(plan, update->limit, &limit, sizeof limit, error);
     if (!status)
+        status = eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);
+    if (!status)
         status = eitp_plan_run(plan, error);
+    if (!status)
+        status = eitp_plan_read(plan, update->norms, norms, sizeof norms, error);
     if (!status)
         status = eitp_plan_read(plan, update->norm, &norm, sizeof norm, error);
     if (!status)
         status = eitp_plan_read(plan, update->commit, commit, sizeof commit, error);
     report->grad_norm = (double)norm;
     report->applied = commit[1] != 0;
+    report->update_norm = norms[0];
+    report->parameter_norm = norms[1];
+    report->loss_scale = trainer->loss_scale;
+    if (!status)
+        eitp__adjust_loss_scale(trainer, report->applied);
+    report->skipped = trainer->skipped;
     return status;
 }
 
@@ -242,10 +332,10 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     memset(report, 0, sizeof *report);
     report->step = trainer->step + 1;
     status = eitp__read_step(trainer, &report->tokens, error);
-    for (int64_t m = 0; m < trainer->config.grad_accum && !status; m++) {
-        int64_t count = eitp__micro_sequences(trainer, m, &first);
+    for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
+        int64_t count = eitp__run_sequences(trainer, run, &first);
         if (count)
-            status = eitp__run_micro_batch(trainer, m, count, report->tokens, &sum, error);
+            status = eitp__run_gradients(trainer, run, count, report->tokens, &sum, error);
     }
     if (!status)
         status = eitp__run_update(trainer, report, error);

@@ -13,21 +13,26 @@ struct eitp_trainer {
     eitp_windows windows, validation;
     int validates;
 
-    /* One micro-batch: forward, backward, gradients added to their variables. */
-    eitp_graph *micro_graph;
-    eitp_plan *micro_plan;
+    /* Merged micro-batches: forward, backward, gradients added to their variables. */
+    eitp_graph *gradient_graph;
+    eitp_plan *gradient_plan;
     eitp_model_inputs inputs;
     eitp_tensor *targets, *losses;
-    eitp_tensor *weight; /* F32 [1]: 1 / targets of the step */
-    eitp_tensor *carry;  /* F32 [1]: 0 for the first micro-batch */
+    eitp_tensor *weight; /* F32 [1]: loss scale / targets of the step */
+    eitp_tensor *carry;  /* F32 [1]: 0 for the first run of a step */
 
     /* The update. */
     eitp_graph *update_graph;
     eitp_plan *update_plan;
     eitp_update update;
+    eitp_tensor *scale; /* F32 [1]: the loss scale; NULL: 1 */
+
+    /* Dynamic loss scaling: the scale, steps since it changed, steps that were skipped. */
+    double loss_scale;
+    int64_t scale_steps, skipped;
 
     eitp__evaluator evaluator;
-    eitp__batch *batches; /* one for each micro-batch of a step */
+    eitp__batch *batches; /* one for each run of a step */
     eitp__batch evaluation_batch;
     int64_t step; /* steps made */
 };

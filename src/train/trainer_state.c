@@ -9,13 +9,15 @@
 
 #define EITP__STATE_FILE "trainer_state.json"
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
-#define EITP__STATE_VERSION 1
+#define EITP__STATE_VERSION 2
 
 /* What trainer_state.json says; numbers that are compared or handed over as they are. */
 typedef struct eitp__state {
     eitp_checkpoint_info info;
     int64_t data_hash[2]; /* content hash of the training file, as two halves: JSON integers have 63 bits */
     int64_t data_first, data_count;
+    int64_t scale_steps, skipped;
+    double loss_scale;
     int64_t model_checksum, optimizer_checksum;
 } eitp__state;
 
@@ -32,6 +34,7 @@ typedef struct eitp__state_integer {
 typedef struct eitp__state_number {
     const char *name;
     double *value;
+    eitp__difference difference;
 } eitp__state_number;
 
 /* Fields of eitp_trainer_config that are not int64_t pass through here. */
@@ -39,7 +42,7 @@ typedef struct eitp__state_mirror {
     int64_t seed, shuffle, schedule, last_sample;
 } eitp__state_mirror;
 
-enum { EITP__STATE_INTEGERS = 16, EITP__STATE_NUMBERS = 7 };
+enum { EITP__STATE_INTEGERS = 19, EITP__STATE_NUMBERS = 8 };
 
 static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
                                eitp__state_integer integers[EITP__STATE_INTEGERS],
@@ -50,6 +53,7 @@ static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
         {"batch_size", &config->batch_size, 1, 1 << 20, EITP__REFUSED},
         {"block_size", &config->block_size, 1, 1 << 24, EITP__REFUSED},
         {"grad_accum", &config->grad_accum, 1, 1 << 20, EITP__REFUSED},
+        {"merged", &config->merged, 1, 1 << 20, EITP__REFUSED},
         {"seed", &mirror->seed, INT64_MIN, INT64_MAX, EITP__REFUSED},
         {"shuffle", &mirror->shuffle, 0, 1, EITP__REFUSED},
         {"data_hash_low", &state->data_hash[0], 0, UINT32_MAX, EITP__REFUSED},
@@ -60,17 +64,20 @@ static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
         {"warmup_steps", &config->schedule.warmup, 0, INT64_MAX, EITP__LOGGED},
         {"schedule_steps", &config->schedule.steps, 0, INT64_MAX, EITP__LOGGED},
         {"last_sample", &mirror->last_sample, 0, INT64_MAX, EITP__LOGGED},
+        {"scale_steps", &state->scale_steps, 0, INT64_MAX, EITP__EXPECTED},
+        {"skipped_steps", &state->skipped, 0, INT64_MAX, EITP__EXPECTED},
         {"model_checksum", &state->model_checksum, 0, UINT32_MAX, EITP__EXPECTED},
         {"optimizer_checksum", &state->optimizer_checksum, 0, UINT32_MAX, EITP__EXPECTED},
     };
     const eitp__state_number number_list[EITP__STATE_NUMBERS] = {
-        {"max_grad_norm", &config->max_grad_norm},
-        {"beta1", &config->adamw.beta1},
-        {"beta2", &config->adamw.beta2},
-        {"epsilon", &config->adamw.epsilon},
-        {"weight_decay", &config->adamw.weight_decay},
-        {"lr", &config->schedule.peak},
-        {"final_lr", &config->schedule.final},
+        {"max_grad_norm", &config->max_grad_norm, EITP__LOGGED},
+        {"beta1", &config->adamw.beta1, EITP__LOGGED},
+        {"beta2", &config->adamw.beta2, EITP__LOGGED},
+        {"epsilon", &config->adamw.epsilon, EITP__LOGGED},
+        {"weight_decay", &config->adamw.weight_decay, EITP__LOGGED},
+        {"lr", &config->schedule.peak, EITP__LOGGED},
+        {"final_lr", &config->schedule.final, EITP__LOGGED},
+        {"loss_scale", &state->loss_scale, EITP__EXPECTED},
     };
     memcpy(integers, integer_list, sizeof integer_list);
     memcpy(numbers, number_list, sizeof number_list);
@@ -99,6 +106,11 @@ static eitp__state eitp__current_state(const eitp_trainer *trainer) {
     state.info.config = trainer->config;
     snprintf(state.info.numerics, sizeof state.info.numerics, "%s",
              eitp_context_numerics(eitp_model_context(trainer->model)));
+    snprintf(state.info.precision, sizeof state.info.precision, "%s",
+             eitp_context_precision_name(eitp_model_context(trainer->model)));
+    state.loss_scale = trainer->loss_scale;
+    state.scale_steps = trainer->scale_steps;
+    state.skipped = trainer->skipped;
     state.data_hash[0] = (int64_t)(hash & UINT32_MAX);
     state.data_hash[1] = (int64_t)(hash >> 32);
     state.data_first = (int64_t)trainer->windows.tokens.first;
@@ -119,8 +131,8 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     eitp__state_fields(state, &mirror, integers, numbers);
     eitp__buffer_init(&text, &trainer->host);
     eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %d,\n", EITP__STATE_VERSION);
-    eitp__buffer_format(&text, "  \"precision\": \"fp32\",\n  \"optimizer\": \"adamw\",\n  \"numerics\": \"%s\",\n",
-                        state->info.numerics);
+    eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"adamw\",\n  \"numerics\": \"%s\",\n",
+                        state->info.precision, state->info.numerics);
     for (size_t i = 0; i < EITP__COUNT(integers); i++)
         eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
     for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
@@ -186,11 +198,12 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__json_get_text(root, "optimizer", &optimizer, error);
     if (!status && strcmp(format, "eitp checkpoint"))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "this is not the state of an eitp checkpoint");
-    if (!status && (version != EITP__STATE_VERSION || strcmp(precision, "fp32") || strcmp(optimizer, "adamw")))
+    if (!status && (version != EITP__STATE_VERSION || strlen(precision) >= sizeof state->info.precision ||
+                    strcmp(optimizer, "adamw")))
         status =
             eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                        "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads version %d with "
-                       "fp32 and adamw",
+                       "adamw; start from its weights with --model",
                        (long long)version, precision, optimizer, EITP__STATE_VERSION);
     for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++) {
         if (!eitp__json_member(root, integers[i].name))
@@ -205,6 +218,7 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         return status;
     eitp__mirror_to_state(&mirror, state);
     snprintf(state->info.numerics, sizeof state->info.numerics, "%s", numerics);
+    snprintf(state->info.precision, sizeof state->info.precision, "%s", precision);
     return EITP_OK;
 }
 
@@ -248,6 +262,11 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
     eitp__state_to_mirror(written, &their_mirror);
     eitp__state_fields(&current, &my_mirror, mine, my_numbers);
     eitp__state_fields(written, &their_mirror, theirs, their_numbers);
+    if (strcmp(current.info.precision, written->info.precision))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with precision %s, and this run has %s; use --precision %s, or start from the "
+                          "weights with --model",
+                          checkpoint, written->info.precision, current.info.precision, written->info.precision);
     if (strcmp(current.info.numerics, written->info.numerics))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
@@ -266,7 +285,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
                   (long long)*theirs[i].value, checkpoint, (long long)*mine[i].value);
     }
     for (size_t i = 0; i < EITP__COUNT(my_numbers); i++) {
-        if (*my_numbers[i].value != *their_numbers[i].value)
+        if (my_numbers[i].difference == EITP__LOGGED && *my_numbers[i].value != *their_numbers[i].value)
             eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %g in '%s' and is %g from here on", my_numbers[i].name,
                       *their_numbers[i].value, checkpoint, *my_numbers[i].value);
     }
@@ -301,7 +320,11 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
     if (!status)
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);
-    if (!status)
-        trainer->step = state.info.step;
-    return status;
+    if (status)
+        return status;
+    trainer->step = state.info.step;
+    trainer->loss_scale = state.loss_scale;
+    trainer->scale_steps = state.scale_steps;
+    trainer->skipped = state.skipped;
+    return EITP_OK;
 }

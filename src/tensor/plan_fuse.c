@@ -1,0 +1,251 @@
+/*
+ * The second pass of a plan: steps from nodes. A product does the activation, the derivative of one, or the addition
+ * that follows it, and what only feeds an accumulation adds to its target itself.
+ */
+#include "tensor/plan.h"
+
+typedef struct eitp__fusion {
+    eitp_plan *plan;
+    const eitp_graph *graph;
+    const unsigned char *needed; /* by node id */
+    int *uses;                   /* by tensor id: by needed nodes, and by whoever reads outputs */
+    eitp__node **accumulations;  /* by tensor id: the one that alone uses it */
+    eitp__node **products;       /* by node id: the product that does this node's work */
+    eitp__node **endings;        /* by node id, of a product: the node whose work it does */
+} eitp__fusion;
+
+static void eitp__count_uses(eitp__fusion *fusion) {
+    const eitp_graph *graph = fusion->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        for (int i = 0; i < graph->nodes[n]->input_count && fusion->needed[n]; i++) {
+            eitp_tensor *x = eitp__lowered(graph->nodes[n]->inputs[i]);
+            if (x)
+                fusion->uses[x->id]++;
+        }
+    }
+    for (size_t t = 0; t < graph->tensor_count; t++) {
+        if (graph->tensors[t]->is_output)
+            fusion->uses[eitp__lowered(graph->tensors[t])->id]++;
+    }
+}
+
+/* ---- What follows a product ---- */
+
+/* The epilogue that does a node's work, where its input `of` is a product, and which input is the epilogue's operand. */
+typedef struct eitp__ending {
+    eitp__op_code op;
+    eitp__epilogue epilogue;
+    int of;
+    int operand; /* -1: none */
+    int shared;  /* other nodes may use the product too: it stores both */
+} eitp__ending;
+
+static const eitp__ending *eitp__endings(size_t *count) {
+    static const eitp__ending endings[] = {
+        {EITP__OP_GELU_TANH, EITP__EPILOGUE_GELU_TANH, 0, -1, 1},
+        {EITP__OP_GELU_ERF, EITP__EPILOGUE_GELU_ERF, 0, -1, 1},
+        {EITP__OP_GELU_TANH_BACKWARD, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0, 0},
+        {EITP__OP_GELU_ERF_BACKWARD, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0, 0},
+        {EITP__OP_ADD, EITP__EPILOGUE_ADD, 1, 0, 0},
+        {EITP__OP_ADD, EITP__EPILOGUE_ADD, 0, 1, 0},
+    };
+    *count = EITP__COUNT(endings);
+    return endings;
+}
+
+/* The product whose epilogue can do the node's work as `ending` says; NULL where there is none. */
+static eitp__node *eitp__product_before(const eitp__fusion *fusion, const eitp__node *node,
+                                        const eitp__ending *ending) {
+    const eitp__backend *backend = fusion->plan->context->backend;
+    const eitp_tensor *y = node->outputs[0], *p, *operand;
+    eitp__node *product;
+    if (node->op != ending->op)
+        return NULL;
+    p = eitp__lowered(node->inputs[ending->of]);
+    operand = ending->operand >= 0 ? eitp__lowered(node->inputs[ending->operand]) : NULL;
+    product = p->node;
+    if (!product || product->op != EITP__OP_MATMUL || fusion->endings[product->id] || p == operand ||
+        p->dtype != y->dtype || y->dtype != eitp__node_dtype(product) || !eitp__same_shape(p, y) || p->rows != y->rows)
+        return NULL;
+    if (operand && (!eitp__same_shape(operand, y) || operand->dtype != y->dtype || operand->rows != y->rows))
+        return NULL;
+    if (!backend->interface->supports_epilogue(backend, y->dtype, ending->epilogue))
+        return NULL;
+    if (!ending->shared && (fusion->uses[p->id] > 1 || p->is_output))
+        return NULL;
+    return product;
+}
+
+static void eitp__find_endings(eitp__fusion *fusion) {
+    const eitp_graph *graph = fusion->graph;
+    size_t count;
+    const eitp__ending *endings = eitp__endings(&count);
+    for (size_t n = 0; n < graph->node_count; n++) {
+        for (size_t e = 0; e < count && fusion->needed[n] && !fusion->products[n]; e++) {
+            fusion->products[n] = eitp__product_before(fusion, graph->nodes[n], &endings[e]);
+            if (fusion->products[n])
+                fusion->endings[fusion->products[n]->id] = graph->nodes[n];
+        }
+    }
+}
+
+/* Lets a product's step do its ending's work. */
+static void eitp__add_ending(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
+    eitp_tensor *p = step->node->outputs[0];
+    size_t count;
+    const eitp__ending *ending = eitp__endings(&count);
+    while (!(ending->op == node->op && eitp__lowered(node->inputs[ending->of]) == p))
+        ending++;
+    step->epilogue = ending->epilogue;
+    step->inputs[2] = step->input_count > 2 ? step->inputs[2] : NULL;
+    step->inputs[3] = ending->operand >= 0 ? eitp__lowered(node->inputs[ending->operand]) : NULL;
+    step->input_count = 4;
+    step->outputs[0] = node->outputs[0];
+    if (fusion->uses[p->id] > 1) {
+        step->outputs[1] = p;
+        step->output_count = 2;
+    }
+}
+
+/* ---- Accumulations ---- */
+
+/* Does the node read the memory of this variable? */
+static int eitp__reads_storage(const eitp__node *node, const eitp_tensor *variable) {
+    for (int i = 0; i < node->input_count; i++) {
+        eitp_tensor *x = eitp__lowered(node->inputs[i]);
+        while (x && x->storage != x)
+            x = eitp__lowered(x->storage);
+        if (x == variable)
+            return 1;
+    }
+    return 0;
+}
+
+/* The tensor that an accumulation alone uses, views looked through; NULL where something else needs it too. */
+static const eitp_tensor *eitp__accumulated_value(const eitp__fusion *fusion, const eitp__node *accumulation) {
+    const eitp_tensor *value = eitp__lowered(accumulation->inputs[1]);
+    while (fusion->uses[value->id] == 1 && !value->is_output && value->node && eitp__is_view(value->node))
+        value = eitp__lowered(value->node->inputs[0]);
+    return fusion->uses[value->id] == 1 && !value->is_output ? value : NULL;
+}
+
+static void eitp__find_accumulations(eitp__fusion *fusion) {
+    const eitp_graph *graph = fusion->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        const eitp_tensor *value = NULL;
+        if (fusion->needed[n] && graph->nodes[n]->op == EITP__OP_ACCUMULATE)
+            value = eitp__accumulated_value(fusion, graph->nodes[n]);
+        if (value)
+            fusion->accumulations[value->id] = graph->nodes[n];
+    }
+}
+
+/* Can the node do the accumulations of all its outputs? Its kernel must know how, it must not read what it would change,
+ * and all must carry the same. */
+static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *node) {
+    const eitp__node *first = fusion->accumulations[node->outputs[0]->id];
+    if (!eitp__op(node->op)->accumulates || fusion->endings[node->id])
+        return 0;
+    for (int i = 0; i < node->output_count; i++) {
+        const eitp__node *accumulation = fusion->accumulations[node->outputs[i]->id];
+        if (!accumulation || eitp__reads_storage(node, accumulation->inputs[0]->storage) ||
+            eitp__lowered(accumulation->inputs[2]) != eitp__lowered(first->inputs[2]) ||
+            node->outputs[i]->dtype != eitp__wide(eitp__node_dtype(node)))
+            return 0;
+    }
+    return 1;
+}
+
+/* ---- Steps ---- */
+
+static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
+    const eitp__op_info *info = eitp__op(node->op);
+    memset(step, 0, sizeof *step);
+    step->node = node;
+    step->input_count = node->input_count;
+    step->output_count = node->output_count;
+    step->accumulates = eitp__can_accumulate(fusion, node);
+    for (int i = 0; i < node->input_count; i++)
+        step->inputs[i] = eitp__lowered(node->inputs[i]);
+    for (int i = 0; i < node->output_count; i++) {
+        const eitp__node *accumulation = step->accumulates ? fusion->accumulations[node->outputs[i]->id] : NULL;
+        step->outputs[i] = accumulation ? accumulation->outputs[0] : node->outputs[i];
+        if (accumulation) {
+            step->replaces[i] = eitp__lowered(accumulation->inputs[0]);
+            step->carry = eitp__lowered(accumulation->inputs[2]);
+        } else if (info->shares[i]) {
+            step->replaces[i] = eitp__lowered(node->inputs[info->shares[i] - 1]);
+        }
+    }
+    if (fusion->endings[node->id])
+        eitp__add_ending(fusion, step, fusion->endings[node->id]);
+}
+
+/* Is the accumulation done by the node whose value it adds? */
+static int eitp__is_absorbed(const eitp__fusion *fusion, const eitp__node *node) {
+    const eitp_tensor *value;
+    if (node->op != EITP__OP_ACCUMULATE)
+        return 0;
+    value = eitp__accumulated_value(fusion, node);
+    return value && value->node && eitp__can_accumulate(fusion, value->node);
+}
+
+static int eitp__make_steps(eitp__fusion *fusion) {
+    eitp_plan *plan = fusion->plan;
+    const eitp_graph *graph = fusion->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        eitp__node *node = graph->nodes[n];
+        if (!fusion->needed[n] || eitp__is_view(node) || fusion->products[n] || eitp__is_absorbed(fusion, node))
+            continue;
+        if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
+                           sizeof *plan->steps))
+            return 0;
+        eitp__fill_step(fusion, &plan->steps[plan->step_count++], node);
+    }
+    return 1;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error) {
+    const eitp_host *host = &plan->context->host;
+    size_t tensors = plan->graph->tensor_count, nodes = plan->graph->node_count;
+    eitp__fusion fusion = EITP__ZERO;
+    int made;
+    fusion.plan = plan;
+    fusion.graph = plan->graph;
+    fusion.needed = needed;
+    fusion.uses = (int *)eitp__allocate(host, tensors * sizeof *fusion.uses);
+    fusion.accumulations = (eitp__node **)eitp__allocate(host, tensors * sizeof *fusion.accumulations);
+    fusion.products = (eitp__node **)eitp__allocate(host, nodes * sizeof *fusion.products);
+    fusion.endings = (eitp__node **)eitp__allocate(host, nodes * sizeof *fusion.endings);
+    made = (!tensors || (fusion.uses && fusion.accumulations)) && (!nodes || (fusion.products && fusion.endings));
+    if (made) {
+        eitp__count_uses(&fusion);
+        eitp__find_accumulations(&fusion);
+        eitp__find_endings(&fusion);
+        made = eitp__make_steps(&fusion);
+    }
+    eitp__release(host, fusion.uses, tensors * sizeof *fusion.uses);
+    eitp__release(host, fusion.accumulations, tensors * sizeof *fusion.accumulations);
+    eitp__release(host, fusion.products, nodes * sizeof *fusion.products);
+    eitp__release(host, fusion.endings, nodes * sizeof *fusion.endings);
+    return made ? EITP_OK : eitp__fail_memory(error, (tensors + nodes) * sizeof(eitp__node *), "the steps of a plan");
+}
+
+EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
+    int mutates = 0;
+    for (int i = 0; i < step->output_count; i++)
+        mutates |= step->replaces[i] != NULL;
+    return mutates;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
+    if (i < step->input_count)
+        return step->inputs[i];
+    /* An accumulation reads the values before, and the carry. */
+    i -= step->input_count;
+    return i < step->output_count ? step->replaces[i] : step->carry;
+}
+
+EITP__PRIVATE int eitp__step_read_count(const eitp__step *step) {
+    return step->input_count + (step->accumulates ? step->output_count + 1 : 0);
+}
