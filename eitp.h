@@ -322,6 +322,8 @@ typedef struct eitp_files {
     /* Calls `visit` with the name of every entry but "." and "..", in no order; stops and returns what it returned if
        that is not 0. */
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
+    /* These bytes will be read soon: they may be fetched meanwhile. NULL: nothing is done. */
+    void (*expect_read)(void *user, void *file, uint64_t offset, size_t size);
 } eitp_files;
 
 /* What a program runs eitp on. Objects keep a copy of the host they were made with. */
@@ -444,7 +446,8 @@ EITP_API eitp_status eitp_variable_write_f32(eitp_context *context, const char *
 EITP_API eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int64_t first, float *values,
                                             int64_t count, eitp_error *error);
 
-/* Fills a floating variable: with one value, or from a normal distribution that depends only on seed, name and shape. */
+/* Fills a floating variable: with one value, or from a normal distribution that depends only on seed, name and shape.
+ */
 EITP_API eitp_status eitp_variable_fill(eitp_context *context, const char *name, double value, eitp_error *error);
 EITP_API eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, double mean, double deviation,
                                                uint64_t seed, eitp_error *error);
@@ -621,8 +624,8 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
 
 /*
  * Adds the gradient of `loss` with respect to every parameter the graph uses to a variable of role EITP_GRADIENT (F32
- * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32 [1] is 0 for the first
- * micro-batch of a step and 1 after it.
+ * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32
+ * [1] is 0 for the first micro-batch of a step and 1 after it.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
@@ -1078,6 +1081,9 @@ EITP_API void eitp_token_file_close(eitp_token_file *file);
 
 EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file);
 
+/* Tells that these tokens, which must be there, will be read soon: the system may fetch them meanwhile. */
+EITP_API void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, uint64_t count);
+
 /* Stores tokens [first, first + count) in ids[count]. After a failure the content of `ids` is not specified. */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                           eitp_error *error);
@@ -1127,6 +1133,9 @@ EITP_API eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_f
 /* The window that sample number `sample` is: a function of (seed, count, sample), for every epoch a bijection on [0,
    count). */
 EITP_API uint64_t eitp_windows_index(const eitp_windows *windows, uint64_t sample);
+
+/* Tells that these samples will be read soon: the system may fetch them meanwhile. */
+EITP_API void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count);
 
 /* Samples [first, first + count) into tokens [count, T] and targets [count, T]. After a failure their content is not
    specified. */
@@ -1333,6 +1342,7 @@ extern int ftruncate(int descriptor, long int size);
 extern int madvise(void *memory, size_t size, int advice);
 extern int lstat(const char *path, struct stat *info);
 extern int nanosleep(const struct timespec *time, struct timespec *rest);
+extern int posix_fadvise(int descriptor, long int offset, long int size, int advice);
 extern int posix_memalign(void **memory, size_t alignment, size_t size);
 extern long int pread(int descriptor, void *data, size_t size, long int offset);
 extern long int pwrite(int descriptor, const void *data, size_t size, long int offset);
@@ -1696,6 +1706,9 @@ EITP__PRIVATE eitp_status eitp__file_open(eitp__file *file, const eitp_host *hos
 EITP__PRIVATE eitp_status eitp__file_close(eitp__file *file,
                                            eitp_error *error); /* harmless on a zeroed or closed file */
 EITP__PRIVATE eitp_status eitp__file_size(eitp__file *file, uint64_t *size, eitp_error *error);
+
+/* Tells that these bytes will be read soon. */
+EITP__PRIVATE void eitp__file_expect_read(const eitp__file *file, uint64_t offset, size_t size);
 
 /* All of `size` bytes, or an error; a file that ends before is EITP_ERROR_FORMAT ("ends after N bytes"). */
 EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, void *data, size_t size,
@@ -4145,6 +4158,21 @@ static int eitp__system_read(void *user, void *file, uint64_t offset, void *data
     return 0;
 }
 
+static void eitp__system_expect_read(void *user, void *file, uint64_t offset, size_t size) {
+#if defined(__linux__)
+    enum { EITP__ADVICE_WILL_NEED = 3 }; /* POSIX_FADV_WILLNEED, which strict modes hide */
+    off_t position;
+    (void)user;
+    if (!eitp__system_offset(offset, &position))
+        posix_fadvise(eitp__descriptor(file), position, (off_t)size, EITP__ADVICE_WILL_NEED);
+#else
+    (void)user;
+    (void)file;
+    (void)offset;
+    (void)size;
+#endif
+}
+
 static int eitp__system_write(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
     off_t position;
     ssize_t put;
@@ -4263,6 +4291,7 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.rename = eitp__system_rename;
     files.remove = eitp__system_remove;
     files.list = eitp__system_list;
+    files.expect_read = eitp__system_expect_read;
     return files;
 }
 
@@ -4390,6 +4419,11 @@ EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, voi
                           "'%s' ends after %llu bytes where %llu are needed; it is cut short: make or copy it again",
                           file->path, (unsigned long long)(offset + done), (unsigned long long)(offset + size));
     return status;
+}
+
+EITP__PRIVATE void eitp__file_expect_read(const eitp__file *file, uint64_t offset, size_t size) {
+    if (file->host->files.expect_read)
+        file->host->files.expect_read(file->host->files.user, file->file, offset, size);
 }
 
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,
@@ -19193,6 +19227,11 @@ eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, ui
     return EITP_OK;
 }
 
+void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, uint64_t count) {
+    const uint64_t element = (uint64_t)file->info.element_size;
+    eitp__file_expect_read(&file->file, file->offset + first * element, (size_t)(count * element));
+}
+
 eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
     int32_t ids[EITP__TOKEN_VERIFY_IDS];
     uint64_t hash = eitp__token_hash_start();
@@ -19299,6 +19338,13 @@ static eitp_status eitp__read_window(const eitp_windows *windows, uint64_t sampl
     if (status == EITP_OK)
         memcpy(targets, tokens + 1, (block - 1) * sizeof *targets);
     return status;
+}
+
+void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t window = eitp_windows_index(windows, first + (uint64_t)i) * (uint64_t)windows->block_size;
+        eitp_token_file_expect_read(windows->file, windows->tokens.first + window, (uint64_t)windows->block_size + 1);
+    }
 }
 
 eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t first, int64_t count, int32_t *tokens,
@@ -21628,6 +21674,7 @@ static int64_t eitp__run_sequences(const eitp_trainer *trainer, int64_t run, uin
 /* Reads all batches of the step before its first backward pass: the mean over targets needs their number. */
 static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_error *error) {
     int64_t vocabulary = eitp_model_config(trainer->model).vocabulary;
+    uint64_t samples = (uint64_t)(trainer->config.batch_size * trainer->config.grad_accum);
     eitp_status status = EITP_OK;
     *valid = 0;
     for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
@@ -21640,6 +21687,9 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_e
         for (int64_t i = 0; i < count * batch->longest && !status; i++)
             *valid += batch->targets[i] != EITP__IGNORED_TARGET;
     }
+    /* The next step's are fetched during this one. */
+    if (!status)
+        eitp_windows_expect_read(&trainer->windows, (uint64_t)(trainer->step + 1) * samples, (int64_t)samples);
     return status;
 }
 

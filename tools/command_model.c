@@ -23,7 +23,8 @@ eitp_status model_find_directory(const char *path, char **directory, eitp_error 
     return status;
 }
 
-/* "cpu-avx512-openblas.SkylakeX", with or without a precision after another "-", is isa "avx512" and products "openblas"; any other set of products is eitp's own. */
+/* "cpu-avx512-openblas.SkylakeX", with or without "-" and a precision, is isa "avx512" and products "openblas"; any
+   other set of products is eitp's own. */
 static void read_numerics(const char *numerics, char *isa, size_t size, const char **products) {
     const char *first = strchr(numerics, '-'), *second = first ? strchr(first + 1, '-') : NULL;
     *isa = 0;

@@ -135,6 +135,8 @@ typedef struct eitp_files {
     /* Calls `visit` with the name of every entry but "." and "..", in no order; stops and returns what it returned if
        that is not 0. */
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
+    /* These bytes will be read soon: they may be fetched meanwhile. NULL: nothing is done. */
+    void (*expect_read)(void *user, void *file, uint64_t offset, size_t size);
 } eitp_files;
 
 /* What a program runs eitp on. Objects keep a copy of the host they were made with. */

@@ -102,6 +102,21 @@ static int eitp__system_read(void *user, void *file, uint64_t offset, void *data
     return 0;
 }
 
+static void eitp__system_expect_read(void *user, void *file, uint64_t offset, size_t size) {
+#if defined(__linux__)
+    enum { EITP__ADVICE_WILL_NEED = 3 }; /* POSIX_FADV_WILLNEED, which strict modes hide */
+    off_t position;
+    (void)user;
+    if (!eitp__system_offset(offset, &position))
+        posix_fadvise(eitp__descriptor(file), position, (off_t)size, EITP__ADVICE_WILL_NEED);
+#else
+    (void)user;
+    (void)file;
+    (void)offset;
+    (void)size;
+#endif
+}
+
 static int eitp__system_write(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
     off_t position;
     ssize_t put;
@@ -220,6 +235,7 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.rename = eitp__system_rename;
     files.remove = eitp__system_remove;
     files.list = eitp__system_list;
+    files.expect_read = eitp__system_expect_read;
     return files;
 }
 
@@ -347,6 +363,11 @@ EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, voi
                           "'%s' ends after %llu bytes where %llu are needed; it is cut short: make or copy it again",
                           file->path, (unsigned long long)(offset + done), (unsigned long long)(offset + size));
     return status;
+}
+
+EITP__PRIVATE void eitp__file_expect_read(const eitp__file *file, uint64_t offset, size_t size) {
+    if (file->host->files.expect_read)
+        file->host->files.expect_read(file->host->files.user, file->file, offset, size);
 }
 
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,

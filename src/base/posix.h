@@ -26,6 +26,7 @@ extern int ftruncate(int descriptor, long int size);
 extern int madvise(void *memory, size_t size, int advice);
 extern int lstat(const char *path, struct stat *info);
 extern int nanosleep(const struct timespec *time, struct timespec *rest);
+extern int posix_fadvise(int descriptor, long int offset, long int size, int advice);
 extern int posix_memalign(void **memory, size_t alignment, size_t size);
 extern long int pread(int descriptor, void *data, size_t size, long int offset);
 extern long int pwrite(int descriptor, const void *data, size_t size, long int offset);

@@ -104,6 +104,9 @@ EITP_API void eitp_token_file_close(eitp_token_file *file);
 
 EITP_API eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file);
 
+/* Tells that these tokens, which must be there, will be read soon: the system may fetch them meanwhile. */
+EITP_API void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, uint64_t count);
+
 /* Stores tokens [first, first + count) in ids[count]. After a failure the content of `ids` is not specified. */
 EITP_API eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                           eitp_error *error);
@@ -153,6 +156,9 @@ EITP_API eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_f
 /* The window that sample number `sample` is: a function of (seed, count, sample), for every epoch a bijection on [0,
    count). */
 EITP_API uint64_t eitp_windows_index(const eitp_windows *windows, uint64_t sample);
+
+/* Tells that these samples will be read soon: the system may fetch them meanwhile. */
+EITP_API void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count);
 
 /* Samples [first, first + count) into tokens [count, T] and targets [count, T]. After a failure their content is not
    specified. */

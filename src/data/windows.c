@@ -88,6 +88,13 @@ static eitp_status eitp__read_window(const eitp_windows *windows, uint64_t sampl
     return status;
 }
 
+void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t window = eitp_windows_index(windows, first + (uint64_t)i) * (uint64_t)windows->block_size;
+        eitp_token_file_expect_read(windows->file, windows->tokens.first + window, (uint64_t)windows->block_size + 1);
+    }
+}
+
 eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t first, int64_t count, int32_t *tokens,
                               int32_t *targets, eitp_error *error) {
     eitp_status status = EITP_OK;

@@ -108,7 +108,8 @@ EITP_API eitp_status eitp_variable_write_f32(eitp_context *context, const char *
 EITP_API eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int64_t first, float *values,
                                             int64_t count, eitp_error *error);
 
-/* Fills a floating variable: with one value, or from a normal distribution that depends only on seed, name and shape. */
+/* Fills a floating variable: with one value, or from a normal distribution that depends only on seed, name and shape.
+ */
 EITP_API eitp_status eitp_variable_fill(eitp_context *context, const char *name, double value, eitp_error *error);
 EITP_API eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, double mean, double deviation,
                                                uint64_t seed, eitp_error *error);
@@ -285,8 +286,8 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
 
 /*
  * Adds the gradient of `loss` with respect to every parameter the graph uses to a variable of role EITP_GRADIENT (F32
- * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32 [1] is 0 for the first
- * micro-batch of a step and 1 after it.
+ * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32
+ * [1] is 0 for the first micro-batch of a step and 1 after it.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 

@@ -229,6 +229,7 @@ static int64_t eitp__run_sequences(const eitp_trainer *trainer, int64_t run, uin
 /* Reads all batches of the step before its first backward pass: the mean over targets needs their number. */
 static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_error *error) {
     int64_t vocabulary = eitp_model_config(trainer->model).vocabulary;
+    uint64_t samples = (uint64_t)(trainer->config.batch_size * trainer->config.grad_accum);
     eitp_status status = EITP_OK;
     *valid = 0;
     for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
@@ -241,6 +242,9 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_e
         for (int64_t i = 0; i < count * batch->longest && !status; i++)
             *valid += batch->targets[i] != EITP__IGNORED_TARGET;
     }
+    /* The next step's are fetched during this one. */
+    if (!status)
+        eitp_windows_expect_read(&trainer->windows, (uint64_t)(trainer->step + 1) * samples, (int64_t)samples);
     return status;
 }
 
