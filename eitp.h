@@ -624,8 +624,8 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
 
 /*
  * Adds the gradient of `loss` with respect to every parameter the graph uses to a variable of role EITP_GRADIENT (F32
- * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32
- * [1] is 0 for the first micro-batch of a step and 1 after it.
+ * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry`
+ * F32 [1] is 0 for the first micro-batch of a step and 1 after it.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
@@ -4423,7 +4423,7 @@ EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, voi
 
 EITP__PRIVATE void eitp__file_expect_read(const eitp__file *file, uint64_t offset, size_t size) {
     if (file->host->files.expect_read)
-        file->host->files.expect_read(file->host->files.user, file->file, offset, size);
+        file->host->files.expect_read(file->host->files.user, file->handle, offset, size);
 }
 
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,
@@ -14600,8 +14600,10 @@ static void eitp__find_accumulations(eitp__fusion *fusion) {
     }
 }
 
-/* Can the node do the accumulations of all its outputs? Its kernel must know how, it must not read what it would change,
- * and all must carry the same. */
+/*
+ * Can the node do the accumulations of all its outputs? Its kernel must know how, it must not read what it would change,
+ * and all must carry the same.
+ */
 static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *node) {
     const eitp__node *first = fusion->accumulations[node->outputs[0]->id];
     if (!eitp__op(node->op)->accumulates || fusion->endings[node->id])

@@ -367,7 +367,7 @@ EITP__PRIVATE eitp_status eitp__file_read(eitp__file *file, uint64_t offset, voi
 
 EITP__PRIVATE void eitp__file_expect_read(const eitp__file *file, uint64_t offset, size_t size) {
     if (file->host->files.expect_read)
-        file->host->files.expect_read(file->host->files.user, file->file, offset, size);
+        file->host->files.expect_read(file->host->files.user, file->handle, offset, size);
 }
 
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,

@@ -140,8 +140,10 @@ static void eitp__find_accumulations(eitp__fusion *fusion) {
     }
 }
 
-/* Can the node do the accumulations of all its outputs? Its kernel must know how, it must not read what it would change,
- * and all must carry the same. */
+/*
+ * Can the node do the accumulations of all its outputs? Its kernel must know how, it must not read what it would change,
+ * and all must carry the same.
+ */
 static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *node) {
     const eitp__node *first = fusion->accumulations[node->outputs[0]->id];
     if (!eitp__op(node->op)->accumulates || fusion->endings[node->id])

@@ -286,8 +286,8 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
 
 /*
  * Adds the gradient of `loss` with respect to every parameter the graph uses to a variable of role EITP_GRADIENT (F32
- * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry` F32
- * [1] is 0 for the first micro-batch of a step and 1 after it.
+ * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry`
+ * F32 [1] is 0 for the first micro-batch of a step and 1 after it.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
