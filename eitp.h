@@ -14491,7 +14491,7 @@ static void eitp__count_uses(eitp__fusion *fusion) {
 
 /* ---- What follows a product ---- */
 
-/* The epilogue that does a node's work, where its input `of` is a product, and which input is the epilogue's operand. */
+/* The epilogue that does a node's work, where its input `of` is a product, and which input is its operand. */
 typedef struct eitp__ending {
     eitp__op_code op;
     eitp__epilogue epilogue;
@@ -14601,8 +14601,8 @@ static void eitp__find_accumulations(eitp__fusion *fusion) {
 }
 
 /*
- * Can the node do the accumulations of all its outputs? Its kernel must know how, it must not read what it would change,
- * and all must carry the same.
+ * Can the node do the accumulations of all its outputs? Its kernel must know how, it must not read what it would
+ * change, and all must carry the same.
  */
 static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *node) {
     const eitp__node *first = fusion->accumulations[node->outputs[0]->id];
