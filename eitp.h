@@ -2401,8 +2401,8 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
 /* The graph behind the tensors: nodes, values and the table of ops. */
 
 /*
- * Ops: every slot of kernels.h is an op of the same name. Others have no kernel: RESHAPE and STOP_GRADIENT, whose result
- * shares the memory of their input, and those that a plan always expands.
+ * Ops: every slot of kernels.h is an op of the same name. Others have no kernel: RESHAPE and STOP_GRADIENT, whose
+ * result shares the memory of their input, and those that a plan always expands.
  */
 typedef enum eitp__op_code {
 #define EITP__OP_ENUMERATOR(name, family) EITP__OP_##name,

@@ -9,8 +9,8 @@
 #include "tensor/tensor.h"
 
 /*
- * Ops: every slot of kernels.h is an op of the same name. Others have no kernel: RESHAPE and STOP_GRADIENT, whose result
- * shares the memory of their input, and those that a plan always expands.
+ * Ops: every slot of kernels.h is an op of the same name. Others have no kernel: RESHAPE and STOP_GRADIENT, whose
+ * result shares the memory of their input, and those that a plan always expands.
  */
 typedef enum eitp__op_code {
 #define EITP__OP_ENUMERATOR(name, family) EITP__OP_##name,
