@@ -168,6 +168,33 @@ EITP__SIMD_INLINE void eitp__avx512_turn(const float *from, int64_t stride, floa
     _mm256_storeu_ps(to + 7 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x31));
 }
 
+/* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
+EITP__SIMD_INLINE __mmask16 eitp__avx512_attention_mask(int64_t count) {
+    return count < 16 ? eitp__avx512_mask(count) : (__mmask16)0xffff;
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_attention_fetch_bf16(const uint16_t *p, int64_t count) {
+    __m256i bits = _mm256_maskz_loadu_epi16(eitp__avx512_attention_mask(count), p);
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_attention_put_bf16(uint16_t *p, int64_t count, __m512 v) {
+    __m512i bits = _mm512_castps_si512(v), high = _mm512_maskz_srli_epi32(0xffff, bits, 16), nearest;
+    nearest = _mm512_add_epi32(_mm512_and_si512(high, _mm512_set1_epi32(1)), _mm512_set1_epi32(0x7fff));
+    nearest = _mm512_maskz_srli_epi32(0xffff, _mm512_add_epi32(bits, nearest), 16);
+    nearest = _mm512_mask_or_epi32(nearest, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), high, _mm512_set1_epi32(0x40));
+    _mm256_mask_storeu_epi16(p, eitp__avx512_attention_mask(count), _mm512_maskz_cvtepi32_epi16(0xffff, nearest));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_attention_fetch_f16(const uint16_t *p, int64_t count) {
+    return _mm512_maskz_cvtph_ps(0xffff, _mm256_maskz_loadu_epi16(eitp__avx512_attention_mask(count), p));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_attention_put_f16(uint16_t *p, int64_t count, __m512 v) {
+    __m256i bits = _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_mask_storeu_epi16(p, eitp__avx512_attention_mask(count), bits);
+}
+
 #define EITP__MATMUL(name) eitp__avx512_matmul_##name
 #define EITP__MATMUL_TYPE float
 #define EITP__MATMUL_VECTOR __m512
