@@ -199,6 +199,40 @@ EITP__SIMD_INLINE void eitp__avx2_attention_put_f16(uint16_t *p, int64_t count, 
     eitp__avx2_attention_put_halves(p, count, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
+/*
+ * What eitp__kernel_uniform draws from 4 blocks of random words, from `block` on: 16 values. Each lane of 64 bits makes
+ * the words of one block in its lower half; what gathers in the upper half never comes down.
+ */
+EITP__SIMD_INLINE __m256i eitp__avx2_attention_cross(__m256i product, __m256i word, uint32_t key) {
+    return _mm256_xor_si256(_mm256_srli_epi64(product, 32), _mm256_xor_si256(word, _mm256_set1_epi64x((int64_t)key)));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_attention_uniforms(uint64_t seed, uint64_t step, uint32_t stream, uint64_t block,
+                                                     float *to) {
+    __m256i c0 = _mm256_add_epi64(_mm256_set1_epi64x((int64_t)block), _mm256_setr_epi64x(0, 1, 2, 3)), c1, c2, c3;
+    __m256 unit = _mm256_set1_ps(1.0f / 16777216.0f);
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
+    c1 = _mm256_srli_epi64(c0, 32);
+    c2 = _mm256_set1_epi64x((int64_t)(uint32_t)step);
+    c3 = _mm256_set1_epi64x((int64_t)stream);
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        __m256i p0 = _mm256_mul_epu32(c0, _mm256_set1_epi64x(0xD2511F53));
+        __m256i p1 = _mm256_mul_epu32(c2, _mm256_set1_epi64x(0xCD9E8D57));
+        c0 = eitp__avx2_attention_cross(p1, c1, k0);
+        c2 = eitp__avx2_attention_cross(p0, c3, k1);
+        c1 = p1;
+        c3 = p0;
+    }
+    c0 = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xaa);
+    c2 = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xaa);
+    c1 = _mm256_unpacklo_epi64(c0, c2);
+    c3 = _mm256_unpackhi_epi64(c0, c2);
+    c0 = _mm256_srli_epi32(_mm256_permute2x128_si256(c1, c3, 0x20), 8);
+    c2 = _mm256_srli_epi32(_mm256_permute2x128_si256(c1, c3, 0x31), 8);
+    _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_cvtepi32_ps(c0), unit));
+    _mm256_storeu_ps(to + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(c2), unit));
+}
+
 #define EITP__MATMUL(name) eitp__avx2_matmul_##name
 #define EITP__MATMUL_TYPE float
 #define EITP__MATMUL_VECTOR __m256
