@@ -585,14 +585,23 @@ EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
  */
 EITP_API eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability);
 
+typedef struct eitp_attention_config {
+    int heads;
+    int64_t longest;   /* rows that a sequence may have */
+    double scale;      /* of the scores; 1 / sqrt(c / heads) is usual */
+    double dropout;    /* probability that an attention probability is zeroed */
+    int bidirectional; /* every row sees all of its sequence; otherwise none after itself */
+} eitp_attention_config;
+
 /*
- * Causal self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv
- * 1706.03762). qkv [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i+1]), offsets I32
- * [sequences + 1] ascending, no sequence longer than `longest`. Rows in no sequence give zeros. `key` as for dropout
- * (of the probabilities), or NULL.
+ * Self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv 1706.03762). qkv
+ * [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i + 1]), offsets I32 [sequences + 1]
+ * ascending, no sequence longer than `longest`. With `lengths` I32 [sequences], only the first lengths[i] rows of
+ * sequence i are there, and the others are padding, which no row sees. Padding and rows in no sequence give zeros.
+ * `key` is as for dropout. `key` and `lengths` may be NULL.
  */
-EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads, int64_t longest, double scale,
-                                     eitp_tensor *key, double probability);
+EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
+                                     const eitp_attention_config *config);
 
 /*
  * Attention of new rows to a cache: row i of qkv [n, 3c] is at position[0] + i (I32 [1]); its key and value are stored
@@ -799,8 +808,8 @@ EITP_BEGIN_DECLARATIONS
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
-    /* What the loss was multiplied by, F32 [1] of the same graph (Micikevicius et al., "Mixed Precision Training", arXiv
-     * 1710.03740); it is divided out. NULL: 1 */
+    /* What the loss was multiplied by, F32 [1] of the same graph; it is divided out (Micikevicius et al., "Mixed
+     * Precision Training", arXiv 1710.03740). NULL: 1 */
     eitp_tensor *loss_scale;
 } eitp_adamw_config;
 
@@ -2114,6 +2123,7 @@ EITP__PRIVATE void eitp__register_ref_matmul(eitp__kernel_table *table);
 /* Parts of eitp__register_ref_kernels. */
 EITP__PRIVATE void eitp__register_ref_casts(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_ref_movement(eitp__kernel_table *table);
+EITP__PRIVATE void eitp__register_ref_attention(eitp__kernel_table *table);
 
 static inline EITP__UNUSED void eitp__ref_register(eitp__kernel_table *table, eitp__slot slot, eitp_dtype dtype,
                                                    eitp__kernel_function run) {
@@ -6775,6 +6785,731 @@ EITP__PRIVATE void eitp__register_ref_movement(eitp__kernel_table *table) {
 }
 /* <<kernels/ref/movement.c */
 
+/* >>kernels/ref/attention.c */
+/* Attention in plain C, of every element type that is computed with in float. */
+
+/* A (sequence, head) pair of an attention call. */
+typedef struct eitp__ref_pair {
+    int64_t heads, head, width; /* width: of a head */
+    int64_t begin, end;         /* the rows that are there */
+    int64_t first, stop;        /* these, padding and the rows in no sequence that the pair clears */
+    int causal;
+} eitp__ref_pair;
+
+/* The most rows that a sequence can have. */
+static int64_t eitp__ref_longest(const eitp__call *call) {
+    int64_t longest = eitp__ref_smaller(call->integers[1], call->inputs[0].shape[0]);
+    return longest > 0 ? longest : 0;
+}
+
+/* How many rows of the sequence may be there. */
+static int64_t eitp__ref_limit(const eitp__call *call, int64_t sequence) {
+    const int32_t *lengths = (const int32_t *)call->inputs[3].data;
+    int64_t longest = eitp__ref_longest(call);
+    if (!lengths)
+        return longest;
+    return lengths[sequence] > 0 ? eitp__ref_smaller(lengths[sequence], longest) : 0;
+}
+
+/* Offsets and lengths are data: whatever they are, the rows are rows of the call, at most the longest sequence. */
+static eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
+    const int32_t *offsets = (const int32_t *)call->inputs[1].data;
+    int64_t rows = call->inputs[0].shape[0], last = call->inputs[1].elements - 2, sequence;
+    eitp__ref_pair pair;
+    pair.heads = call->integers[0];
+    pair.head = item % pair.heads;
+    pair.width = call->inputs[0].shape[1] / 3 / pair.heads;
+    pair.causal = !call->integers[3];
+    sequence = item / pair.heads;
+    pair.begin = eitp__ref_smaller(offsets[sequence] > 0 ? offsets[sequence] : 0, rows);
+    pair.stop = eitp__ref_smaller(offsets[sequence + 1], rows);
+    pair.stop = pair.stop > pair.begin ? pair.stop : pair.begin;
+    pair.end = eitp__ref_smaller(pair.stop, pair.begin + eitp__ref_limit(call, sequence));
+    pair.first = sequence == 0 ? 0 : pair.begin;
+    pair.stop = sequence == last ? rows : pair.stop;
+    return pair;
+}
+
+/* What the probability of row i for the key at `position` of its sequence is multiplied by: 0 where it is dropped. */
+static float eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position) {
+    const int64_t *key = (const int64_t *)call->inputs[2].data;
+    uint64_t index;
+    if (!key || !(call->reals[1] > 0))
+        return 1;
+    index = ((uint64_t)key[2] + (uint64_t)i) * (uint64_t)pair->heads + (uint64_t)pair->head;
+    index = index * (uint64_t)call->integers[1] + (uint64_t)position;
+    if (eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call->integers[2], index) <
+        (float)call->reals[1])
+        return 0;
+    return (float)(1 / (1 - call->reals[1]));
+}
+
+/* Zeroes those of the rows that see nothing. */
+static void eitp__ref_clear_logsumexps(const eitp__ref_pair *pair, float *logsumexps) {
+    for (int64_t row = pair->first; row < pair->stop; row++)
+        if (row < pair->begin || row >= pair->end)
+            logsumexps[row * pair->heads] = 0;
+}
+
+/* Two sums of a head's width, and a number for each row of a sequence. */
+static size_t eitp__ref_attention_workspace(const eitp__call *call) {
+    int64_t width = call->inputs[0].shape[1] / 3 / call->integers[0];
+    return (size_t)(2 * width + eitp__ref_longest(call)) * sizeof(float);
+}
+
+static size_t eitp__ref_attention_cached_workspace(const eitp__call *call) {
+    return (size_t)(call->inputs[1].shape[1] / call->integers[0] + call->inputs[1].shape[0]) * sizeof(float);
+}
+
+#define EITP__REF_ATTENTION(name) eitp__ref_attention_##name##_f32
+#define EITP__REF_ATTENTION_ELEMENT float
+#define EITP__REF_ATTENTION_GET(x) (x)
+#define EITP__REF_ATTENTION_MAKE(v) (v)
+
+/* >>kernels/ref/attention.inc */
+/*
+ * Attention of one element type, a query at a time: what it sees is in the workspace. Arithmetic is in float. The
+ * including file defines
+ *   EITP__REF_ATTENTION(name)       the name of a function of this instance
+ *   EITP__REF_ATTENTION_ELEMENT     the element type
+ *   EITP__REF_ATTENTION_GET(x)      an element as a float
+ *   EITP__REF_ATTENTION_MAKE(v)     a float as an element
+ *
+ * and finds them undefined again afterwards.
+ */
+
+/* In four sums of every fourth term. */
+static float EITP__REF_ATTENTION(dot)(const EITP__REF_ATTENTION_ELEMENT *a, const EITP__REF_ATTENTION_ELEMENT *b,
+                                      int64_t count) {
+    float s[4] = {0, 0, 0, 0};
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (int64_t j = 0; j < 4; j++)
+            s[j] += EITP__REF_ATTENTION_GET(a[i + j]) * EITP__REF_ATTENTION_GET(b[i + j]);
+    for (; i < count; i++)
+        s[0] += EITP__REF_ATTENTION_GET(a[i]) * EITP__REF_ATTENTION_GET(b[i]);
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+static void EITP__REF_ATTENTION(add)(float *EITP__RESTRICT y, float factor,
+                                     const EITP__REF_ATTENTION_ELEMENT *EITP__RESTRICT x, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        y[i] += factor * EITP__REF_ATTENTION_GET(x[i]);
+}
+
+static void EITP__REF_ATTENTION(store)(EITP__REF_ATTENTION_ELEMENT *y, const float *x, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        y[i] = EITP__REF_ATTENTION_MAKE(x[i]);
+}
+
+/* Zeroes `width` elements in each of the rows that see nothing; rows are `stride` apart. */
+static void EITP__REF_ATTENTION(clear)(const eitp__ref_pair *pair, EITP__REF_ATTENTION_ELEMENT *x, int64_t stride,
+                                       int64_t width) {
+    for (int64_t row = pair->first; row < pair->stop; row++)
+        if (row < pair->begin || row >= pair->end)
+            memset(x + row * stride, 0, (size_t)width * sizeof *x);
+}
+
+/*
+ * What one query sees: `scores` are made from its dot products with `count` keys, rows `stride` apart, and become
+ * probabilities; the result is their log-sum-exp.
+ */
+static float EITP__REF_ATTENTION(attend)(const EITP__REF_ATTENTION_ELEMENT *query,
+                                         const EITP__REF_ATTENTION_ELEMENT *keys, int64_t stride, int64_t width,
+                                         int64_t count, float scale, float *scores) {
+    float largest = -INFINITY, factor;
+    double sum = 0;
+    for (int64_t j = 0; j < count; j++) {
+        scores[j] = scale * EITP__REF_ATTENTION(dot)(query, keys + j * stride, width);
+        largest = scores[j] > largest ? scores[j] : largest;
+    }
+    for (int64_t j = 0; j < count; j++) {
+        scores[j] = expf(scores[j] - largest);
+        sum += (double)scores[j];
+    }
+    factor = (float)(1 / sum);
+    for (int64_t j = 0; j < count; j++)
+        scores[j] *= factor;
+    return (float)((double)largest + log(sum));
+}
+
+static void EITP__REF_ATTENTION(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    float *sum = (float *)workspace;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__ref_pair pair = eitp__ref_pair_of(call, item);
+        int64_t d = pair.width, c = d * pair.heads, at = pair.begin * 3 * c;
+        const EITP__REF_ATTENTION_ELEMENT *q = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[0].data, *k, *v;
+        EITP__REF_ATTENTION_ELEMENT *o = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[0].data + pair.head * d;
+        float *logsumexps = (float *)call->outputs[1].data + pair.head, *scores = sum + d;
+        q += pair.head * d;
+        k = q + c;
+        v = k + c;
+        EITP__REF_ATTENTION(clear)(&pair, o, c, d);
+        eitp__ref_clear_logsumexps(&pair, logsumexps);
+        for (int64_t i = pair.begin; i < pair.end; i++) {
+            int64_t keys = pair.causal ? i - pair.begin + 1 : pair.end - pair.begin;
+            logsumexps[i * pair.heads] =
+                EITP__REF_ATTENTION(attend)(q + i * 3 * c, k + at, 3 * c, d, keys, (float)call->reals[0], scores);
+            memset(sum, 0, (size_t)d * sizeof *sum);
+            for (int64_t j = 0; j < keys; j++) {
+                float weight = scores[j] * eitp__ref_kept(call, &pair, i, j);
+                EITP__REF_ATTENTION(add)(sum, weight, v + at + j * 3 * c, d);
+            }
+            EITP__REF_ATTENTION(store)(o + i * c, sum, d);
+        }
+    }
+}
+
+/* A head's part of the operands of a backward call, from row 0. */
+typedef struct EITP__REF_ATTENTION(backward) {
+    const EITP__REF_ATTENTION_ELEMENT *q, *k, *v, *o, *slope;
+    const float *logsumexps;
+} EITP__REF_ATTENTION(backward);
+
+/*
+ * The probability of row i for key j, made again from the log-sum-exp, as it was applied; and the derivative by their
+ * score, of which `mean`, the dot product of the output and its gradient, is the mean over all keys.
+ */
+static float EITP__REF_ATTENTION(slope)(const eitp__call *call, const eitp__ref_pair *pair,
+                                        const EITP__REF_ATTENTION(backward) * at, int64_t i, int64_t j, float mean,
+                                        float *probability) {
+    int64_t d = pair->width, c = d * pair->heads, wide = 3 * c;
+    float scale = (float)call->reals[0], kept = eitp__ref_kept(call, pair, i, j - pair->begin);
+    float p =
+        expf(scale * EITP__REF_ATTENTION(dot)(at->q + i * wide, at->k + j * wide, d) - at->logsumexps[i * pair->heads]);
+    *probability = p * kept;
+    return scale * p * (kept * EITP__REF_ATTENTION(dot)(at->slope + i * c, at->v + j * wide, d) - mean);
+}
+
+/* Each sum in one go, the probabilities made twice: once for the queries' gradients, once for the keys' and values'. */
+static void EITP__REF_ATTENTION(backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    for (int64_t item = begin; item < end; item++) {
+        eitp__ref_pair pair = eitp__ref_pair_of(call, item);
+        int64_t d = pair.width, c = d * pair.heads, wide = 3 * c;
+        EITP__REF_ATTENTION(backward) at;
+        EITP__REF_ATTENTION_ELEMENT *dq = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[0].data + pair.head * d;
+        float *sum = (float *)workspace, *other = sum + d, *means = other + d, p, slope;
+        at.q = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[0].data + pair.head * d;
+        at.k = at.q + c;
+        at.v = at.k + c;
+        at.o = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[4].data + pair.head * d;
+        at.logsumexps = (const float *)call->inputs[5].data + pair.head;
+        at.slope = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[6].data + pair.head * d;
+        for (int part = 0; part < 3; part++)
+            EITP__REF_ATTENTION(clear)(&pair, dq + part * c, wide, d);
+        for (int64_t i = pair.begin; i < pair.end; i++) {
+            means[i - pair.begin] = EITP__REF_ATTENTION(dot)(at.slope + i * c, at.o + i * c, d);
+            memset(sum, 0, (size_t)d * sizeof *sum);
+            for (int64_t j = pair.begin; j < (pair.causal ? i + 1 : pair.end); j++) {
+                slope = EITP__REF_ATTENTION(slope)(call, &pair, &at, i, j, means[i - pair.begin], &p);
+                EITP__REF_ATTENTION(add)(sum, slope, at.k + j * wide, d);
+            }
+            EITP__REF_ATTENTION(store)(dq + i * wide, sum, d);
+        }
+        for (int64_t j = pair.begin; j < pair.end; j++) {
+            memset(sum, 0, 2 * (size_t)d * sizeof *sum);
+            for (int64_t i = pair.causal ? j : pair.begin; i < pair.end; i++) {
+                slope = EITP__REF_ATTENTION(slope)(call, &pair, &at, i, j, means[i - pair.begin], &p);
+                EITP__REF_ATTENTION(add)(sum, slope, at.q + i * wide, d);
+                EITP__REF_ATTENTION(add)(other, p, at.slope + i * c, d);
+            }
+            EITP__REF_ATTENTION(store)(dq + c + j * wide, sum, d);
+            EITP__REF_ATTENTION(store)(dq + 2 * c + j * wide, other, d);
+        }
+    }
+}
+
+/* Stores the keys and values of a call's rows; those whose place is outside the cache are not. */
+static void EITP__REF_ATTENTION(extend)(const eitp__call *call, int64_t position) {
+    const eitp__operand *x = &call->inputs[0];
+    int64_t longest = call->outputs[1].shape[0], c = call->outputs[1].shape[1];
+    const EITP__REF_ATTENTION_ELEMENT *qkv = (const EITP__REF_ATTENTION_ELEMENT *)x->data;
+    for (int part = 1; part < 3; part++) {
+        EITP__REF_ATTENTION_ELEMENT *cache = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[part].data;
+        if (cache != call->inputs[part].data)
+            memcpy(cache, call->inputs[part].data, (size_t)(longest * c) * sizeof *cache);
+        for (int64_t i = 0; i < x->shape[0]; i++)
+            if (position + i >= 0 && position + i < longest)
+                memcpy(cache + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof *cache);
+    }
+}
+
+static void EITP__REF_ATTENTION(cached_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = call->outputs[1].shape[1], longest = call->outputs[1].shape[0];
+    int64_t heads = call->integers[0], d = c / heads, position = ((const int32_t *)call->inputs[3].data)[0];
+    const EITP__REF_ATTENTION_ELEMENT *qkv = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[0].data;
+    const EITP__REF_ATTENTION_ELEMENT *k = (const EITP__REF_ATTENTION_ELEMENT *)call->outputs[1].data;
+    const EITP__REF_ATTENTION_ELEMENT *v = (const EITP__REF_ATTENTION_ELEMENT *)call->outputs[2].data;
+    float *sum = (float *)workspace, *scores = sum + d;
+    (void)begin;
+    (void)end;
+    EITP__REF_ATTENTION(extend)(call, position);
+    for (int64_t i = 0; i < call->inputs[0].shape[0]; i++) {
+        EITP__REF_ATTENTION_ELEMENT *o = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[0].data + i * c;
+        memset(o, 0, (size_t)c * sizeof *o);
+        if (position + i < 0 || position + i >= longest)
+            continue;
+        for (int64_t at = 0; at < c; at += d) {
+            int64_t count = position + i + 1;
+            EITP__REF_ATTENTION(attend)(qkv + 3 * i * c + at, k + at, c, d, count, (float)call->reals[0], scores);
+            memset(sum, 0, (size_t)d * sizeof *sum);
+            for (int64_t j = 0; j < count; j++)
+                EITP__REF_ATTENTION(add)(sum, scores[j], v + j * c + at, d);
+            EITP__REF_ATTENTION(store)(o + at, sum, d);
+        }
+    }
+}
+
+static void EITP__REF_ATTENTION(register)(eitp__kernel_table *table, eitp_dtype dtype) {
+    eitp__ref_register(table, EITP__SLOT_ATTENTION, dtype, EITP__REF_ATTENTION(run));
+    eitp__ref_register(table, EITP__SLOT_ATTENTION_BACKWARD, dtype, EITP__REF_ATTENTION(backward_run));
+    eitp__ref_register(table, EITP__SLOT_ATTENTION_CACHED, dtype, EITP__REF_ATTENTION(cached_run));
+    table->kernels[EITP__SLOT_ATTENTION][dtype].workspace = eitp__ref_attention_workspace;
+    table->kernels[EITP__SLOT_ATTENTION_BACKWARD][dtype].workspace = eitp__ref_attention_workspace;
+    table->kernels[EITP__SLOT_ATTENTION_CACHED][dtype].workspace = eitp__ref_attention_cached_workspace;
+}
+
+#undef EITP__REF_ATTENTION
+#undef EITP__REF_ATTENTION_ELEMENT
+#undef EITP__REF_ATTENTION_GET
+#undef EITP__REF_ATTENTION_MAKE
+/* <<kernels/ref/attention.inc */
+
+#define EITP__REF_ATTENTION(name) eitp__ref_attention_##name##_bf16
+#define EITP__REF_ATTENTION_ELEMENT uint16_t
+#define EITP__REF_ATTENTION_GET(x) eitp__bf16_to_f32(x)
+#define EITP__REF_ATTENTION_MAKE(v) eitp__f32_to_bf16(v)
+
+/* >>kernels/ref/attention.inc */
+/*
+ * Attention of one element type, a query at a time: what it sees is in the workspace. Arithmetic is in float. The
+ * including file defines
+ *   EITP__REF_ATTENTION(name)       the name of a function of this instance
+ *   EITP__REF_ATTENTION_ELEMENT     the element type
+ *   EITP__REF_ATTENTION_GET(x)      an element as a float
+ *   EITP__REF_ATTENTION_MAKE(v)     a float as an element
+ *
+ * and finds them undefined again afterwards.
+ */
+
+/* In four sums of every fourth term. */
+static float EITP__REF_ATTENTION(dot)(const EITP__REF_ATTENTION_ELEMENT *a, const EITP__REF_ATTENTION_ELEMENT *b,
+                                      int64_t count) {
+    float s[4] = {0, 0, 0, 0};
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (int64_t j = 0; j < 4; j++)
+            s[j] += EITP__REF_ATTENTION_GET(a[i + j]) * EITP__REF_ATTENTION_GET(b[i + j]);
+    for (; i < count; i++)
+        s[0] += EITP__REF_ATTENTION_GET(a[i]) * EITP__REF_ATTENTION_GET(b[i]);
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+static void EITP__REF_ATTENTION(add)(float *EITP__RESTRICT y, float factor,
+                                     const EITP__REF_ATTENTION_ELEMENT *EITP__RESTRICT x, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        y[i] += factor * EITP__REF_ATTENTION_GET(x[i]);
+}
+
+static void EITP__REF_ATTENTION(store)(EITP__REF_ATTENTION_ELEMENT *y, const float *x, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        y[i] = EITP__REF_ATTENTION_MAKE(x[i]);
+}
+
+/* Zeroes `width` elements in each of the rows that see nothing; rows are `stride` apart. */
+static void EITP__REF_ATTENTION(clear)(const eitp__ref_pair *pair, EITP__REF_ATTENTION_ELEMENT *x, int64_t stride,
+                                       int64_t width) {
+    for (int64_t row = pair->first; row < pair->stop; row++)
+        if (row < pair->begin || row >= pair->end)
+            memset(x + row * stride, 0, (size_t)width * sizeof *x);
+}
+
+/*
+ * What one query sees: `scores` are made from its dot products with `count` keys, rows `stride` apart, and become
+ * probabilities; the result is their log-sum-exp.
+ */
+static float EITP__REF_ATTENTION(attend)(const EITP__REF_ATTENTION_ELEMENT *query,
+                                         const EITP__REF_ATTENTION_ELEMENT *keys, int64_t stride, int64_t width,
+                                         int64_t count, float scale, float *scores) {
+    float largest = -INFINITY, factor;
+    double sum = 0;
+    for (int64_t j = 0; j < count; j++) {
+        scores[j] = scale * EITP__REF_ATTENTION(dot)(query, keys + j * stride, width);
+        largest = scores[j] > largest ? scores[j] : largest;
+    }
+    for (int64_t j = 0; j < count; j++) {
+        scores[j] = expf(scores[j] - largest);
+        sum += (double)scores[j];
+    }
+    factor = (float)(1 / sum);
+    for (int64_t j = 0; j < count; j++)
+        scores[j] *= factor;
+    return (float)((double)largest + log(sum));
+}
+
+static void EITP__REF_ATTENTION(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    float *sum = (float *)workspace;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__ref_pair pair = eitp__ref_pair_of(call, item);
+        int64_t d = pair.width, c = d * pair.heads, at = pair.begin * 3 * c;
+        const EITP__REF_ATTENTION_ELEMENT *q = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[0].data, *k, *v;
+        EITP__REF_ATTENTION_ELEMENT *o = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[0].data + pair.head * d;
+        float *logsumexps = (float *)call->outputs[1].data + pair.head, *scores = sum + d;
+        q += pair.head * d;
+        k = q + c;
+        v = k + c;
+        EITP__REF_ATTENTION(clear)(&pair, o, c, d);
+        eitp__ref_clear_logsumexps(&pair, logsumexps);
+        for (int64_t i = pair.begin; i < pair.end; i++) {
+            int64_t keys = pair.causal ? i - pair.begin + 1 : pair.end - pair.begin;
+            logsumexps[i * pair.heads] =
+                EITP__REF_ATTENTION(attend)(q + i * 3 * c, k + at, 3 * c, d, keys, (float)call->reals[0], scores);
+            memset(sum, 0, (size_t)d * sizeof *sum);
+            for (int64_t j = 0; j < keys; j++) {
+                float weight = scores[j] * eitp__ref_kept(call, &pair, i, j);
+                EITP__REF_ATTENTION(add)(sum, weight, v + at + j * 3 * c, d);
+            }
+            EITP__REF_ATTENTION(store)(o + i * c, sum, d);
+        }
+    }
+}
+
+/* A head's part of the operands of a backward call, from row 0. */
+typedef struct EITP__REF_ATTENTION(backward) {
+    const EITP__REF_ATTENTION_ELEMENT *q, *k, *v, *o, *slope;
+    const float *logsumexps;
+} EITP__REF_ATTENTION(backward);
+
+/*
+ * The probability of row i for key j, made again from the log-sum-exp, as it was applied; and the derivative by their
+ * score, of which `mean`, the dot product of the output and its gradient, is the mean over all keys.
+ */
+static float EITP__REF_ATTENTION(slope)(const eitp__call *call, const eitp__ref_pair *pair,
+                                        const EITP__REF_ATTENTION(backward) * at, int64_t i, int64_t j, float mean,
+                                        float *probability) {
+    int64_t d = pair->width, c = d * pair->heads, wide = 3 * c;
+    float scale = (float)call->reals[0], kept = eitp__ref_kept(call, pair, i, j - pair->begin);
+    float p =
+        expf(scale * EITP__REF_ATTENTION(dot)(at->q + i * wide, at->k + j * wide, d) - at->logsumexps[i * pair->heads]);
+    *probability = p * kept;
+    return scale * p * (kept * EITP__REF_ATTENTION(dot)(at->slope + i * c, at->v + j * wide, d) - mean);
+}
+
+/* Each sum in one go, the probabilities made twice: once for the queries' gradients, once for the keys' and values'. */
+static void EITP__REF_ATTENTION(backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    for (int64_t item = begin; item < end; item++) {
+        eitp__ref_pair pair = eitp__ref_pair_of(call, item);
+        int64_t d = pair.width, c = d * pair.heads, wide = 3 * c;
+        EITP__REF_ATTENTION(backward) at;
+        EITP__REF_ATTENTION_ELEMENT *dq = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[0].data + pair.head * d;
+        float *sum = (float *)workspace, *other = sum + d, *means = other + d, p, slope;
+        at.q = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[0].data + pair.head * d;
+        at.k = at.q + c;
+        at.v = at.k + c;
+        at.o = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[4].data + pair.head * d;
+        at.logsumexps = (const float *)call->inputs[5].data + pair.head;
+        at.slope = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[6].data + pair.head * d;
+        for (int part = 0; part < 3; part++)
+            EITP__REF_ATTENTION(clear)(&pair, dq + part * c, wide, d);
+        for (int64_t i = pair.begin; i < pair.end; i++) {
+            means[i - pair.begin] = EITP__REF_ATTENTION(dot)(at.slope + i * c, at.o + i * c, d);
+            memset(sum, 0, (size_t)d * sizeof *sum);
+            for (int64_t j = pair.begin; j < (pair.causal ? i + 1 : pair.end); j++) {
+                slope = EITP__REF_ATTENTION(slope)(call, &pair, &at, i, j, means[i - pair.begin], &p);
+                EITP__REF_ATTENTION(add)(sum, slope, at.k + j * wide, d);
+            }
+            EITP__REF_ATTENTION(store)(dq + i * wide, sum, d);
+        }
+        for (int64_t j = pair.begin; j < pair.end; j++) {
+            memset(sum, 0, 2 * (size_t)d * sizeof *sum);
+            for (int64_t i = pair.causal ? j : pair.begin; i < pair.end; i++) {
+                slope = EITP__REF_ATTENTION(slope)(call, &pair, &at, i, j, means[i - pair.begin], &p);
+                EITP__REF_ATTENTION(add)(sum, slope, at.q + i * wide, d);
+                EITP__REF_ATTENTION(add)(other, p, at.slope + i * c, d);
+            }
+            EITP__REF_ATTENTION(store)(dq + c + j * wide, sum, d);
+            EITP__REF_ATTENTION(store)(dq + 2 * c + j * wide, other, d);
+        }
+    }
+}
+
+/* Stores the keys and values of a call's rows; those whose place is outside the cache are not. */
+static void EITP__REF_ATTENTION(extend)(const eitp__call *call, int64_t position) {
+    const eitp__operand *x = &call->inputs[0];
+    int64_t longest = call->outputs[1].shape[0], c = call->outputs[1].shape[1];
+    const EITP__REF_ATTENTION_ELEMENT *qkv = (const EITP__REF_ATTENTION_ELEMENT *)x->data;
+    for (int part = 1; part < 3; part++) {
+        EITP__REF_ATTENTION_ELEMENT *cache = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[part].data;
+        if (cache != call->inputs[part].data)
+            memcpy(cache, call->inputs[part].data, (size_t)(longest * c) * sizeof *cache);
+        for (int64_t i = 0; i < x->shape[0]; i++)
+            if (position + i >= 0 && position + i < longest)
+                memcpy(cache + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof *cache);
+    }
+}
+
+static void EITP__REF_ATTENTION(cached_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = call->outputs[1].shape[1], longest = call->outputs[1].shape[0];
+    int64_t heads = call->integers[0], d = c / heads, position = ((const int32_t *)call->inputs[3].data)[0];
+    const EITP__REF_ATTENTION_ELEMENT *qkv = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[0].data;
+    const EITP__REF_ATTENTION_ELEMENT *k = (const EITP__REF_ATTENTION_ELEMENT *)call->outputs[1].data;
+    const EITP__REF_ATTENTION_ELEMENT *v = (const EITP__REF_ATTENTION_ELEMENT *)call->outputs[2].data;
+    float *sum = (float *)workspace, *scores = sum + d;
+    (void)begin;
+    (void)end;
+    EITP__REF_ATTENTION(extend)(call, position);
+    for (int64_t i = 0; i < call->inputs[0].shape[0]; i++) {
+        EITP__REF_ATTENTION_ELEMENT *o = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[0].data + i * c;
+        memset(o, 0, (size_t)c * sizeof *o);
+        if (position + i < 0 || position + i >= longest)
+            continue;
+        for (int64_t at = 0; at < c; at += d) {
+            int64_t count = position + i + 1;
+            EITP__REF_ATTENTION(attend)(qkv + 3 * i * c + at, k + at, c, d, count, (float)call->reals[0], scores);
+            memset(sum, 0, (size_t)d * sizeof *sum);
+            for (int64_t j = 0; j < count; j++)
+                EITP__REF_ATTENTION(add)(sum, scores[j], v + j * c + at, d);
+            EITP__REF_ATTENTION(store)(o + at, sum, d);
+        }
+    }
+}
+
+static void EITP__REF_ATTENTION(register)(eitp__kernel_table *table, eitp_dtype dtype) {
+    eitp__ref_register(table, EITP__SLOT_ATTENTION, dtype, EITP__REF_ATTENTION(run));
+    eitp__ref_register(table, EITP__SLOT_ATTENTION_BACKWARD, dtype, EITP__REF_ATTENTION(backward_run));
+    eitp__ref_register(table, EITP__SLOT_ATTENTION_CACHED, dtype, EITP__REF_ATTENTION(cached_run));
+    table->kernels[EITP__SLOT_ATTENTION][dtype].workspace = eitp__ref_attention_workspace;
+    table->kernels[EITP__SLOT_ATTENTION_BACKWARD][dtype].workspace = eitp__ref_attention_workspace;
+    table->kernels[EITP__SLOT_ATTENTION_CACHED][dtype].workspace = eitp__ref_attention_cached_workspace;
+}
+
+#undef EITP__REF_ATTENTION
+#undef EITP__REF_ATTENTION_ELEMENT
+#undef EITP__REF_ATTENTION_GET
+#undef EITP__REF_ATTENTION_MAKE
+/* <<kernels/ref/attention.inc */
+
+#define EITP__REF_ATTENTION(name) eitp__ref_attention_##name##_f16
+#define EITP__REF_ATTENTION_ELEMENT uint16_t
+#define EITP__REF_ATTENTION_GET(x) eitp__f16_to_f32(x)
+#define EITP__REF_ATTENTION_MAKE(v) eitp__f32_to_f16(v)
+
+/* >>kernels/ref/attention.inc */
+/*
+ * Attention of one element type, a query at a time: what it sees is in the workspace. Arithmetic is in float. The
+ * including file defines
+ *   EITP__REF_ATTENTION(name)       the name of a function of this instance
+ *   EITP__REF_ATTENTION_ELEMENT     the element type
+ *   EITP__REF_ATTENTION_GET(x)      an element as a float
+ *   EITP__REF_ATTENTION_MAKE(v)     a float as an element
+ *
+ * and finds them undefined again afterwards.
+ */
+
+/* In four sums of every fourth term. */
+static float EITP__REF_ATTENTION(dot)(const EITP__REF_ATTENTION_ELEMENT *a, const EITP__REF_ATTENTION_ELEMENT *b,
+                                      int64_t count) {
+    float s[4] = {0, 0, 0, 0};
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (int64_t j = 0; j < 4; j++)
+            s[j] += EITP__REF_ATTENTION_GET(a[i + j]) * EITP__REF_ATTENTION_GET(b[i + j]);
+    for (; i < count; i++)
+        s[0] += EITP__REF_ATTENTION_GET(a[i]) * EITP__REF_ATTENTION_GET(b[i]);
+    return (s[0] + s[1]) + (s[2] + s[3]);
+}
+
+static void EITP__REF_ATTENTION(add)(float *EITP__RESTRICT y, float factor,
+                                     const EITP__REF_ATTENTION_ELEMENT *EITP__RESTRICT x, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        y[i] += factor * EITP__REF_ATTENTION_GET(x[i]);
+}
+
+static void EITP__REF_ATTENTION(store)(EITP__REF_ATTENTION_ELEMENT *y, const float *x, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        y[i] = EITP__REF_ATTENTION_MAKE(x[i]);
+}
+
+/* Zeroes `width` elements in each of the rows that see nothing; rows are `stride` apart. */
+static void EITP__REF_ATTENTION(clear)(const eitp__ref_pair *pair, EITP__REF_ATTENTION_ELEMENT *x, int64_t stride,
+                                       int64_t width) {
+    for (int64_t row = pair->first; row < pair->stop; row++)
+        if (row < pair->begin || row >= pair->end)
+            memset(x + row * stride, 0, (size_t)width * sizeof *x);
+}
+
+/*
+ * What one query sees: `scores` are made from its dot products with `count` keys, rows `stride` apart, and become
+ * probabilities; the result is their log-sum-exp.
+ */
+static float EITP__REF_ATTENTION(attend)(const EITP__REF_ATTENTION_ELEMENT *query,
+                                         const EITP__REF_ATTENTION_ELEMENT *keys, int64_t stride, int64_t width,
+                                         int64_t count, float scale, float *scores) {
+    float largest = -INFINITY, factor;
+    double sum = 0;
+    for (int64_t j = 0; j < count; j++) {
+        scores[j] = scale * EITP__REF_ATTENTION(dot)(query, keys + j * stride, width);
+        largest = scores[j] > largest ? scores[j] : largest;
+    }
+    for (int64_t j = 0; j < count; j++) {
+        scores[j] = expf(scores[j] - largest);
+        sum += (double)scores[j];
+    }
+    factor = (float)(1 / sum);
+    for (int64_t j = 0; j < count; j++)
+        scores[j] *= factor;
+    return (float)((double)largest + log(sum));
+}
+
+static void EITP__REF_ATTENTION(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    float *sum = (float *)workspace;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__ref_pair pair = eitp__ref_pair_of(call, item);
+        int64_t d = pair.width, c = d * pair.heads, at = pair.begin * 3 * c;
+        const EITP__REF_ATTENTION_ELEMENT *q = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[0].data, *k, *v;
+        EITP__REF_ATTENTION_ELEMENT *o = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[0].data + pair.head * d;
+        float *logsumexps = (float *)call->outputs[1].data + pair.head, *scores = sum + d;
+        q += pair.head * d;
+        k = q + c;
+        v = k + c;
+        EITP__REF_ATTENTION(clear)(&pair, o, c, d);
+        eitp__ref_clear_logsumexps(&pair, logsumexps);
+        for (int64_t i = pair.begin; i < pair.end; i++) {
+            int64_t keys = pair.causal ? i - pair.begin + 1 : pair.end - pair.begin;
+            logsumexps[i * pair.heads] =
+                EITP__REF_ATTENTION(attend)(q + i * 3 * c, k + at, 3 * c, d, keys, (float)call->reals[0], scores);
+            memset(sum, 0, (size_t)d * sizeof *sum);
+            for (int64_t j = 0; j < keys; j++) {
+                float weight = scores[j] * eitp__ref_kept(call, &pair, i, j);
+                EITP__REF_ATTENTION(add)(sum, weight, v + at + j * 3 * c, d);
+            }
+            EITP__REF_ATTENTION(store)(o + i * c, sum, d);
+        }
+    }
+}
+
+/* A head's part of the operands of a backward call, from row 0. */
+typedef struct EITP__REF_ATTENTION(backward) {
+    const EITP__REF_ATTENTION_ELEMENT *q, *k, *v, *o, *slope;
+    const float *logsumexps;
+} EITP__REF_ATTENTION(backward);
+
+/*
+ * The probability of row i for key j, made again from the log-sum-exp, as it was applied; and the derivative by their
+ * score, of which `mean`, the dot product of the output and its gradient, is the mean over all keys.
+ */
+static float EITP__REF_ATTENTION(slope)(const eitp__call *call, const eitp__ref_pair *pair,
+                                        const EITP__REF_ATTENTION(backward) * at, int64_t i, int64_t j, float mean,
+                                        float *probability) {
+    int64_t d = pair->width, c = d * pair->heads, wide = 3 * c;
+    float scale = (float)call->reals[0], kept = eitp__ref_kept(call, pair, i, j - pair->begin);
+    float p =
+        expf(scale * EITP__REF_ATTENTION(dot)(at->q + i * wide, at->k + j * wide, d) - at->logsumexps[i * pair->heads]);
+    *probability = p * kept;
+    return scale * p * (kept * EITP__REF_ATTENTION(dot)(at->slope + i * c, at->v + j * wide, d) - mean);
+}
+
+/* Each sum in one go, the probabilities made twice: once for the queries' gradients, once for the keys' and values'. */
+static void EITP__REF_ATTENTION(backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    for (int64_t item = begin; item < end; item++) {
+        eitp__ref_pair pair = eitp__ref_pair_of(call, item);
+        int64_t d = pair.width, c = d * pair.heads, wide = 3 * c;
+        EITP__REF_ATTENTION(backward) at;
+        EITP__REF_ATTENTION_ELEMENT *dq = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[0].data + pair.head * d;
+        float *sum = (float *)workspace, *other = sum + d, *means = other + d, p, slope;
+        at.q = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[0].data + pair.head * d;
+        at.k = at.q + c;
+        at.v = at.k + c;
+        at.o = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[4].data + pair.head * d;
+        at.logsumexps = (const float *)call->inputs[5].data + pair.head;
+        at.slope = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[6].data + pair.head * d;
+        for (int part = 0; part < 3; part++)
+            EITP__REF_ATTENTION(clear)(&pair, dq + part * c, wide, d);
+        for (int64_t i = pair.begin; i < pair.end; i++) {
+            means[i - pair.begin] = EITP__REF_ATTENTION(dot)(at.slope + i * c, at.o + i * c, d);
+            memset(sum, 0, (size_t)d * sizeof *sum);
+            for (int64_t j = pair.begin; j < (pair.causal ? i + 1 : pair.end); j++) {
+                slope = EITP__REF_ATTENTION(slope)(call, &pair, &at, i, j, means[i - pair.begin], &p);
+                EITP__REF_ATTENTION(add)(sum, slope, at.k + j * wide, d);
+            }
+            EITP__REF_ATTENTION(store)(dq + i * wide, sum, d);
+        }
+        for (int64_t j = pair.begin; j < pair.end; j++) {
+            memset(sum, 0, 2 * (size_t)d * sizeof *sum);
+            for (int64_t i = pair.causal ? j : pair.begin; i < pair.end; i++) {
+                slope = EITP__REF_ATTENTION(slope)(call, &pair, &at, i, j, means[i - pair.begin], &p);
+                EITP__REF_ATTENTION(add)(sum, slope, at.q + i * wide, d);
+                EITP__REF_ATTENTION(add)(other, p, at.slope + i * c, d);
+            }
+            EITP__REF_ATTENTION(store)(dq + c + j * wide, sum, d);
+            EITP__REF_ATTENTION(store)(dq + 2 * c + j * wide, other, d);
+        }
+    }
+}
+
+/* Stores the keys and values of a call's rows; those whose place is outside the cache are not. */
+static void EITP__REF_ATTENTION(extend)(const eitp__call *call, int64_t position) {
+    const eitp__operand *x = &call->inputs[0];
+    int64_t longest = call->outputs[1].shape[0], c = call->outputs[1].shape[1];
+    const EITP__REF_ATTENTION_ELEMENT *qkv = (const EITP__REF_ATTENTION_ELEMENT *)x->data;
+    for (int part = 1; part < 3; part++) {
+        EITP__REF_ATTENTION_ELEMENT *cache = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[part].data;
+        if (cache != call->inputs[part].data)
+            memcpy(cache, call->inputs[part].data, (size_t)(longest * c) * sizeof *cache);
+        for (int64_t i = 0; i < x->shape[0]; i++)
+            if (position + i >= 0 && position + i < longest)
+                memcpy(cache + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof *cache);
+    }
+}
+
+static void EITP__REF_ATTENTION(cached_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = call->outputs[1].shape[1], longest = call->outputs[1].shape[0];
+    int64_t heads = call->integers[0], d = c / heads, position = ((const int32_t *)call->inputs[3].data)[0];
+    const EITP__REF_ATTENTION_ELEMENT *qkv = (const EITP__REF_ATTENTION_ELEMENT *)call->inputs[0].data;
+    const EITP__REF_ATTENTION_ELEMENT *k = (const EITP__REF_ATTENTION_ELEMENT *)call->outputs[1].data;
+    const EITP__REF_ATTENTION_ELEMENT *v = (const EITP__REF_ATTENTION_ELEMENT *)call->outputs[2].data;
+    float *sum = (float *)workspace, *scores = sum + d;
+    (void)begin;
+    (void)end;
+    EITP__REF_ATTENTION(extend)(call, position);
+    for (int64_t i = 0; i < call->inputs[0].shape[0]; i++) {
+        EITP__REF_ATTENTION_ELEMENT *o = (EITP__REF_ATTENTION_ELEMENT *)call->outputs[0].data + i * c;
+        memset(o, 0, (size_t)c * sizeof *o);
+        if (position + i < 0 || position + i >= longest)
+            continue;
+        for (int64_t at = 0; at < c; at += d) {
+            int64_t count = position + i + 1;
+            EITP__REF_ATTENTION(attend)(qkv + 3 * i * c + at, k + at, c, d, count, (float)call->reals[0], scores);
+            memset(sum, 0, (size_t)d * sizeof *sum);
+            for (int64_t j = 0; j < count; j++)
+                EITP__REF_ATTENTION(add)(sum, scores[j], v + j * c + at, d);
+            EITP__REF_ATTENTION(store)(o + at, sum, d);
+        }
+    }
+}
+
+static void EITP__REF_ATTENTION(register)(eitp__kernel_table *table, eitp_dtype dtype) {
+    eitp__ref_register(table, EITP__SLOT_ATTENTION, dtype, EITP__REF_ATTENTION(run));
+    eitp__ref_register(table, EITP__SLOT_ATTENTION_BACKWARD, dtype, EITP__REF_ATTENTION(backward_run));
+    eitp__ref_register(table, EITP__SLOT_ATTENTION_CACHED, dtype, EITP__REF_ATTENTION(cached_run));
+    table->kernels[EITP__SLOT_ATTENTION][dtype].workspace = eitp__ref_attention_workspace;
+    table->kernels[EITP__SLOT_ATTENTION_BACKWARD][dtype].workspace = eitp__ref_attention_workspace;
+    table->kernels[EITP__SLOT_ATTENTION_CACHED][dtype].workspace = eitp__ref_attention_cached_workspace;
+}
+
+#undef EITP__REF_ATTENTION
+#undef EITP__REF_ATTENTION_ELEMENT
+#undef EITP__REF_ATTENTION_GET
+#undef EITP__REF_ATTENTION_MAKE
+/* <<kernels/ref/attention.inc */
+
+EITP__PRIVATE void eitp__register_ref_attention(eitp__kernel_table *table) {
+    eitp__ref_attention_register_f32(table, EITP_F32);
+    eitp__ref_attention_register_bf16(table, EITP_BF16);
+    eitp__ref_attention_register_f16(table, EITP_F16);
+}
+/* <<kernels/ref/attention.c */
+
 /* >>kernels/ref/ref.c */
 /* The reference kernels: plain C for any processor, and what the other sets are measured by. */
 
@@ -6804,51 +7539,6 @@ static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
     }
     reduction.by_rows = reduction.reduced.stride[0][reduction.reduced.rank - 1] == 1;
     return reduction;
-}
-
-/* A (sequence, head) pair of an attention call. */
-typedef struct eitp__ref_pair {
-    int64_t heads, head, width; /* width: of a head */
-    int64_t begin, end;         /* the sequence's rows */
-    int64_t first, stop;        /* these rows and those in no sequence that the pair clears */
-} eitp__ref_pair;
-
-/* The most rows that a sequence can have. */
-static int64_t eitp__ref_longest(const eitp__call *call) {
-    int64_t longest = eitp__ref_smaller(call->integers[1], call->inputs[0].shape[0]);
-    return longest > 0 ? longest : 0;
-}
-
-/* Offsets are data: whatever they are, the rows are rows of the call, `begin` to `end` at most the longest sequence. */
-static eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
-    const int32_t *offsets = (const int32_t *)call->inputs[1].data;
-    int64_t rows = call->inputs[0].shape[0], last = call->inputs[1].elements - 2, sequence;
-    eitp__ref_pair pair;
-    pair.heads = call->integers[0];
-    pair.head = item % pair.heads;
-    pair.width = call->inputs[0].shape[1] / 3 / pair.heads;
-    sequence = item / pair.heads;
-    pair.begin = eitp__ref_smaller(offsets[sequence] > 0 ? offsets[sequence] : 0, rows);
-    pair.stop = eitp__ref_smaller(offsets[sequence + 1], rows);
-    pair.stop = pair.stop > pair.begin ? pair.stop : pair.begin;
-    pair.end = eitp__ref_smaller(pair.stop, pair.begin + eitp__ref_longest(call));
-    pair.first = sequence == 0 ? 0 : pair.begin;
-    pair.stop = sequence == last ? rows : pair.stop;
-    return pair;
-}
-
-/* What the probability of row i for the key at `position` of its sequence is multiplied by: 0 where it is dropped. */
-static double eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position) {
-    const int64_t *key = call->input_count > 2 ? (const int64_t *)call->inputs[2].data : NULL;
-    uint64_t index;
-    if (!key || !(call->reals[1] > 0))
-        return 1;
-    index = ((uint64_t)key[2] + (uint64_t)i) * (uint64_t)pair->heads + (uint64_t)pair->head;
-    index = index * (uint64_t)call->integers[1] + (uint64_t)position;
-    if (eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call->integers[2], index) <
-        (float)call->reals[1])
-        return 0;
-    return 1 / (1 - call->reals[1]);
 }
 
 EITP__REF_BINARY(eitp__ref_less_i32, int32_t, uint8_t, a < b)
@@ -7718,148 +8408,6 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
 }
 /* <<kernels/ref/network.inc */
 
-/* >>kernels/ref/attention.inc */
-/* Causal attention, of one real type: a query at a time, its scores in the workspace. */
-
-/* In four sums of every fourth term. */
-static EITP__REAL EITP__REF(dot)(const EITP__REAL *a, const EITP__REAL *b, int64_t count) {
-    EITP__REAL s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-    int64_t i = 0;
-    for (; i + 4 <= count; i += 4) {
-        s0 += a[i] * b[i];
-        s1 += a[i + 1] * b[i + 1];
-        s2 += a[i + 2] * b[i + 2];
-        s3 += a[i + 3] * b[i + 3];
-    }
-    for (; i < count; i++)
-        s0 += a[i] * b[i];
-    return (s0 + s1) + (s2 + s3);
-}
-
-static void EITP__REF(add_scaled)(EITP__REAL *EITP__RESTRICT y, EITP__REAL factor, const EITP__REAL *EITP__RESTRICT x,
-                                  int64_t count) {
-    for (int64_t i = 0; i < count; i++)
-        y[i] += factor * x[i];
-}
-
-/* Zeros `width` elements in each of the rows [begin, end), which are `stride` apart. */
-static void EITP__REF(clear_rows)(EITP__REAL *x, int64_t stride, int64_t width, int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; row++)
-        memset(x + row * stride, 0, (size_t)width * sizeof *x);
-}
-
-/*
- * What one query sees: `scores` are made from its dot products with `count` keys, rows `stride` apart, and become
- * probabilities; the result is their log-sum-exp.
- */
-static EITP__REAL EITP__REF(attend)(const EITP__REAL *query, const EITP__REAL *keys, int64_t stride, int64_t width,
-                                    int64_t count, EITP__REAL scale, EITP__REAL *scores) {
-    EITP__REAL largest, factor;
-    double sum;
-    for (int64_t j = 0; j < count; j++)
-        scores[j] = scale * EITP__REF(dot)(query, keys + j * stride, width);
-    largest = EITP__REF(row_largest)(scores, count);
-    for (int64_t j = 0; j < count; j++)
-        scores[j] = EITP__REF_MATH(exp)(scores[j] - largest);
-    sum = EITP__REF(row_sum)(scores, count);
-    factor = (EITP__REAL)(1 / sum);
-    for (int64_t j = 0; j < count; j++)
-        scores[j] *= factor;
-    return (EITP__REAL)((double)largest + log(sum));
-}
-
-static size_t EITP__REF(attention_workspace)(const eitp__call *call) {
-    return (size_t)eitp__ref_longest(call) * sizeof(EITP__REAL);
-}
-
-static void EITP__REF(attention)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    EITP__REAL *scores = (EITP__REAL *)workspace, scale = (EITP__REAL)call->reals[0];
-    for (int64_t item = begin; item < end; item++) {
-        eitp__ref_pair pair = eitp__ref_pair_of(call, item);
-        int64_t d = pair.width, c = d * pair.heads;
-        const EITP__REAL *q = (const EITP__REAL *)call->inputs[0].data + pair.head * d, *k = q + c, *v = k + c;
-        EITP__REAL *o = (EITP__REAL *)call->outputs[0].data + pair.head * d;
-        EITP__REAL *sums = (EITP__REAL *)call->outputs[1].data + pair.head;
-        EITP__REF(clear_rows)(o, c, d, pair.first, pair.stop);
-        EITP__REF(clear_rows)(sums, pair.heads, 1, pair.first, pair.stop);
-        for (int64_t i = pair.begin; i < pair.end; i++) {
-            int64_t keys = i - pair.begin + 1, at = pair.begin * 3 * c;
-            sums[i * pair.heads] = EITP__REF(attend)(q + i * 3 * c, k + at, 3 * c, d, keys, scale, scores);
-            for (int64_t j = 0; j < keys; j++) {
-                EITP__REAL weight = scores[j] * (EITP__REAL)eitp__ref_kept(call, &pair, i, j);
-                EITP__REF(add_scaled)(o + i * c, weight, v + at + j * 3 * c, d);
-            }
-        }
-    }
-}
-
-/* The probabilities are made again from the log-sum-exp; sum(do * o) is the mean of their derivatives. */
-static void EITP__REF(attention_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    EITP__REAL scale = (EITP__REAL)call->reals[0];
-    (void)workspace;
-    for (int64_t item = begin; item < end; item++) {
-        eitp__ref_pair pair = eitp__ref_pair_of(call, item);
-        int64_t d = pair.width, c = d * pair.heads, wide = 3 * c;
-        const EITP__REAL *q = (const EITP__REAL *)call->inputs[0].data + pair.head * d, *k = q + c, *v = k + c;
-        const EITP__REAL *o = (const EITP__REAL *)call->inputs[3].data + pair.head * d;
-        const EITP__REAL *sums = (const EITP__REAL *)call->inputs[4].data + pair.head;
-        const EITP__REAL *gradient = (const EITP__REAL *)call->inputs[5].data + pair.head * d;
-        EITP__REAL *dq = (EITP__REAL *)call->outputs[0].data + pair.head * d, *dk = dq + c, *dv = dk + c;
-        for (int part = 0; part < 3; part++)
-            EITP__REF(clear_rows)(dq + part * c, wide, d, pair.first, pair.stop);
-        for (int64_t i = pair.begin; i < pair.end; i++) {
-            const EITP__REAL *query = q + i * wide, *slope = gradient + i * c;
-            EITP__REAL mean = EITP__REF(dot)(slope, o + i * c, d), sum = sums[i * pair.heads];
-            for (int64_t j = pair.begin; j <= i; j++) {
-                EITP__REAL kept = (EITP__REAL)eitp__ref_kept(call, &pair, i, j - pair.begin);
-                EITP__REAL p = EITP__REF_MATH(exp)(scale * EITP__REF(dot)(query, k + j * wide, d) - sum);
-                EITP__REAL ds = scale * p * (kept * EITP__REF(dot)(slope, v + j * wide, d) - mean);
-                EITP__REF(add_scaled)(dq + i * wide, ds, k + j * wide, d);
-                EITP__REF(add_scaled)(dk + j * wide, ds, query, d);
-                EITP__REF(add_scaled)(dv + j * wide, p * kept, slope, d);
-            }
-        }
-    }
-}
-
-static size_t EITP__REF(attention_cached_workspace)(const eitp__call *call) {
-    return (size_t)call->inputs[1].shape[0] * sizeof(EITP__REAL);
-}
-
-/* Rows whose place is outside the cache are not stored and see nothing. */
-static void EITP__REF(attention_cached)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const eitp__operand *x = &call->inputs[0], *keys = &call->outputs[1], *values = &call->outputs[2];
-    int64_t c = keys->shape[1], longest = keys->shape[0], heads = call->integers[0], d = c / heads;
-    int64_t position = ((const int32_t *)call->inputs[3].data)[0];
-    const EITP__REAL *qkv = (const EITP__REAL *)x->data;
-    EITP__REAL *k = (EITP__REAL *)keys->data, *v = (EITP__REAL *)values->data, *scores = (EITP__REAL *)workspace;
-    (void)begin;
-    (void)end;
-    if (k != call->inputs[1].data)
-        memcpy(k, call->inputs[1].data, (size_t)(longest * c) * sizeof *k);
-    if (v != call->inputs[2].data)
-        memcpy(v, call->inputs[2].data, (size_t)(longest * c) * sizeof *v);
-    for (int64_t i = 0; i < x->shape[0]; i++) {
-        if (position + i < 0 || position + i >= longest)
-            continue;
-        memcpy(k + (position + i) * c, qkv + (3 * i + 1) * c, (size_t)c * sizeof *k);
-        memcpy(v + (position + i) * c, qkv + (3 * i + 2) * c, (size_t)c * sizeof *v);
-    }
-    for (int64_t i = 0; i < x->shape[0]; i++) {
-        EITP__REAL *o = (EITP__REAL *)call->outputs[0].data + i * c;
-        memset(o, 0, (size_t)c * sizeof *o);
-        if (position + i < 0 || position + i >= longest)
-            continue;
-        for (int64_t head = 0; head < heads; head++) {
-            int64_t at = head * d, count = position + i + 1;
-            EITP__REF(attend)(qkv + 3 * i * c + at, k + at, c, d, count, (EITP__REAL)call->reals[0], scores);
-            for (int64_t j = 0; j < count; j++)
-                EITP__REF(add_scaled)(o + at, scores[j], v + j * c + at, d);
-        }
-    }
-}
-/* <<kernels/ref/attention.inc */
-
 /* >>kernels/ref/loss.inc */
 /* Cross-entropy, of one real type. A target that is the ignored one, or no index of the row, costs nothing. */
 
@@ -7948,15 +8496,13 @@ static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t be
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
     X(EMBEDDING, embedding)                                                                                            \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
-    X(ATTENTION, attention)                                                                                            \
-    X(ATTENTION_BACKWARD, attention_backward)                                                                          \
-    X(ATTENTION_CACHED, attention_cached)                                                                              \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
     X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)
 
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__register_ref_casts(table);
     eitp__register_ref_movement(table);
+    eitp__register_ref_attention(table);
 #define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F32, eitp__ref_##name##_f32);
     EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
     EITP__REF_FUSED(EITP__REF_REGISTER)
@@ -7964,8 +8510,6 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
 #define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F64, eitp__ref_##name##_f64);
     EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
 #undef EITP__REF_REGISTER
-    table->kernels[EITP__SLOT_ATTENTION][EITP_F32].workspace = eitp__ref_attention_workspace_f32;
-    table->kernels[EITP__SLOT_ATTENTION_CACHED][EITP_F32].workspace = eitp__ref_attention_cached_workspace_f32;
     eitp__ref_register(table, EITP__SLOT_LESS, EITP_I32, eitp__ref_less_i32);
     eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
@@ -7983,10 +8527,10 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
 #include <immintrin.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 
 /*
@@ -8154,6 +8698,81 @@ EITP__SIMD_INLINE void eitp__avx2_turn(const float *from, int64_t stride, float 
     _mm256_storeu_ps(to + 5 * to_stride, _mm256_permute2f128_ps(r1, r5, 0x31));
     _mm256_storeu_ps(to + 6 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x31));
     _mm256_storeu_ps(to + 7 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x31));
+}
+
+/* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
+EITP__SIMD_INLINE __m128i eitp__avx2_attention_halves(const uint16_t *p, int64_t count) {
+    uint16_t few[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    if (count < 8)
+        p = (const uint16_t *)memcpy(few, p, (size_t)count * sizeof *few);
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+
+EITP__SIMD_INLINE void eitp__avx2_attention_put_halves(uint16_t *p, int64_t count, __m128i v) {
+    uint16_t few[8];
+    if (count >= 8) {
+        _mm_storeu_si128((__m128i *)(void *)p, v);
+        return;
+    }
+    _mm_storeu_si128((__m128i *)(void *)few, v);
+    memcpy(p, few, (size_t)count * sizeof *few);
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_attention_fetch_bf16(const uint16_t *p, int64_t count) {
+    __m256i wide = _mm256_cvtepu16_epi32(eitp__avx2_attention_halves(p, count));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_attention_put_bf16(uint16_t *p, int64_t count, __m256 v) {
+    __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16), nearest, quiet;
+    nearest = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
+    nearest = _mm256_srli_epi32(_mm256_add_epi32(bits, nearest), 16);
+    quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+    nearest = _mm256_blendv_epi8(nearest, quiet, _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+    eitp__avx2_attention_put_halves(
+        p, count, _mm_packus_epi32(_mm256_castsi256_si128(nearest), _mm256_extracti128_si256(nearest, 1)));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_attention_fetch_f16(const uint16_t *p, int64_t count) {
+    return _mm256_cvtph_ps(eitp__avx2_attention_halves(p, count));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_attention_put_f16(uint16_t *p, int64_t count, __m256 v) {
+    eitp__avx2_attention_put_halves(p, count, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+/*
+ * What eitp__kernel_uniform draws from 4 blocks of random words, from `block` on: 16 values. Each lane of 64 bits makes
+ * the words of one block in its lower half; what gathers in the upper half never comes down.
+ */
+EITP__SIMD_INLINE __m256i eitp__avx2_attention_cross(__m256i product, __m256i word, uint32_t key) {
+    return _mm256_xor_si256(_mm256_srli_epi64(product, 32), _mm256_xor_si256(word, _mm256_set1_epi64x((int64_t)key)));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_attention_uniforms(uint64_t seed, uint64_t step, uint32_t stream, uint64_t block,
+                                                     float *to) {
+    __m256i c0 = _mm256_add_epi64(_mm256_set1_epi64x((int64_t)block), _mm256_setr_epi64x(0, 1, 2, 3)), c1, c2, c3;
+    __m256 unit = _mm256_set1_ps(1.0f / 16777216.0f);
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
+    c1 = _mm256_srli_epi64(c0, 32);
+    c2 = _mm256_set1_epi64x((int64_t)(uint32_t)step);
+    c3 = _mm256_set1_epi64x((int64_t)stream);
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        __m256i p0 = _mm256_mul_epu32(c0, _mm256_set1_epi64x(0xD2511F53));
+        __m256i p1 = _mm256_mul_epu32(c2, _mm256_set1_epi64x(0xCD9E8D57));
+        c0 = eitp__avx2_attention_cross(p1, c1, k0);
+        c2 = eitp__avx2_attention_cross(p0, c3, k1);
+        c1 = p1;
+        c3 = p0;
+    }
+    c0 = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xaa);
+    c2 = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xaa);
+    c1 = _mm256_unpacklo_epi64(c0, c2);
+    c3 = _mm256_unpackhi_epi64(c0, c2);
+    c0 = _mm256_srli_epi32(_mm256_permute2x128_si256(c1, c3, 0x20), 8);
+    c2 = _mm256_srli_epi32(_mm256_permute2x128_si256(c1, c3, 0x31), 8);
+    _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_cvtepi32_ps(c0), unit));
+    _mm256_storeu_ps(to + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(c2), unit));
 }
 
 #define EITP__MATMUL(name) eitp__avx2_matmul_##name
@@ -9109,225 +9728,562 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
 
 /* >>kernels/simd/attention.inc */
 /*
- * Causal attention over packed sequences. A few queries at a time see all keys up to theirs: their scores are a matrix
- * product into the workspace, and so is everything after them. The number of queries changes no bit.
+ * Attention over packed sequences, a block of queries with a block of keys at a time (Dao et al., arXiv 2205.14135 and
+ * 2307.08691). The forward pass keeps the largest score and the sum of exponentials of each query so far, and brings its
+ * output to a new largest when one comes; the backward pass makes the probabilities again from the log-sum-exp. Blocks
+ * above the diagonal are left out. Operands are brought into the workspace as f32 whatever they are stored as. The
+ * blocks follow from the sequence alone, so neither the pieces nor the threads change a bit.
  */
-#define EITP__SIMD_SCORES 32768 /* aimed at, for a block of queries */
 
-/* What the (sequence, head) pairs of a call share, and the rows and columns of one pair. */
+/* Rows of a product that stay in registers, with two vectors of each. A block is whole in rows and in vectors. */
+#if EITP__SIMD_LANES == 8
+#define EITP__SIMD_ATTENTION_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#else
+#define EITP__SIMD_ATTENTION_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#endif
+enum {
+    EITP__SIMD(attention_rows) = EITP__SIMD_LANES == 8 ? 6 : 12,
+    EITP__SIMD(attention_panel) = 2 * EITP__SIMD_LANES,
+    EITP__SIMD(attention_block) = 96,
+    EITP__SIMD(attention_queries) = 192, /* of the forward pass: the more, the fewer times it loads the keys */
+    EITP__SIMD(attention_score_stride) = EITP__SIMD(attention_block) + 16,
+    EITP__SIMD(attention_draws) = EITP__SIMD(attention_block) + 32 /* a block's, which begin and end anywhere */
+};
+
+/* What the (sequence, head) pairs of a call share, and the rows of one pair. */
 typedef struct EITP__SIMD(attention) {
     int64_t rows, width, heads, longest; /* width: of a head */
-    int64_t block, stride;               /* queries at a time; from one row of scores to the next */
-    int64_t begin, end, head;
-    int64_t stop; /* of the sequence; beyond `end` where it is longer than `longest` */
-    float scale;
+    int64_t padded, stride;              /* a width of whole panels; from one row to the next in the workspace */
+    int64_t begin, end, stop, head;      /* the rows that are there, and up to `stop` those that are not */
+    int causal, drops;
 } EITP__SIMD(attention);
 
 static EITP__SIMD(attention) EITP__SIMD(attention_sizes)(const eitp__call *call) {
     EITP__SIMD(attention) at;
+    const int64_t panel = EITP__SIMD(attention_panel);
     at.rows = call->inputs[0].shape[0];
     at.heads = call->integers[0];
     at.longest = call->integers[1];
     at.width = call->inputs[0].shape[1] / 3 / at.heads;
-    at.block = EITP__SIMD_SCORES / (at.longest > 0 ? at.longest : 1) / 8 * 8;
-    at.block = at.block < 8 ? 8 : at.block > 64 ? 64 : at.block;
-    at.stride = (at.longest + 31) / 32 * 32 + 16; /* an odd number of cache lines: rows do not share cache sets */
+    at.padded = (at.width + panel - 1) / panel * panel;
+    at.stride =
+        at.padded / 16 % 2 ? at.padded : at.padded + 16; /* an odd number of cache lines: rows do not share sets */
+    at.causal = !call->integers[3];
+    at.drops = call->inputs[2].data && call->reals[1] > 0.0;
     at.begin = at.end = at.stop = at.head = 0;
-    at.scale = (float)call->reals[0];
     return at;
 }
 
-static size_t EITP__SIMD(attention_floats)(const eitp__call *call, int buffers) {
-    EITP__SIMD(attention) at = EITP__SIMD(attention_sizes)(call);
-    size_t scores = (size_t)(at.block * at.stride) * (size_t)buffers;
-    return scores + EITP__SIMD(matmul_panel) + EITP__SIMD(matmul_edge) + EITP__SIMD(matmul_packed_rows);
-}
-
-static size_t EITP__SIMD(attention_workspace)(const eitp__call *call) {
-    return EITP__SIMD(attention_floats)(call, 1) * sizeof(float);
-}
-
-static size_t EITP__SIMD(attention_backward_workspace)(const eitp__call *call) {
-    return EITP__SIMD(attention_floats)(call, 2) * sizeof(float);
-}
-
-/* The rows of pair `item`. Offsets are data: whatever they are, the rows are rows of the call and at most `longest`. */
+/* Offsets and lengths are data: whatever they are, the rows are rows of the call, at most the longest sequence. */
 static void EITP__SIMD(attention_select)(EITP__SIMD(attention) * at, const eitp__call *call, int64_t item) {
-    const int32_t *offsets = (const int32_t *)call->inputs[1].data;
-    int64_t sequence = item / at->heads;
+    const int32_t *offsets = (const int32_t *)call->inputs[1].data, *lengths = (const int32_t *)call->inputs[3].data;
+    int64_t sequence = item / at->heads, most = at->longest;
+    if (lengths && lengths[sequence] < most)
+        most = lengths[sequence] > 0 ? lengths[sequence] : 0;
     at->head = item % at->heads;
     at->begin = offsets[sequence] < 0 ? 0 : offsets[sequence] > at->rows ? at->rows : offsets[sequence];
-    at->end = offsets[sequence + 1] < at->begin ? at->begin : offsets[sequence + 1];
-    at->end = at->end > at->rows ? at->rows : at->end;
-    at->stop = at->end;
-    at->end = at->end - at->begin > at->longest ? at->begin + at->longest : at->end;
+    at->stop = offsets[sequence + 1] < at->begin ? at->begin : offsets[sequence + 1];
+    at->stop = at->stop > at->rows ? at->rows : at->stop;
+    at->end = at->stop - at->begin > most ? at->begin + most : at->stop;
 }
 
 /*
- * Zeros `width` columns at p of the rows that see nothing: those cut off at `longest`, and those in no sequence, of
- * which a head's first pair has the ones before, its last the ones after.
+ * Zeroes `width` bytes at p of the rows that see nothing: padding, and those in no sequence, of which a head's first
+ * pair has the ones before, its last the ones after. Rows are `stride` bytes apart.
  */
-static void EITP__SIMD(attention_clear_rest)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t item,
-                                             float *p, int64_t stride, int64_t width) {
+static void EITP__SIMD(attention_clear)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t item, void *p,
+                                        size_t stride, size_t width) {
     int64_t sequence = item / at->heads, last = call->inputs[1].elements - 2;
+    char *rows = (char *)p;
     if (sequence == 0)
         for (int64_t i = 0; i < at->begin; i++)
-            memset(p + i * stride, 0, (size_t)width * sizeof *p);
+            memset(rows + (size_t)i * stride, 0, width);
     for (int64_t i = at->end, stop = sequence == last ? at->rows : at->stop; i < stop; i++)
-        memset(p + i * stride, 0, (size_t)width * sizeof *p);
+        memset(rows + (size_t)i * stride, 0, width);
 }
 
-static void EITP__SIMD(clear)(float *p, int64_t stride, int64_t rows, int64_t columns) {
-    for (int64_t i = 0; i < rows; i++)
-        memset(p + i * stride, 0, (size_t)columns * sizeof *p);
+/* ---- Operands ---- */
+
+/* Rows of one element type into the workspace, multiplied by `factor`, with zeros beyond their width; and back. */
+#define EITP__SIMD_ATTENTION_ELEMENT(name, element, fetch, put)                                                        \
+    static void EITP__SIMD(attention_load_##name)(const element *from, int64_t from_stride, int64_t rows,              \
+                                                  int64_t width, int64_t padded, float factor, float *to,              \
+                                                  int64_t stride) {                                                    \
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(factor), none = EITP__SIMD(zeros)();                             \
+        for (int64_t i = 0; i < rows; i++, from += from_stride, to += stride) {                                        \
+            const element *ahead = from + (i + 8 < rows ? 8 * from_stride : 0);                                        \
+            int64_t j = 0;                                                                                             \
+            for (; j < width; j += EITP__SIMD_LANES) {                                                                 \
+                __builtin_prefetch(ahead + j);                                                                         \
+                EITP__SIMD(store)(to + j, scale * fetch(from + j, width - j));                                         \
+            }                                                                                                          \
+            for (; j < padded; j += EITP__SIMD_LANES)                                                                  \
+                EITP__SIMD(store)(to + j, none);                                                                       \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void EITP__SIMD(attention_store_##name)(const float *from, int64_t stride, int64_t rows, int64_t width,     \
+                                                   float factor, element *to, int64_t to_stride) {                     \
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(factor);                                                         \
+        for (int64_t i = 0; i < rows; i++, from += stride, to += to_stride) {                                          \
+            element *ahead = to + (i + 8 < rows ? 8 * to_stride : 0);                                                  \
+            for (int64_t j = 0; j < width; j += EITP__SIMD_LANES) {                                                    \
+                __builtin_prefetch(ahead + j, 1);                                                                      \
+                put(to + j, width - j, scale * EITP__SIMD(load)(from + j));                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(attention_fetch_f32)(const float *p, int64_t count) {
+    return count >= EITP__SIMD_LANES ? EITP__SIMD(load)(p) : EITP__SIMD(load_first)(p, count, EITP__SIMD(zeros)());
 }
 
-/* y [m, n] += a b, rows lda, ldb and ldy apart; with transpose_a, a is stored [k, m], with transpose_b, b is [n, k]. */
-static void EITP__SIMD(add_product)(const float *a, int64_t lda, int transpose_a, const float *b, int64_t ldb,
-                                    int transpose_b, float *y, int64_t ldy, int64_t m, int64_t n, int64_t k,
-                                    float *workspace) {
-    eitp__matmul sizes;
-    sizes.batch = 1;
-    sizes.m = m;
-    sizes.n = ldy; /* all that a tile wants of it */
-    sizes.k = k;
-    sizes.transpose_a = transpose_a;
-    sizes.transpose_b = transpose_b;
-    sizes.lda = lda;
-    sizes.ldb = ldb;
-    for (int64_t i = 0, most = EITP__SIMD(matmul_tile_rows); i < m; i += most) {
-        int64_t rows = m - i < most ? m - i : most;
-        EITP__SIMD(matmul_tile)(&sizes, a + (transpose_a ? i : i * lda), b, y + i * ldy, rows, n, workspace);
+EITP__SIMD_INLINE void EITP__SIMD(attention_put_f32)(float *p, int64_t count, EITP__SIMD(vector) v) {
+    if (count >= EITP__SIMD_LANES)
+        EITP__SIMD(store)(p, v);
+    else
+        EITP__SIMD(store_first)(p, count, v);
+}
+
+EITP__SIMD_ATTENTION_ELEMENT(f32, float, EITP__SIMD(attention_fetch_f32), EITP__SIMD(attention_put_f32))
+EITP__SIMD_ATTENTION_ELEMENT(bf16, uint16_t, EITP__SIMD(attention_fetch_bf16), EITP__SIMD(attention_put_bf16))
+EITP__SIMD_ATTENTION_ELEMENT(f16, uint16_t, EITP__SIMD(attention_fetch_f16), EITP__SIMD(attention_put_f16))
+
+#undef EITP__SIMD_ATTENTION_ELEMENT
+
+/* The head's columns of `rows` rows of x from `row` on; part 0, 1, 2 where x has queries, keys and values. */
+static void EITP__SIMD(attention_load)(const EITP__SIMD(attention) * at, const eitp__operand *x, int part, int64_t row,
+                                       int64_t rows, float factor, float *to) {
+    int64_t c = x->shape[1], from = row * c + (part * at->heads + at->head) * at->width;
+    if (x->dtype == EITP_F32)
+        EITP__SIMD(attention_load_f32)
+    ((const float *)x->data + from, c, rows, at->width, at->padded, factor, to, at->stride);
+    else if (x->dtype == EITP_BF16) EITP__SIMD(attention_load_bf16)((const uint16_t *)x->data + from, c, rows,
+                                                                    at->width, at->padded, factor, to, at->stride);
+    else EITP__SIMD(attention_load_f16)((const uint16_t *)x->data + from, c, rows, at->width, at->padded, factor, to,
+                                        at->stride);
+}
+
+static void EITP__SIMD(attention_store)(const EITP__SIMD(attention) * at, const eitp__operand *y, int part, int64_t row,
+                                        int64_t rows, float factor, const float *from) {
+    int64_t c = y->shape[1], to = row * c + (part * at->heads + at->head) * at->width;
+    if (y->dtype == EITP_F32)
+        EITP__SIMD(attention_store_f32)(from, at->stride, rows, at->width, factor, (float *)y->data + to, c);
+    else if (y->dtype == EITP_BF16)
+        EITP__SIMD(attention_store_bf16)(from, at->stride, rows, at->width, factor, (uint16_t *)y->data + to, c);
+    else
+        EITP__SIMD(attention_store_f16)(from, at->stride, rows, at->width, factor, (uint16_t *)y->data + to, c);
+}
+
+/* Rows in the workspace as panels [padded, panel] of columns, with zeros where there are no rows. */
+static void EITP__SIMD(attention_turn)(const EITP__SIMD(attention) * at, float *rows, int64_t count, float *panels) {
+    const int64_t panel = EITP__SIMD(attention_panel);
+    for (int64_t i = count; i % panel; i++)
+        memset(rows + i * at->stride, 0, (size_t)at->padded * sizeof *rows);
+    for (int64_t i = 0; i < count; i += panel, panels += at->padded * panel)
+        for (int64_t j = 0; j < at->padded; j += 8)
+            for (int64_t k = 0; k < panel; k += 8)
+                EITP__SIMD(turn)(rows + (i + k) * at->stride + j, at->stride, panels + j * panel + k, panel);
+}
+
+/* ---- Products ---- */
+
+/* y [rows, panel] = or += a b; a's elements are `a_row` and `a_step` apart along the rows of y and along the sum. */
+static void EITP__SIMD(attention_tile)(const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step,
+                                       int64_t count, float *y, int64_t y_row, int adds) {
+#define EITP__SIMD_ATTENTION_BEGIN(i) EITP__SIMD(vector) s##i##0 = EITP__SIMD(zeros)(), s##i##1 = s##i##0;
+#define EITP__SIMD_ATTENTION_STEP(i)                                                                                   \
+    {                                                                                                                  \
+        EITP__SIMD(vector) x = EITP__SIMD(spread)(a[i * a_row]);                                                       \
+        s##i##0 = EITP__SIMD(multiply_add)(x, b0, s##i##0);                                                            \
+        s##i##1 = EITP__SIMD(multiply_add)(x, b1, s##i##1);                                                            \
+    }
+#define EITP__SIMD_ATTENTION_ADD(i)                                                                                    \
+    s##i##0 += EITP__SIMD(load)(y + i * y_row);                                                                        \
+    s##i##1 += EITP__SIMD(load)(y + i * y_row + EITP__SIMD_LANES);
+#define EITP__SIMD_ATTENTION_END(i)                                                                                    \
+    EITP__SIMD(store)(y + i * y_row, s##i##0);                                                                         \
+    EITP__SIMD(store)(y + i * y_row + EITP__SIMD_LANES, s##i##1);
+
+    EITP__SIMD_ATTENTION_ROWS(EITP__SIMD_ATTENTION_BEGIN)
+    for (int64_t k = 0; k < count; k++, a += a_step, b += b_step) {
+        EITP__SIMD(vector) b0 = EITP__SIMD(load)(b), b1 = EITP__SIMD(load)(b + EITP__SIMD_LANES);
+        EITP__SIMD_ATTENTION_ROWS(EITP__SIMD_ATTENTION_STEP)
+    }
+    if (adds) {
+        EITP__SIMD_ATTENTION_ROWS(EITP__SIMD_ATTENTION_ADD)
+    }
+    EITP__SIMD_ATTENTION_ROWS(EITP__SIMD_ATTENTION_END)
+
+#undef EITP__SIMD_ATTENTION_BEGIN
+#undef EITP__SIMD_ATTENTION_STEP
+#undef EITP__SIMD_ATTENTION_ADD
+#undef EITP__SIMD_ATTENTION_END
+}
+
+/* A block of queries and one of keys: their first rows in the sequence, and how many each has. */
+typedef struct EITP__SIMD(attention_pair) {
+    int64_t query, key, queries, keys;
+    int64_t first; /* the queries of the block before this one see none of the keys */
+    int causal;
+} EITP__SIMD(attention_pair);
+
+static EITP__SIMD(attention_pair)
+    EITP__SIMD(attention_pair_at)(const EITP__SIMD(attention) * at, int64_t query, int64_t most, int64_t key) {
+    const int64_t block = EITP__SIMD(attention_block), rows = at->end - at->begin;
+    EITP__SIMD(attention_pair) pair;
+    pair.query = query;
+    pair.key = key;
+    pair.queries = rows - query < most ? rows - query : most;
+    pair.keys = rows - key < block ? rows - key : block;
+    pair.first = at->causal && key > query ? key - query : 0;
+    pair.causal = at->causal;
+    return pair;
+}
+
+/* How many keys of the block query i of the block sees; queries that are not there see as if they were. */
+EITP__SIMD_INLINE int64_t EITP__SIMD(attention_seen)(const EITP__SIMD(attention_pair) * pair, int64_t i) {
+    int64_t count = pair->query + i + 1 - pair->key;
+    return pair->causal && count < pair->keys ? count : pair->keys;
+}
+
+/* scores [queries, keys] = queries keys^T, as far as they are seen; the keys are in panels. */
+static void EITP__SIMD(attention_scores)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
+                                         const float *queries, const float *keys, float *scores) {
+    const int64_t rows = EITP__SIMD(attention_rows), panel = EITP__SIMD(attention_panel);
+    const int64_t stride = EITP__SIMD(attention_score_stride);
+    for (int64_t i = pair->first; i < pair->queries; i += rows) {
+        int64_t seen = EITP__SIMD(attention_seen)(pair, i + rows - 1);
+        for (int64_t j = 0; j < seen; j += panel)
+            EITP__SIMD(attention_tile)
+        (queries + i * at->stride, at->stride, 1, keys + j * at->padded, panel, at->width, scores + i * stride + j,
+         stride, 0);
     }
 }
 
-/* Multiplies the values of query `row` of the call by 0 or by 1 / (1 - p): one for each key of its sequence. */
-static void EITP__SIMD(attention_keep)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t row,
-                                       int64_t count, float *values) {
-    const int64_t *key = (const int64_t *)call->inputs[2].data;
-    float probability = (float)call->reals[1], kept = (float)(1.0 / (1.0 - call->reals[1]));
-    uint64_t first = ((uint64_t)(key[2] + row) * (uint64_t)at->heads + (uint64_t)at->head) * (uint64_t)at->longest;
-    for (int64_t j = 0; j < count; j++) {
-        float u =
-            eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call->integers[2], first + (uint64_t)j);
-        values[j] *= u < probability ? 0.0f : kept;
+/* y [queries, width] += p [queries, keys] x [keys, width]. */
+static void EITP__SIMD(attention_gather)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
+                                         const float *p, const float *x, float *y) {
+    const int64_t rows = EITP__SIMD(attention_rows), stride = EITP__SIMD(attention_score_stride);
+    for (int64_t i = pair->first; i < pair->queries; i += rows) {
+        int64_t seen = EITP__SIMD(attention_seen)(pair, i + rows - 1);
+        for (int64_t j = 0; j < at->padded; j += EITP__SIMD(attention_panel))
+            EITP__SIMD(attention_tile)
+        (p + i * stride, stride, 1, x + j, at->stride, seen, y + i * at->stride + j, at->stride, 1);
     }
 }
 
-static int EITP__SIMD(attention_drops)(const eitp__call *call) {
-    return call->input_count > 2 && call->inputs[2].data && call->reals[1] > 0.0;
+/* y [keys, width] += p^T x, with p [queries, keys] and x [queries, width]. */
+static void EITP__SIMD(attention_scatter)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
+                                          const float *p, const float *x, float *y) {
+    const int64_t rows = EITP__SIMD(attention_rows), stride = EITP__SIMD(attention_score_stride);
+    for (int64_t i = 0; i < pair->keys; i += rows) {
+        int64_t first = pair->causal && pair->key + i > pair->query ? pair->key + i - pair->query : 0;
+        for (int64_t j = 0; j < at->padded && first < pair->queries; j += EITP__SIMD(attention_panel))
+            EITP__SIMD(attention_tile)
+        (p + first * stride + i, 1, stride, x + first * at->stride + j, at->stride, pair->queries - first,
+         y + i * at->stride + j, at->stride, 1);
+    }
 }
 
-/* The rows of `scores` become probabilities, with zeros for the keys after a query. */
-static void EITP__SIMD(attention_probabilities)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t first,
-                                                int64_t rows, float *scores) {
-    float *logsumexps = (float *)call->outputs[1].data;
-    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
-    for (int64_t i = 0; i < rows; i++) {
-        float *row = scores + i * at->stride;
-        int64_t count = first - at->begin + i + 1, keys = first - at->begin + rows;
-        EITP__SIMD(vector) factor = EITP__SIMD(spread)(at->scale);
-        float top, sum;
-        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES)
-            EITP__SIMD(put)(row + j, count - j, factor * EITP__SIMD(fetch)(row + j, count - j, none));
-        top = EITP__SIMD(row_largest)(row, count);
-        sum = EITP__SIMD(row_sum_exp)(row, count, top, row);
-        logsumexps[(first + i) * at->heads + at->head] = top + logf(sum);
-        factor = EITP__SIMD(spread)(1.0f / sum);
-        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES)
-            EITP__SIMD(put)(row + j, count - j, factor * EITP__SIMD(fetch)(row + j, count - j, none));
-        if (EITP__SIMD(attention_drops)(call))
-            EITP__SIMD(attention_keep)(at, call, first + i, count, row);
-        memset(row + count, 0, (size_t)(keys - count) * sizeof *row);
+/* ---- Dropout ---- */
+
+/*
+ * What the probabilities of a row of the call are multiplied by, for `count` keys from `key` of its sequence on: 0 or
+ * 1 / (1 - probability), and 0 up to a whole vector. They are somewhere in `keep`, whose draws are of whole blocks of
+ * random words.
+ */
+static const float *EITP__SIMD(attention_keep)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t row,
+                                               int64_t key, int64_t count, float *keep) {
+    const int64_t *seed = (const int64_t *)call->inputs[2].data;
+    EITP__SIMD(vector) probability = EITP__SIMD(spread)((float)call->reals[1]);
+    EITP__SIMD(vector) kept = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[1]))), none = EITP__SIMD(zeros)();
+    uint64_t index = (uint64_t)(seed[2] + row) * (uint64_t)at->heads + (uint64_t)at->head;
+    index = index * (uint64_t)at->longest + (uint64_t)key;
+    for (int64_t j = 0, draws = (int64_t)(index & 3) + count; j < draws; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD(attention_uniforms)
+    ((uint64_t)seed[0], (uint64_t)seed[1], (uint32_t)call->integers[2], (index >> 2) + (uint64_t)j / 4, keep + j);
+    keep += index & 3;
+    for (int64_t j = 0; j < count; j += EITP__SIMD_LANES)
+        EITP__SIMD(store)
+    (keep + j, EITP__SIMD(choose_less)(EITP__SIMD(load)(keep + j), probability, none, kept));
+    for (int64_t j = count; j % EITP__SIMD_LANES; j++)
+        keep[j] = 0.0f;
+    return keep;
+}
+
+static void EITP__SIMD(attention_multiply)(float *values, const float *factors, int64_t count) {
+    for (int64_t j = 0; j < count; j += EITP__SIMD_LANES)
+        EITP__SIMD(store)(values + j, EITP__SIMD(load)(values + j) * EITP__SIMD(load)(factors + j));
+}
+
+/* ---- Forward ---- */
+
+/* The workspace of the forward pass. */
+typedef struct EITP__SIMD(attention_forward) {
+    float *q, *keys, *v, *o, *scores;
+    float *tops, *sums, *keep; /* of each query so far: the largest score, the sum of exponentials below it */
+} EITP__SIMD(attention_forward);
+
+static size_t EITP__SIMD(attention_workspace)(const eitp__call *call) {
+    EITP__SIMD(attention) at = EITP__SIMD(attention_sizes)(call);
+    const int64_t block = EITP__SIMD(attention_block);
+    int64_t floats = block * (at.stride + at.padded) + EITP__SIMD(attention_draws);
+    floats += EITP__SIMD(attention_queries) * (2 * at.stride + EITP__SIMD(attention_score_stride) + 2);
+    return (size_t)floats * sizeof(float);
+}
+
+static EITP__SIMD(attention_forward)
+    EITP__SIMD(attention_forward_at)(const EITP__SIMD(attention) * at, void *workspace) {
+    const int64_t block = EITP__SIMD(attention_block), queries = EITP__SIMD(attention_queries);
+    EITP__SIMD(attention_forward) to;
+    to.q = (float *)workspace;
+    to.o = to.q + queries * at->stride;
+    to.v = to.o + queries * at->stride;
+    to.keys = to.v + block * at->stride;
+    to.scores = to.keys + block * at->padded;
+    to.keep = to.scores + queries * EITP__SIMD(attention_score_stride);
+    to.tops = to.keep + EITP__SIMD(attention_draws);
+    to.sums = to.tops + queries;
+    return to;
+}
+
+/*
+ * The scores that query i of the block sees become exponentials, and zeros beyond them where the group of rows goes on;
+ * what there is of the query so far is brought to the new largest score.
+ */
+static void EITP__SIMD(attention_exponentials)(const EITP__SIMD(attention) * at,
+                                               const EITP__SIMD(attention_pair) * pair,
+                                               const EITP__SIMD(attention_forward) * to, int64_t i) {
+    float *row = to->scores + i * EITP__SIMD(attention_score_stride), *o = to->o + i * at->stride, top = to->tops[i];
+    int64_t count = EITP__SIMD(attention_seen)(pair, i), whole = count;
+    EITP__SIMD(vector) largest = EITP__SIMD(spread)(top), sum = EITP__SIMD(zeros)(), shift;
+    while (whole % EITP__SIMD_LANES)
+        row[whole++] = -INFINITY;
+    for (int64_t j = 0; j < whole; j += EITP__SIMD_LANES)
+        largest = EITP__SIMD(at_least)(EITP__SIMD(load)(row + j), largest);
+    top = EITP__SIMD(largest)(largest);
+    shift = EITP__SIMD(spread)(top);
+    for (int64_t j = 0; j < whole; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD(load)(row + j) - shift);
+        EITP__SIMD(store)(row + j, e);
+        sum += e;
+    }
+    if (whole < pair->keys)
+        memset(row + whole, 0, (size_t)(pair->keys - whole) * sizeof *row);
+    if (top > to->tops[i]) {
+        float factor = expf(to->tops[i] - top);
+        to->sums[i] *= factor;
+        for (int64_t j = 0; j < at->padded; j += EITP__SIMD_LANES)
+            EITP__SIMD(store)(o + j, EITP__SIMD(spread)(factor) * EITP__SIMD(load)(o + j));
+        to->tops[i] = top;
+    }
+    to->sums[i] += EITP__SIMD(sum)(sum);
+}
+
+/* The output of one block of queries, from `query` of the sequence on. */
+static void EITP__SIMD(attention_attend)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t query,
+                                         const EITP__SIMD(attention_forward) * to) {
+    EITP__SIMD(attention_pair) pair = EITP__SIMD(attention_pair_at)(at, query, EITP__SIMD(attention_queries), 0);
+    int64_t last = at->causal ? query + pair.queries : at->end - at->begin;
+    float *logsumexps = (float *)call->outputs[1].data + (at->begin + query) * at->heads + at->head;
+    EITP__SIMD(attention_load)(at, &call->inputs[0], 0, at->begin + query, pair.queries, (float)call->reals[0], to->q);
+    memset(to->o, 0, (size_t)(pair.queries * at->stride) * sizeof(float));
+    for (int64_t i = 0; i < pair.queries; i++) {
+        to->tops[i] = -INFINITY;
+        to->sums[i] = 0.0f;
+    }
+    for (int64_t key = 0; key < last; key += EITP__SIMD(attention_block)) {
+        pair = EITP__SIMD(attention_pair_at)(at, query, EITP__SIMD(attention_queries), key);
+        EITP__SIMD(attention_load)(at, &call->inputs[0], 1, at->begin + key, pair.keys, 1.0f, to->v);
+        EITP__SIMD(attention_turn)(at, to->v, pair.keys, to->keys);
+        EITP__SIMD(attention_load)(at, &call->inputs[0], 2, at->begin + key, pair.keys, 1.0f, to->v);
+        EITP__SIMD(attention_scores)(at, &pair, to->q, to->keys, to->scores);
+        for (int64_t i = pair.first; i < pair.queries; i++) {
+            float *row = to->scores + i * EITP__SIMD(attention_score_stride);
+            int64_t seen = EITP__SIMD(attention_seen)(&pair, i);
+            EITP__SIMD(attention_exponentials)(at, &pair, to, i);
+            if (!at->drops)
+                continue;
+            EITP__SIMD(attention_multiply)
+            (row, EITP__SIMD(attention_keep)(at, call, at->begin + query + i, key, seen, to->keep), seen);
+        }
+        EITP__SIMD(attention_gather)(at, &pair, to->scores, to->v, to->o);
+    }
+    for (int64_t i = 0; i < pair.queries; i++) {
+        logsumexps[i * at->heads] = to->tops[i] + logf(to->sums[i]);
+        EITP__SIMD(attention_store)
+        (at, &call->outputs[0], 0, at->begin + query + i, 1, 1.0f / to->sums[i], to->o + i * at->stride);
     }
 }
 
 static void EITP__SIMD(attention_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     EITP__SIMD(attention) at = EITP__SIMD(attention_sizes)(call);
-    int64_t d = at.width, c = d * at.heads;
-    float *scores = (float *)workspace, *rest = scores + at.block * at.stride;
+    EITP__SIMD(attention_forward) to = EITP__SIMD(attention_forward_at)(&at, workspace);
+    size_t size = eitp_dtype_size(call->dtype), width = (size_t)at.width * size;
     for (int64_t item = begin; item < end; item++) {
         EITP__SIMD(attention_select)(&at, call, item);
-        const float *q = (const float *)call->inputs[0].data + at.head * d, *k = q + c, *v = k + c;
-        float *o = (float *)call->outputs[0].data + at.head * d;
-        EITP__SIMD(attention_clear_rest)(&at, call, item, o, c, d);
-        EITP__SIMD(attention_clear_rest)(&at, call, item, (float *)call->outputs[1].data + at.head, at.heads, 1);
-        for (int64_t i = at.begin; i < at.end; i += at.block) {
-            int64_t rows = at.end - i < at.block ? at.end - i : at.block, keys = i - at.begin + rows;
-            EITP__SIMD(clear)(scores, at.stride, rows, keys);
-            EITP__SIMD(add_product)
-            (q + i * 3 * c, 3 * c, 0, k + at.begin * 3 * c, 3 * c, 1, scores, at.stride, rows, keys, d, rest);
-            EITP__SIMD(attention_probabilities)(&at, call, i, rows, scores);
-            EITP__SIMD(clear)(o + i * c, c, rows, d);
-            EITP__SIMD(add_product)
-            (scores, at.stride, 0, v + at.begin * 3 * c, 3 * c, 0, o + i * c, c, rows, d, keys, rest);
+        EITP__SIMD(attention_clear)
+        (&at, call, item, (char *)call->outputs[0].data + (size_t)at.head * width, (size_t)at.heads * width, width);
+        EITP__SIMD(attention_clear)
+        (&at, call, item, (float *)call->outputs[1].data + at.head, (size_t)at.heads * sizeof(float), sizeof(float));
+        for (int64_t i = 0; i < at.end - at.begin; i += EITP__SIMD(attention_queries))
+            EITP__SIMD(attention_attend)(&at, call, i, &to);
+    }
+}
+
+/* ---- Backward ---- */
+
+/* The workspace of the backward pass: of a block of queries, of a block of keys, and of the whole sequence. */
+typedef struct EITP__SIMD(attention_backward) {
+    float *q, *slopes; /* of the output */
+    float *k, *key_panels, *value_panels, *dk, *dv;
+    float *p, *ds, *keep;
+    float *dq, *means; /* means: of the derivatives by a query's scores, the dot product of output and slope */
+} EITP__SIMD(attention_backward);
+
+/* Rows of the longest sequence, in whole blocks. */
+static int64_t EITP__SIMD(attention_longest)(const EITP__SIMD(attention) * at) {
+    const int64_t block = EITP__SIMD(attention_block);
+    int64_t longest = at->longest < at->rows ? at->longest : at->rows;
+    return (longest + block - 1) / block * block;
+}
+
+static size_t EITP__SIMD(attention_backward_workspace)(const eitp__call *call) {
+    EITP__SIMD(attention) at = EITP__SIMD(attention_sizes)(call);
+    const int64_t block = EITP__SIMD(attention_block);
+    int64_t floats = block * (5 * at.stride + 2 * at.padded + 2 * EITP__SIMD(attention_score_stride));
+    floats += EITP__SIMD(attention_draws);
+    return (size_t)(floats + EITP__SIMD(attention_longest)(&at) * (at.stride + 1)) * sizeof(float);
+}
+
+static EITP__SIMD(attention_backward)
+    EITP__SIMD(attention_backward_at)(const EITP__SIMD(attention) * at, void *workspace) {
+    const int64_t block = EITP__SIMD(attention_block);
+    EITP__SIMD(attention_backward) to;
+    to.q = (float *)workspace;
+    to.slopes = to.q + block * at->stride;
+    to.k = to.slopes + block * at->stride;
+    to.dk = to.k + block * at->stride;
+    to.dv = to.dk + block * at->stride;
+    to.key_panels = to.dv + block * at->stride;
+    to.value_panels = to.key_panels + block * at->padded;
+    to.p = to.value_panels + block * at->padded;
+    to.ds = to.p + block * EITP__SIMD(attention_score_stride);
+    to.keep = to.ds + block * EITP__SIMD(attention_score_stride);
+    to.dq = to.keep + EITP__SIMD(attention_draws);
+    to.means = to.dq + EITP__SIMD(attention_longest)(at) * at->stride;
+    return to;
+}
+
+static void EITP__SIMD(attention_means)(const EITP__SIMD(attention) * at, const eitp__call *call,
+                                        const EITP__SIMD(attention_backward) * to) {
+    const int64_t block = EITP__SIMD(attention_block), rows = at->end - at->begin;
+    for (int64_t first = 0; first < rows; first += block) {
+        int64_t count = rows - first < block ? rows - first : block;
+        EITP__SIMD(attention_load)(at, &call->inputs[4], 0, at->begin + first, count, 1.0f, to->q);
+        EITP__SIMD(attention_load)(at, &call->inputs[6], 0, at->begin + first, count, 1.0f, to->slopes);
+        for (int64_t i = 0; i < count; i++) {
+            const float *o = to->q + i * at->stride, *slope = to->slopes + i * at->stride;
+            EITP__SIMD(vector) sum = EITP__SIMD(zeros)();
+            for (int64_t j = 0; j < at->padded; j += EITP__SIMD_LANES)
+                sum = EITP__SIMD(multiply_add)(EITP__SIMD(load)(o + j), EITP__SIMD(load)(slope + j), sum);
+            to->means[first + i] = EITP__SIMD(sum)(sum);
         }
     }
 }
 
 /*
- * For one block of queries: `scores` become the probabilities that the output was made with, and `slopes`, given as
- * do v^T, become the derivatives by the scores before they were scaled.
+ * Query i of the block: its scores `p` become the probabilities as they were applied, and `ds`, given as the
+ * derivatives by these, become those by the scores; zeros for the keys it does not see.
  */
-static void EITP__SIMD(attention_slopes)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t first,
-                                         int64_t rows, float *scores, float *slopes) {
-    int64_t d = at->width, c = d * at->heads;
-    const float *o = (const float *)call->inputs[3].data + at->head * d;
-    const float *logsumexps = (const float *)call->inputs[4].data,
-                *gradient = (const float *)call->inputs[5].data + at->head * d;
-    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), scale = EITP__SIMD(spread)(at->scale);
-    for (int64_t i = 0; i < rows; i++) {
-        float *p = scores + i * at->stride, *ds = slopes + i * at->stride;
-        int64_t row = first + i, count = row - at->begin + 1, keys = first - at->begin + rows;
-        EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row * at->heads + at->head]);
-        EITP__SIMD(vector) mean = EITP__SIMD(spread)(EITP__SIMD(row_dot)(o + row * c, gradient + row * c, d));
-        if (EITP__SIMD(attention_drops)(call))
-            EITP__SIMD(attention_keep)(at, call, row, count, ds);
-        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD(fetch)(p + j, count - j, none) * scale - shift);
-            EITP__SIMD(vector) s = EITP__SIMD(fetch)(ds + j, count - j, none);
-            EITP__SIMD(put)(p + j, count - j, e);
-            EITP__SIMD(put)(ds + j, count - j, e * (s - mean) * scale);
-        }
-        if (EITP__SIMD(attention_drops)(call))
-            EITP__SIMD(attention_keep)(at, call, row, count, p);
-        memset(p + count, 0, (size_t)(keys - count) * sizeof *p);
-        memset(ds + count, 0, (size_t)(keys - count) * sizeof *ds);
+static void EITP__SIMD(attention_slopes)(const EITP__SIMD(attention) * at, const eitp__call *call,
+                                         const EITP__SIMD(attention_pair) * pair,
+                                         const EITP__SIMD(attention_backward) * to, int64_t i) {
+    const int64_t stride = EITP__SIMD(attention_score_stride), row = at->begin + pair->query + i;
+    float *p = to->p + i * stride, *ds = to->ds + i * stride;
+    int64_t count = EITP__SIMD(attention_seen)(pair, i);
+    EITP__SIMD(vector) mean = EITP__SIMD(spread)(to->means[pair->query + i]);
+    EITP__SIMD(vector) shift = EITP__SIMD(spread)(((const float *)call->inputs[5].data)[row * at->heads + at->head]);
+    const float *keep = NULL;
+    if (at->drops) {
+        keep = EITP__SIMD(attention_keep)(at, call, row, pair->key, count, to->keep);
+        EITP__SIMD(attention_multiply)(ds, keep, count);
     }
+    for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD(load)(p + j) - shift);
+        EITP__SIMD(store)(p + j, e);
+        EITP__SIMD(store)(ds + j, e * (EITP__SIMD(load)(ds + j) - mean));
+    }
+    if (at->drops)
+        EITP__SIMD(attention_multiply)(p, keep, count);
+    if (count < pair->keys) {
+        memset(p + count, 0, (size_t)(pair->keys - count) * sizeof *p);
+        memset(ds + count, 0, (size_t)(pair->keys - count) * sizeof *ds);
+    }
+}
+
+/* The gradients of one block of keys and values, from `key` of the sequence on, and its part of the queries'. */
+static void EITP__SIMD(attention_keys)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t key,
+                                       const EITP__SIMD(attention_backward) * to) {
+    const int64_t block = EITP__SIMD(attention_block);
+    const eitp__operand *qkv = &call->inputs[0];
+    EITP__SIMD(attention_pair) pair = EITP__SIMD(attention_pair_at)(at, key, block, key);
+    EITP__SIMD(attention_load)(at, qkv, 2, at->begin + key, pair.keys, 1.0f, to->k);
+    EITP__SIMD(attention_turn)(at, to->k, pair.keys, to->value_panels);
+    EITP__SIMD(attention_load)(at, qkv, 1, at->begin + key, pair.keys, 1.0f, to->k);
+    EITP__SIMD(attention_turn)(at, to->k, pair.keys, to->key_panels);
+    memset(to->dk, 0, (size_t)(pair.keys * at->stride) * sizeof(float));
+    memset(to->dv, 0, (size_t)(pair.keys * at->stride) * sizeof(float));
+    for (int64_t query = at->causal ? key : 0; query < at->end - at->begin; query += block) {
+        pair = EITP__SIMD(attention_pair_at)(at, query, block, key);
+        EITP__SIMD(attention_load)(at, qkv, 0, at->begin + query, pair.queries, (float)call->reals[0], to->q);
+        EITP__SIMD(attention_load)(at, &call->inputs[6], 0, at->begin + query, pair.queries, 1.0f, to->slopes);
+        EITP__SIMD(attention_scores)(at, &pair, to->q, to->key_panels, to->p);
+        EITP__SIMD(attention_scores)(at, &pair, to->slopes, to->value_panels, to->ds);
+        for (int64_t i = 0; i < pair.queries; i++)
+            EITP__SIMD(attention_slopes)(at, call, &pair, to, i);
+        EITP__SIMD(attention_scatter)(at, &pair, to->p, to->slopes, to->dv);
+        EITP__SIMD(attention_scatter)(at, &pair, to->ds, to->q, to->dk);
+        EITP__SIMD(attention_gather)(at, &pair, to->ds, to->k, to->dq + query * at->stride);
+    }
+    EITP__SIMD(attention_store)(at, &call->outputs[0], 1, at->begin + key, pair.keys, 1.0f, to->dk);
+    EITP__SIMD(attention_store)(at, &call->outputs[0], 2, at->begin + key, pair.keys, 1.0f, to->dv);
 }
 
 static void EITP__SIMD(attention_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     EITP__SIMD(attention) at = EITP__SIMD(attention_sizes)(call);
-    int64_t d = at.width, c = d * at.heads, wide = 3 * c;
-    float *scores = (float *)workspace, *slopes = scores + at.block * at.stride, *rest = slopes + at.block * at.stride;
+    EITP__SIMD(attention_backward) to = EITP__SIMD(attention_backward_at)(&at, workspace);
+    size_t size = eitp_dtype_size(call->dtype), width = (size_t)at.width * size, c = (size_t)at.heads * width;
     for (int64_t item = begin; item < end; item++) {
+        int64_t rows;
         EITP__SIMD(attention_select)(&at, call, item);
-        const float *q = (const float *)call->inputs[0].data + at.head * d,
-                    *gradient = (const float *)call->inputs[5].data;
-        float *dq = (float *)call->outputs[0].data + at.head * d;
-        for (int part = 0; part < 3; part++) {
-            EITP__SIMD(attention_clear_rest)(&at, call, item, dq + part * c, wide, d);
-            EITP__SIMD(clear)(dq + part * c + at.begin * wide, wide, at.end - at.begin, d);
-        }
-        const float *k = q + c + at.begin * wide, *v = k + c;
-        float *dk = dq + c + at.begin * wide, *dv = dk + c;
-        gradient += at.head * d;
-        for (int64_t i = at.begin; i < at.end; i += at.block) {
-            int64_t rows = at.end - i < at.block ? at.end - i : at.block, keys = i - at.begin + rows;
-            const float *qi = q + i * wide, *gi = gradient + i * c;
-            EITP__SIMD(clear)(scores, at.stride, rows, keys);
-            EITP__SIMD(clear)(slopes, at.stride, rows, keys);
-            EITP__SIMD(add_product)(qi, wide, 0, k, wide, 1, scores, at.stride, rows, keys, d, rest);
-            EITP__SIMD(add_product)(gi, c, 0, v, wide, 1, slopes, at.stride, rows, keys, d, rest);
-            EITP__SIMD(attention_slopes)(&at, call, i, rows, scores, slopes);
-            EITP__SIMD(add_product)(scores, at.stride, 1, gi, c, 0, dv, wide, keys, d, rows, rest);
-            EITP__SIMD(add_product)(slopes, at.stride, 1, qi, wide, 0, dk, wide, keys, d, rows, rest);
-            EITP__SIMD(add_product)(slopes, at.stride, 0, k, wide, 0, dq + i * wide, wide, rows, d, keys, rest);
-        }
+        for (size_t part = 0; part < 3; part++)
+            EITP__SIMD(attention_clear)
+        (&at, call, item, (char *)call->outputs[0].data + part * c + (size_t)at.head * width, 3 * c, width);
+        EITP__SIMD(attention_means)(&at, call, &to);
+        rows = at.end - at.begin;
+        memset(to.dq, 0, (size_t)(rows * at.stride) * sizeof(float));
+        for (int64_t key = 0; key < rows; key += EITP__SIMD(attention_block))
+            EITP__SIMD(attention_keys)(&at, call, key, &to);
+        EITP__SIMD(attention_store)(&at, &call->outputs[0], 0, at.begin, rows, (float)call->reals[0], to.dq);
     }
 }
 
-#undef EITP__SIMD_SCORES
+static void EITP__SIMD(register_attention)(eitp__kernel_table *table) {
+    static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
+    eitp__kernel forward = EITP__ZERO, backward = EITP__ZERO;
+    forward.run = EITP__SIMD(attention_run);
+    forward.workspace = EITP__SIMD(attention_workspace);
+    backward.run = EITP__SIMD(attention_backward_run);
+    backward.workspace = EITP__SIMD(attention_backward_workspace);
+    forward.set = backward.set = EITP__SIMD_SET;
+    for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
+        table->kernels[EITP__SLOT_ATTENTION][dtypes[i]] = forward;
+        table->kernels[EITP__SLOT_ATTENTION_BACKWARD][dtypes[i]] = backward;
+    }
+}
+
+#undef EITP__SIMD_ATTENTION_ROWS
 /* <<kernels/simd/attention.inc */
 
 /* >>kernels/simd/register.inc */
@@ -9343,10 +10299,7 @@ static void EITP__SIMD(set)(eitp__kernel_table *table, eitp__slot slot, eitp__ke
 
 static void EITP__SIMD(register)(eitp__kernel_table *table) {
     table->kernels[EITP__SLOT_MATMUL][EITP_F32] = EITP__SIMD(matmul_kernel)(EITP__SIMD_SET);
-    EITP__SIMD(set)(table, EITP__SLOT_ATTENTION, EITP__SIMD(attention_run), EITP__SIMD(attention_workspace));
-    EITP__SIMD(set)
-    (table, EITP__SLOT_ATTENTION_BACKWARD, EITP__SIMD(attention_backward_run),
-     EITP__SIMD(attention_backward_workspace));
+    EITP__SIMD(register_attention)(table);
     EITP__SIMD(set)(table, EITP__SLOT_EXP, EITP__SIMD(exp_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_TANH, EITP__SIMD(tanh_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_SIGMOID, EITP__SIMD(sigmoid_run), NULL);
@@ -9581,6 +10534,70 @@ EITP__SIMD_INLINE void eitp__avx512_turn(const float *from, int64_t stride, floa
     _mm256_storeu_ps(to + 5 * to_stride, _mm256_permute2f128_ps(r1, r5, 0x31));
     _mm256_storeu_ps(to + 6 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x31));
     _mm256_storeu_ps(to + 7 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x31));
+}
+
+/* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
+EITP__SIMD_INLINE __mmask16 eitp__avx512_attention_mask(int64_t count) {
+    return count < 16 ? eitp__avx512_mask(count) : (__mmask16)0xffff;
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_attention_fetch_bf16(const uint16_t *p, int64_t count) {
+    __m256i bits = _mm256_maskz_loadu_epi16(eitp__avx512_attention_mask(count), p);
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_attention_put_bf16(uint16_t *p, int64_t count, __m512 v) {
+    __m512i bits = _mm512_castps_si512(v), high = _mm512_maskz_srli_epi32(0xffff, bits, 16), nearest;
+    nearest = _mm512_add_epi32(_mm512_and_si512(high, _mm512_set1_epi32(1)), _mm512_set1_epi32(0x7fff));
+    nearest = _mm512_maskz_srli_epi32(0xffff, _mm512_add_epi32(bits, nearest), 16);
+    nearest = _mm512_mask_or_epi32(nearest, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), high, _mm512_set1_epi32(0x40));
+    _mm256_mask_storeu_epi16(p, eitp__avx512_attention_mask(count), _mm512_maskz_cvtepi32_epi16(0xffff, nearest));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_attention_fetch_f16(const uint16_t *p, int64_t count) {
+    return _mm512_maskz_cvtph_ps(0xffff, _mm256_maskz_loadu_epi16(eitp__avx512_attention_mask(count), p));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_attention_put_f16(uint16_t *p, int64_t count, __m512 v) {
+    __m256i bits = _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_mask_storeu_epi16(p, eitp__avx512_attention_mask(count), bits);
+}
+
+/*
+ * What eitp__kernel_uniform draws from 8 blocks of random words, from `block` on: 32 values. Each lane of 64 bits makes
+ * the words of one block in its lower half; what gathers in the upper half never comes down.
+ */
+EITP__SIMD_INLINE __m512i eitp__avx512_attention_cross(__m512i product, __m512i word, uint32_t key) {
+    return _mm512_xor_si512(_mm512_maskz_srli_epi64(0xff, product, 32),
+                            _mm512_xor_si512(word, _mm512_set1_epi64((int64_t)key)));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_attention_uniforms(uint64_t seed, uint64_t step, uint32_t stream, uint64_t block,
+                                                       float *to) {
+    __m512i c0 = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), c1, c2, c3;
+    __m512 unit = _mm512_set1_ps(1.0f / 16777216.0f);
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
+    c0 = _mm512_add_epi64(_mm512_set1_epi64((int64_t)block), c0);
+    c1 = _mm512_maskz_srli_epi64(0xff, c0, 32);
+    c2 = _mm512_set1_epi64((int64_t)(uint32_t)step);
+    c3 = _mm512_set1_epi64((int64_t)stream);
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        __m512i p0 = _mm512_maskz_mul_epu32(0xff, c0, _mm512_set1_epi64(0xD2511F53));
+        __m512i p1 = _mm512_maskz_mul_epu32(0xff, c2, _mm512_set1_epi64(0xCD9E8D57));
+        c0 = eitp__avx512_attention_cross(p1, c1, k0);
+        c2 = eitp__avx512_attention_cross(p0, c3, k1);
+        c1 = p1;
+        c3 = p0;
+    }
+    c0 = _mm512_mask_blend_epi32(0xaaaa, c0, _mm512_maskz_slli_epi64(0xff, c1, 32));
+    c2 = _mm512_mask_blend_epi32(0xaaaa, c2, _mm512_maskz_slli_epi64(0xff, c3, 32));
+    /* Lane i of the first is half a block, and lane i of the second the other half. */
+    c1 = _mm512_permutex2var_epi64(c0, _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0), c2);
+    c3 = _mm512_permutex2var_epi64(c0, _mm512_set_epi64(15, 7, 14, 6, 13, 5, 12, 4), c2);
+    c1 = _mm512_maskz_srli_epi32(0xffff, c1, 8);
+    c3 = _mm512_maskz_srli_epi32(0xffff, c3, 8);
+    _mm512_storeu_ps(to, _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(0xffff, c1), unit));
+    _mm512_storeu_ps(to + 16, _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(0xffff, c3), unit));
 }
 
 #define EITP__MATMUL(name) eitp__avx512_matmul_##name
@@ -10536,225 +11553,562 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
 
 /* >>kernels/simd/attention.inc */
 /*
- * Causal attention over packed sequences. A few queries at a time see all keys up to theirs: their scores are a matrix
- * product into the workspace, and so is everything after them. The number of queries changes no bit.
+ * Attention over packed sequences, a block of queries with a block of keys at a time (Dao et al., arXiv 2205.14135 and
+ * 2307.08691). The forward pass keeps the largest score and the sum of exponentials of each query so far, and brings its
+ * output to a new largest when one comes; the backward pass makes the probabilities again from the log-sum-exp. Blocks
+ * above the diagonal are left out. Operands are brought into the workspace as f32 whatever they are stored as. The
+ * blocks follow from the sequence alone, so neither the pieces nor the threads change a bit.
  */
-#define EITP__SIMD_SCORES 32768 /* aimed at, for a block of queries */
 
-/* What the (sequence, head) pairs of a call share, and the rows and columns of one pair. */
+/* Rows of a product that stay in registers, with two vectors of each. A block is whole in rows and in vectors. */
+#if EITP__SIMD_LANES == 8
+#define EITP__SIMD_ATTENTION_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#else
+#define EITP__SIMD_ATTENTION_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#endif
+enum {
+    EITP__SIMD(attention_rows) = EITP__SIMD_LANES == 8 ? 6 : 12,
+    EITP__SIMD(attention_panel) = 2 * EITP__SIMD_LANES,
+    EITP__SIMD(attention_block) = 96,
+    EITP__SIMD(attention_queries) = 192, /* of the forward pass: the more, the fewer times it loads the keys */
+    EITP__SIMD(attention_score_stride) = EITP__SIMD(attention_block) + 16,
+    EITP__SIMD(attention_draws) = EITP__SIMD(attention_block) + 32 /* a block's, which begin and end anywhere */
+};
+
+/* What the (sequence, head) pairs of a call share, and the rows of one pair. */
 typedef struct EITP__SIMD(attention) {
     int64_t rows, width, heads, longest; /* width: of a head */
-    int64_t block, stride;               /* queries at a time; from one row of scores to the next */
-    int64_t begin, end, head;
-    int64_t stop; /* of the sequence; beyond `end` where it is longer than `longest` */
-    float scale;
+    int64_t padded, stride;              /* a width of whole panels; from one row to the next in the workspace */
+    int64_t begin, end, stop, head;      /* the rows that are there, and up to `stop` those that are not */
+    int causal, drops;
 } EITP__SIMD(attention);
 
 static EITP__SIMD(attention) EITP__SIMD(attention_sizes)(const eitp__call *call) {
     EITP__SIMD(attention) at;
+    const int64_t panel = EITP__SIMD(attention_panel);
     at.rows = call->inputs[0].shape[0];
     at.heads = call->integers[0];
     at.longest = call->integers[1];
     at.width = call->inputs[0].shape[1] / 3 / at.heads;
-    at.block = EITP__SIMD_SCORES / (at.longest > 0 ? at.longest : 1) / 8 * 8;
-    at.block = at.block < 8 ? 8 : at.block > 64 ? 64 : at.block;
-    at.stride = (at.longest + 31) / 32 * 32 + 16; /* an odd number of cache lines: rows do not share cache sets */
+    at.padded = (at.width + panel - 1) / panel * panel;
+    at.stride =
+        at.padded / 16 % 2 ? at.padded : at.padded + 16; /* an odd number of cache lines: rows do not share sets */
+    at.causal = !call->integers[3];
+    at.drops = call->inputs[2].data && call->reals[1] > 0.0;
     at.begin = at.end = at.stop = at.head = 0;
-    at.scale = (float)call->reals[0];
     return at;
 }
 
-static size_t EITP__SIMD(attention_floats)(const eitp__call *call, int buffers) {
-    EITP__SIMD(attention) at = EITP__SIMD(attention_sizes)(call);
-    size_t scores = (size_t)(at.block * at.stride) * (size_t)buffers;
-    return scores + EITP__SIMD(matmul_panel) + EITP__SIMD(matmul_edge) + EITP__SIMD(matmul_packed_rows);
-}
-
-static size_t EITP__SIMD(attention_workspace)(const eitp__call *call) {
-    return EITP__SIMD(attention_floats)(call, 1) * sizeof(float);
-}
-
-static size_t EITP__SIMD(attention_backward_workspace)(const eitp__call *call) {
-    return EITP__SIMD(attention_floats)(call, 2) * sizeof(float);
-}
-
-/* The rows of pair `item`. Offsets are data: whatever they are, the rows are rows of the call and at most `longest`. */
+/* Offsets and lengths are data: whatever they are, the rows are rows of the call, at most the longest sequence. */
 static void EITP__SIMD(attention_select)(EITP__SIMD(attention) * at, const eitp__call *call, int64_t item) {
-    const int32_t *offsets = (const int32_t *)call->inputs[1].data;
-    int64_t sequence = item / at->heads;
+    const int32_t *offsets = (const int32_t *)call->inputs[1].data, *lengths = (const int32_t *)call->inputs[3].data;
+    int64_t sequence = item / at->heads, most = at->longest;
+    if (lengths && lengths[sequence] < most)
+        most = lengths[sequence] > 0 ? lengths[sequence] : 0;
     at->head = item % at->heads;
     at->begin = offsets[sequence] < 0 ? 0 : offsets[sequence] > at->rows ? at->rows : offsets[sequence];
-    at->end = offsets[sequence + 1] < at->begin ? at->begin : offsets[sequence + 1];
-    at->end = at->end > at->rows ? at->rows : at->end;
-    at->stop = at->end;
-    at->end = at->end - at->begin > at->longest ? at->begin + at->longest : at->end;
+    at->stop = offsets[sequence + 1] < at->begin ? at->begin : offsets[sequence + 1];
+    at->stop = at->stop > at->rows ? at->rows : at->stop;
+    at->end = at->stop - at->begin > most ? at->begin + most : at->stop;
 }
 
 /*
- * Zeros `width` columns at p of the rows that see nothing: those cut off at `longest`, and those in no sequence, of
- * which a head's first pair has the ones before, its last the ones after.
+ * Zeroes `width` bytes at p of the rows that see nothing: padding, and those in no sequence, of which a head's first
+ * pair has the ones before, its last the ones after. Rows are `stride` bytes apart.
  */
-static void EITP__SIMD(attention_clear_rest)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t item,
-                                             float *p, int64_t stride, int64_t width) {
+static void EITP__SIMD(attention_clear)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t item, void *p,
+                                        size_t stride, size_t width) {
     int64_t sequence = item / at->heads, last = call->inputs[1].elements - 2;
+    char *rows = (char *)p;
     if (sequence == 0)
         for (int64_t i = 0; i < at->begin; i++)
-            memset(p + i * stride, 0, (size_t)width * sizeof *p);
+            memset(rows + (size_t)i * stride, 0, width);
     for (int64_t i = at->end, stop = sequence == last ? at->rows : at->stop; i < stop; i++)
-        memset(p + i * stride, 0, (size_t)width * sizeof *p);
+        memset(rows + (size_t)i * stride, 0, width);
 }
 
-static void EITP__SIMD(clear)(float *p, int64_t stride, int64_t rows, int64_t columns) {
-    for (int64_t i = 0; i < rows; i++)
-        memset(p + i * stride, 0, (size_t)columns * sizeof *p);
+/* ---- Operands ---- */
+
+/* Rows of one element type into the workspace, multiplied by `factor`, with zeros beyond their width; and back. */
+#define EITP__SIMD_ATTENTION_ELEMENT(name, element, fetch, put)                                                        \
+    static void EITP__SIMD(attention_load_##name)(const element *from, int64_t from_stride, int64_t rows,              \
+                                                  int64_t width, int64_t padded, float factor, float *to,              \
+                                                  int64_t stride) {                                                    \
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(factor), none = EITP__SIMD(zeros)();                             \
+        for (int64_t i = 0; i < rows; i++, from += from_stride, to += stride) {                                        \
+            const element *ahead = from + (i + 8 < rows ? 8 * from_stride : 0);                                        \
+            int64_t j = 0;                                                                                             \
+            for (; j < width; j += EITP__SIMD_LANES) {                                                                 \
+                __builtin_prefetch(ahead + j);                                                                         \
+                EITP__SIMD(store)(to + j, scale * fetch(from + j, width - j));                                         \
+            }                                                                                                          \
+            for (; j < padded; j += EITP__SIMD_LANES)                                                                  \
+                EITP__SIMD(store)(to + j, none);                                                                       \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void EITP__SIMD(attention_store_##name)(const float *from, int64_t stride, int64_t rows, int64_t width,     \
+                                                   float factor, element *to, int64_t to_stride) {                     \
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(factor);                                                         \
+        for (int64_t i = 0; i < rows; i++, from += stride, to += to_stride) {                                          \
+            element *ahead = to + (i + 8 < rows ? 8 * to_stride : 0);                                                  \
+            for (int64_t j = 0; j < width; j += EITP__SIMD_LANES) {                                                    \
+                __builtin_prefetch(ahead + j, 1);                                                                      \
+                put(to + j, width - j, scale * EITP__SIMD(load)(from + j));                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(attention_fetch_f32)(const float *p, int64_t count) {
+    return count >= EITP__SIMD_LANES ? EITP__SIMD(load)(p) : EITP__SIMD(load_first)(p, count, EITP__SIMD(zeros)());
 }
 
-/* y [m, n] += a b, rows lda, ldb and ldy apart; with transpose_a, a is stored [k, m], with transpose_b, b is [n, k]. */
-static void EITP__SIMD(add_product)(const float *a, int64_t lda, int transpose_a, const float *b, int64_t ldb,
-                                    int transpose_b, float *y, int64_t ldy, int64_t m, int64_t n, int64_t k,
-                                    float *workspace) {
-    eitp__matmul sizes;
-    sizes.batch = 1;
-    sizes.m = m;
-    sizes.n = ldy; /* all that a tile wants of it */
-    sizes.k = k;
-    sizes.transpose_a = transpose_a;
-    sizes.transpose_b = transpose_b;
-    sizes.lda = lda;
-    sizes.ldb = ldb;
-    for (int64_t i = 0, most = EITP__SIMD(matmul_tile_rows); i < m; i += most) {
-        int64_t rows = m - i < most ? m - i : most;
-        EITP__SIMD(matmul_tile)(&sizes, a + (transpose_a ? i : i * lda), b, y + i * ldy, rows, n, workspace);
+EITP__SIMD_INLINE void EITP__SIMD(attention_put_f32)(float *p, int64_t count, EITP__SIMD(vector) v) {
+    if (count >= EITP__SIMD_LANES)
+        EITP__SIMD(store)(p, v);
+    else
+        EITP__SIMD(store_first)(p, count, v);
+}
+
+EITP__SIMD_ATTENTION_ELEMENT(f32, float, EITP__SIMD(attention_fetch_f32), EITP__SIMD(attention_put_f32))
+EITP__SIMD_ATTENTION_ELEMENT(bf16, uint16_t, EITP__SIMD(attention_fetch_bf16), EITP__SIMD(attention_put_bf16))
+EITP__SIMD_ATTENTION_ELEMENT(f16, uint16_t, EITP__SIMD(attention_fetch_f16), EITP__SIMD(attention_put_f16))
+
+#undef EITP__SIMD_ATTENTION_ELEMENT
+
+/* The head's columns of `rows` rows of x from `row` on; part 0, 1, 2 where x has queries, keys and values. */
+static void EITP__SIMD(attention_load)(const EITP__SIMD(attention) * at, const eitp__operand *x, int part, int64_t row,
+                                       int64_t rows, float factor, float *to) {
+    int64_t c = x->shape[1], from = row * c + (part * at->heads + at->head) * at->width;
+    if (x->dtype == EITP_F32)
+        EITP__SIMD(attention_load_f32)
+    ((const float *)x->data + from, c, rows, at->width, at->padded, factor, to, at->stride);
+    else if (x->dtype == EITP_BF16) EITP__SIMD(attention_load_bf16)((const uint16_t *)x->data + from, c, rows,
+                                                                    at->width, at->padded, factor, to, at->stride);
+    else EITP__SIMD(attention_load_f16)((const uint16_t *)x->data + from, c, rows, at->width, at->padded, factor, to,
+                                        at->stride);
+}
+
+static void EITP__SIMD(attention_store)(const EITP__SIMD(attention) * at, const eitp__operand *y, int part, int64_t row,
+                                        int64_t rows, float factor, const float *from) {
+    int64_t c = y->shape[1], to = row * c + (part * at->heads + at->head) * at->width;
+    if (y->dtype == EITP_F32)
+        EITP__SIMD(attention_store_f32)(from, at->stride, rows, at->width, factor, (float *)y->data + to, c);
+    else if (y->dtype == EITP_BF16)
+        EITP__SIMD(attention_store_bf16)(from, at->stride, rows, at->width, factor, (uint16_t *)y->data + to, c);
+    else
+        EITP__SIMD(attention_store_f16)(from, at->stride, rows, at->width, factor, (uint16_t *)y->data + to, c);
+}
+
+/* Rows in the workspace as panels [padded, panel] of columns, with zeros where there are no rows. */
+static void EITP__SIMD(attention_turn)(const EITP__SIMD(attention) * at, float *rows, int64_t count, float *panels) {
+    const int64_t panel = EITP__SIMD(attention_panel);
+    for (int64_t i = count; i % panel; i++)
+        memset(rows + i * at->stride, 0, (size_t)at->padded * sizeof *rows);
+    for (int64_t i = 0; i < count; i += panel, panels += at->padded * panel)
+        for (int64_t j = 0; j < at->padded; j += 8)
+            for (int64_t k = 0; k < panel; k += 8)
+                EITP__SIMD(turn)(rows + (i + k) * at->stride + j, at->stride, panels + j * panel + k, panel);
+}
+
+/* ---- Products ---- */
+
+/* y [rows, panel] = or += a b; a's elements are `a_row` and `a_step` apart along the rows of y and along the sum. */
+static void EITP__SIMD(attention_tile)(const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step,
+                                       int64_t count, float *y, int64_t y_row, int adds) {
+#define EITP__SIMD_ATTENTION_BEGIN(i) EITP__SIMD(vector) s##i##0 = EITP__SIMD(zeros)(), s##i##1 = s##i##0;
+#define EITP__SIMD_ATTENTION_STEP(i)                                                                                   \
+    {                                                                                                                  \
+        EITP__SIMD(vector) x = EITP__SIMD(spread)(a[i * a_row]);                                                       \
+        s##i##0 = EITP__SIMD(multiply_add)(x, b0, s##i##0);                                                            \
+        s##i##1 = EITP__SIMD(multiply_add)(x, b1, s##i##1);                                                            \
+    }
+#define EITP__SIMD_ATTENTION_ADD(i)                                                                                    \
+    s##i##0 += EITP__SIMD(load)(y + i * y_row);                                                                        \
+    s##i##1 += EITP__SIMD(load)(y + i * y_row + EITP__SIMD_LANES);
+#define EITP__SIMD_ATTENTION_END(i)                                                                                    \
+    EITP__SIMD(store)(y + i * y_row, s##i##0);                                                                         \
+    EITP__SIMD(store)(y + i * y_row + EITP__SIMD_LANES, s##i##1);
+
+    EITP__SIMD_ATTENTION_ROWS(EITP__SIMD_ATTENTION_BEGIN)
+    for (int64_t k = 0; k < count; k++, a += a_step, b += b_step) {
+        EITP__SIMD(vector) b0 = EITP__SIMD(load)(b), b1 = EITP__SIMD(load)(b + EITP__SIMD_LANES);
+        EITP__SIMD_ATTENTION_ROWS(EITP__SIMD_ATTENTION_STEP)
+    }
+    if (adds) {
+        EITP__SIMD_ATTENTION_ROWS(EITP__SIMD_ATTENTION_ADD)
+    }
+    EITP__SIMD_ATTENTION_ROWS(EITP__SIMD_ATTENTION_END)
+
+#undef EITP__SIMD_ATTENTION_BEGIN
+#undef EITP__SIMD_ATTENTION_STEP
+#undef EITP__SIMD_ATTENTION_ADD
+#undef EITP__SIMD_ATTENTION_END
+}
+
+/* A block of queries and one of keys: their first rows in the sequence, and how many each has. */
+typedef struct EITP__SIMD(attention_pair) {
+    int64_t query, key, queries, keys;
+    int64_t first; /* the queries of the block before this one see none of the keys */
+    int causal;
+} EITP__SIMD(attention_pair);
+
+static EITP__SIMD(attention_pair)
+    EITP__SIMD(attention_pair_at)(const EITP__SIMD(attention) * at, int64_t query, int64_t most, int64_t key) {
+    const int64_t block = EITP__SIMD(attention_block), rows = at->end - at->begin;
+    EITP__SIMD(attention_pair) pair;
+    pair.query = query;
+    pair.key = key;
+    pair.queries = rows - query < most ? rows - query : most;
+    pair.keys = rows - key < block ? rows - key : block;
+    pair.first = at->causal && key > query ? key - query : 0;
+    pair.causal = at->causal;
+    return pair;
+}
+
+/* How many keys of the block query i of the block sees; queries that are not there see as if they were. */
+EITP__SIMD_INLINE int64_t EITP__SIMD(attention_seen)(const EITP__SIMD(attention_pair) * pair, int64_t i) {
+    int64_t count = pair->query + i + 1 - pair->key;
+    return pair->causal && count < pair->keys ? count : pair->keys;
+}
+
+/* scores [queries, keys] = queries keys^T, as far as they are seen; the keys are in panels. */
+static void EITP__SIMD(attention_scores)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
+                                         const float *queries, const float *keys, float *scores) {
+    const int64_t rows = EITP__SIMD(attention_rows), panel = EITP__SIMD(attention_panel);
+    const int64_t stride = EITP__SIMD(attention_score_stride);
+    for (int64_t i = pair->first; i < pair->queries; i += rows) {
+        int64_t seen = EITP__SIMD(attention_seen)(pair, i + rows - 1);
+        for (int64_t j = 0; j < seen; j += panel)
+            EITP__SIMD(attention_tile)
+        (queries + i * at->stride, at->stride, 1, keys + j * at->padded, panel, at->width, scores + i * stride + j,
+         stride, 0);
     }
 }
 
-/* Multiplies the values of query `row` of the call by 0 or by 1 / (1 - p): one for each key of its sequence. */
-static void EITP__SIMD(attention_keep)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t row,
-                                       int64_t count, float *values) {
-    const int64_t *key = (const int64_t *)call->inputs[2].data;
-    float probability = (float)call->reals[1], kept = (float)(1.0 / (1.0 - call->reals[1]));
-    uint64_t first = ((uint64_t)(key[2] + row) * (uint64_t)at->heads + (uint64_t)at->head) * (uint64_t)at->longest;
-    for (int64_t j = 0; j < count; j++) {
-        float u =
-            eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call->integers[2], first + (uint64_t)j);
-        values[j] *= u < probability ? 0.0f : kept;
+/* y [queries, width] += p [queries, keys] x [keys, width]. */
+static void EITP__SIMD(attention_gather)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
+                                         const float *p, const float *x, float *y) {
+    const int64_t rows = EITP__SIMD(attention_rows), stride = EITP__SIMD(attention_score_stride);
+    for (int64_t i = pair->first; i < pair->queries; i += rows) {
+        int64_t seen = EITP__SIMD(attention_seen)(pair, i + rows - 1);
+        for (int64_t j = 0; j < at->padded; j += EITP__SIMD(attention_panel))
+            EITP__SIMD(attention_tile)
+        (p + i * stride, stride, 1, x + j, at->stride, seen, y + i * at->stride + j, at->stride, 1);
     }
 }
 
-static int EITP__SIMD(attention_drops)(const eitp__call *call) {
-    return call->input_count > 2 && call->inputs[2].data && call->reals[1] > 0.0;
+/* y [keys, width] += p^T x, with p [queries, keys] and x [queries, width]. */
+static void EITP__SIMD(attention_scatter)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
+                                          const float *p, const float *x, float *y) {
+    const int64_t rows = EITP__SIMD(attention_rows), stride = EITP__SIMD(attention_score_stride);
+    for (int64_t i = 0; i < pair->keys; i += rows) {
+        int64_t first = pair->causal && pair->key + i > pair->query ? pair->key + i - pair->query : 0;
+        for (int64_t j = 0; j < at->padded && first < pair->queries; j += EITP__SIMD(attention_panel))
+            EITP__SIMD(attention_tile)
+        (p + first * stride + i, 1, stride, x + first * at->stride + j, at->stride, pair->queries - first,
+         y + i * at->stride + j, at->stride, 1);
+    }
 }
 
-/* The rows of `scores` become probabilities, with zeros for the keys after a query. */
-static void EITP__SIMD(attention_probabilities)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t first,
-                                                int64_t rows, float *scores) {
-    float *logsumexps = (float *)call->outputs[1].data;
-    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
-    for (int64_t i = 0; i < rows; i++) {
-        float *row = scores + i * at->stride;
-        int64_t count = first - at->begin + i + 1, keys = first - at->begin + rows;
-        EITP__SIMD(vector) factor = EITP__SIMD(spread)(at->scale);
-        float top, sum;
-        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES)
-            EITP__SIMD(put)(row + j, count - j, factor * EITP__SIMD(fetch)(row + j, count - j, none));
-        top = EITP__SIMD(row_largest)(row, count);
-        sum = EITP__SIMD(row_sum_exp)(row, count, top, row);
-        logsumexps[(first + i) * at->heads + at->head] = top + logf(sum);
-        factor = EITP__SIMD(spread)(1.0f / sum);
-        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES)
-            EITP__SIMD(put)(row + j, count - j, factor * EITP__SIMD(fetch)(row + j, count - j, none));
-        if (EITP__SIMD(attention_drops)(call))
-            EITP__SIMD(attention_keep)(at, call, first + i, count, row);
-        memset(row + count, 0, (size_t)(keys - count) * sizeof *row);
+/* ---- Dropout ---- */
+
+/*
+ * What the probabilities of a row of the call are multiplied by, for `count` keys from `key` of its sequence on: 0 or
+ * 1 / (1 - probability), and 0 up to a whole vector. They are somewhere in `keep`, whose draws are of whole blocks of
+ * random words.
+ */
+static const float *EITP__SIMD(attention_keep)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t row,
+                                               int64_t key, int64_t count, float *keep) {
+    const int64_t *seed = (const int64_t *)call->inputs[2].data;
+    EITP__SIMD(vector) probability = EITP__SIMD(spread)((float)call->reals[1]);
+    EITP__SIMD(vector) kept = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[1]))), none = EITP__SIMD(zeros)();
+    uint64_t index = (uint64_t)(seed[2] + row) * (uint64_t)at->heads + (uint64_t)at->head;
+    index = index * (uint64_t)at->longest + (uint64_t)key;
+    for (int64_t j = 0, draws = (int64_t)(index & 3) + count; j < draws; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD(attention_uniforms)
+    ((uint64_t)seed[0], (uint64_t)seed[1], (uint32_t)call->integers[2], (index >> 2) + (uint64_t)j / 4, keep + j);
+    keep += index & 3;
+    for (int64_t j = 0; j < count; j += EITP__SIMD_LANES)
+        EITP__SIMD(store)
+    (keep + j, EITP__SIMD(choose_less)(EITP__SIMD(load)(keep + j), probability, none, kept));
+    for (int64_t j = count; j % EITP__SIMD_LANES; j++)
+        keep[j] = 0.0f;
+    return keep;
+}
+
+static void EITP__SIMD(attention_multiply)(float *values, const float *factors, int64_t count) {
+    for (int64_t j = 0; j < count; j += EITP__SIMD_LANES)
+        EITP__SIMD(store)(values + j, EITP__SIMD(load)(values + j) * EITP__SIMD(load)(factors + j));
+}
+
+/* ---- Forward ---- */
+
+/* The workspace of the forward pass. */
+typedef struct EITP__SIMD(attention_forward) {
+    float *q, *keys, *v, *o, *scores;
+    float *tops, *sums, *keep; /* of each query so far: the largest score, the sum of exponentials below it */
+} EITP__SIMD(attention_forward);
+
+static size_t EITP__SIMD(attention_workspace)(const eitp__call *call) {
+    EITP__SIMD(attention) at = EITP__SIMD(attention_sizes)(call);
+    const int64_t block = EITP__SIMD(attention_block);
+    int64_t floats = block * (at.stride + at.padded) + EITP__SIMD(attention_draws);
+    floats += EITP__SIMD(attention_queries) * (2 * at.stride + EITP__SIMD(attention_score_stride) + 2);
+    return (size_t)floats * sizeof(float);
+}
+
+static EITP__SIMD(attention_forward)
+    EITP__SIMD(attention_forward_at)(const EITP__SIMD(attention) * at, void *workspace) {
+    const int64_t block = EITP__SIMD(attention_block), queries = EITP__SIMD(attention_queries);
+    EITP__SIMD(attention_forward) to;
+    to.q = (float *)workspace;
+    to.o = to.q + queries * at->stride;
+    to.v = to.o + queries * at->stride;
+    to.keys = to.v + block * at->stride;
+    to.scores = to.keys + block * at->padded;
+    to.keep = to.scores + queries * EITP__SIMD(attention_score_stride);
+    to.tops = to.keep + EITP__SIMD(attention_draws);
+    to.sums = to.tops + queries;
+    return to;
+}
+
+/*
+ * The scores that query i of the block sees become exponentials, and zeros beyond them where the group of rows goes on;
+ * what there is of the query so far is brought to the new largest score.
+ */
+static void EITP__SIMD(attention_exponentials)(const EITP__SIMD(attention) * at,
+                                               const EITP__SIMD(attention_pair) * pair,
+                                               const EITP__SIMD(attention_forward) * to, int64_t i) {
+    float *row = to->scores + i * EITP__SIMD(attention_score_stride), *o = to->o + i * at->stride, top = to->tops[i];
+    int64_t count = EITP__SIMD(attention_seen)(pair, i), whole = count;
+    EITP__SIMD(vector) largest = EITP__SIMD(spread)(top), sum = EITP__SIMD(zeros)(), shift;
+    while (whole % EITP__SIMD_LANES)
+        row[whole++] = -INFINITY;
+    for (int64_t j = 0; j < whole; j += EITP__SIMD_LANES)
+        largest = EITP__SIMD(at_least)(EITP__SIMD(load)(row + j), largest);
+    top = EITP__SIMD(largest)(largest);
+    shift = EITP__SIMD(spread)(top);
+    for (int64_t j = 0; j < whole; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD(load)(row + j) - shift);
+        EITP__SIMD(store)(row + j, e);
+        sum += e;
+    }
+    if (whole < pair->keys)
+        memset(row + whole, 0, (size_t)(pair->keys - whole) * sizeof *row);
+    if (top > to->tops[i]) {
+        float factor = expf(to->tops[i] - top);
+        to->sums[i] *= factor;
+        for (int64_t j = 0; j < at->padded; j += EITP__SIMD_LANES)
+            EITP__SIMD(store)(o + j, EITP__SIMD(spread)(factor) * EITP__SIMD(load)(o + j));
+        to->tops[i] = top;
+    }
+    to->sums[i] += EITP__SIMD(sum)(sum);
+}
+
+/* The output of one block of queries, from `query` of the sequence on. */
+static void EITP__SIMD(attention_attend)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t query,
+                                         const EITP__SIMD(attention_forward) * to) {
+    EITP__SIMD(attention_pair) pair = EITP__SIMD(attention_pair_at)(at, query, EITP__SIMD(attention_queries), 0);
+    int64_t last = at->causal ? query + pair.queries : at->end - at->begin;
+    float *logsumexps = (float *)call->outputs[1].data + (at->begin + query) * at->heads + at->head;
+    EITP__SIMD(attention_load)(at, &call->inputs[0], 0, at->begin + query, pair.queries, (float)call->reals[0], to->q);
+    memset(to->o, 0, (size_t)(pair.queries * at->stride) * sizeof(float));
+    for (int64_t i = 0; i < pair.queries; i++) {
+        to->tops[i] = -INFINITY;
+        to->sums[i] = 0.0f;
+    }
+    for (int64_t key = 0; key < last; key += EITP__SIMD(attention_block)) {
+        pair = EITP__SIMD(attention_pair_at)(at, query, EITP__SIMD(attention_queries), key);
+        EITP__SIMD(attention_load)(at, &call->inputs[0], 1, at->begin + key, pair.keys, 1.0f, to->v);
+        EITP__SIMD(attention_turn)(at, to->v, pair.keys, to->keys);
+        EITP__SIMD(attention_load)(at, &call->inputs[0], 2, at->begin + key, pair.keys, 1.0f, to->v);
+        EITP__SIMD(attention_scores)(at, &pair, to->q, to->keys, to->scores);
+        for (int64_t i = pair.first; i < pair.queries; i++) {
+            float *row = to->scores + i * EITP__SIMD(attention_score_stride);
+            int64_t seen = EITP__SIMD(attention_seen)(&pair, i);
+            EITP__SIMD(attention_exponentials)(at, &pair, to, i);
+            if (!at->drops)
+                continue;
+            EITP__SIMD(attention_multiply)
+            (row, EITP__SIMD(attention_keep)(at, call, at->begin + query + i, key, seen, to->keep), seen);
+        }
+        EITP__SIMD(attention_gather)(at, &pair, to->scores, to->v, to->o);
+    }
+    for (int64_t i = 0; i < pair.queries; i++) {
+        logsumexps[i * at->heads] = to->tops[i] + logf(to->sums[i]);
+        EITP__SIMD(attention_store)
+        (at, &call->outputs[0], 0, at->begin + query + i, 1, 1.0f / to->sums[i], to->o + i * at->stride);
     }
 }
 
 static void EITP__SIMD(attention_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     EITP__SIMD(attention) at = EITP__SIMD(attention_sizes)(call);
-    int64_t d = at.width, c = d * at.heads;
-    float *scores = (float *)workspace, *rest = scores + at.block * at.stride;
+    EITP__SIMD(attention_forward) to = EITP__SIMD(attention_forward_at)(&at, workspace);
+    size_t size = eitp_dtype_size(call->dtype), width = (size_t)at.width * size;
     for (int64_t item = begin; item < end; item++) {
         EITP__SIMD(attention_select)(&at, call, item);
-        const float *q = (const float *)call->inputs[0].data + at.head * d, *k = q + c, *v = k + c;
-        float *o = (float *)call->outputs[0].data + at.head * d;
-        EITP__SIMD(attention_clear_rest)(&at, call, item, o, c, d);
-        EITP__SIMD(attention_clear_rest)(&at, call, item, (float *)call->outputs[1].data + at.head, at.heads, 1);
-        for (int64_t i = at.begin; i < at.end; i += at.block) {
-            int64_t rows = at.end - i < at.block ? at.end - i : at.block, keys = i - at.begin + rows;
-            EITP__SIMD(clear)(scores, at.stride, rows, keys);
-            EITP__SIMD(add_product)
-            (q + i * 3 * c, 3 * c, 0, k + at.begin * 3 * c, 3 * c, 1, scores, at.stride, rows, keys, d, rest);
-            EITP__SIMD(attention_probabilities)(&at, call, i, rows, scores);
-            EITP__SIMD(clear)(o + i * c, c, rows, d);
-            EITP__SIMD(add_product)
-            (scores, at.stride, 0, v + at.begin * 3 * c, 3 * c, 0, o + i * c, c, rows, d, keys, rest);
+        EITP__SIMD(attention_clear)
+        (&at, call, item, (char *)call->outputs[0].data + (size_t)at.head * width, (size_t)at.heads * width, width);
+        EITP__SIMD(attention_clear)
+        (&at, call, item, (float *)call->outputs[1].data + at.head, (size_t)at.heads * sizeof(float), sizeof(float));
+        for (int64_t i = 0; i < at.end - at.begin; i += EITP__SIMD(attention_queries))
+            EITP__SIMD(attention_attend)(&at, call, i, &to);
+    }
+}
+
+/* ---- Backward ---- */
+
+/* The workspace of the backward pass: of a block of queries, of a block of keys, and of the whole sequence. */
+typedef struct EITP__SIMD(attention_backward) {
+    float *q, *slopes; /* of the output */
+    float *k, *key_panels, *value_panels, *dk, *dv;
+    float *p, *ds, *keep;
+    float *dq, *means; /* means: of the derivatives by a query's scores, the dot product of output and slope */
+} EITP__SIMD(attention_backward);
+
+/* Rows of the longest sequence, in whole blocks. */
+static int64_t EITP__SIMD(attention_longest)(const EITP__SIMD(attention) * at) {
+    const int64_t block = EITP__SIMD(attention_block);
+    int64_t longest = at->longest < at->rows ? at->longest : at->rows;
+    return (longest + block - 1) / block * block;
+}
+
+static size_t EITP__SIMD(attention_backward_workspace)(const eitp__call *call) {
+    EITP__SIMD(attention) at = EITP__SIMD(attention_sizes)(call);
+    const int64_t block = EITP__SIMD(attention_block);
+    int64_t floats = block * (5 * at.stride + 2 * at.padded + 2 * EITP__SIMD(attention_score_stride));
+    floats += EITP__SIMD(attention_draws);
+    return (size_t)(floats + EITP__SIMD(attention_longest)(&at) * (at.stride + 1)) * sizeof(float);
+}
+
+static EITP__SIMD(attention_backward)
+    EITP__SIMD(attention_backward_at)(const EITP__SIMD(attention) * at, void *workspace) {
+    const int64_t block = EITP__SIMD(attention_block);
+    EITP__SIMD(attention_backward) to;
+    to.q = (float *)workspace;
+    to.slopes = to.q + block * at->stride;
+    to.k = to.slopes + block * at->stride;
+    to.dk = to.k + block * at->stride;
+    to.dv = to.dk + block * at->stride;
+    to.key_panels = to.dv + block * at->stride;
+    to.value_panels = to.key_panels + block * at->padded;
+    to.p = to.value_panels + block * at->padded;
+    to.ds = to.p + block * EITP__SIMD(attention_score_stride);
+    to.keep = to.ds + block * EITP__SIMD(attention_score_stride);
+    to.dq = to.keep + EITP__SIMD(attention_draws);
+    to.means = to.dq + EITP__SIMD(attention_longest)(at) * at->stride;
+    return to;
+}
+
+static void EITP__SIMD(attention_means)(const EITP__SIMD(attention) * at, const eitp__call *call,
+                                        const EITP__SIMD(attention_backward) * to) {
+    const int64_t block = EITP__SIMD(attention_block), rows = at->end - at->begin;
+    for (int64_t first = 0; first < rows; first += block) {
+        int64_t count = rows - first < block ? rows - first : block;
+        EITP__SIMD(attention_load)(at, &call->inputs[4], 0, at->begin + first, count, 1.0f, to->q);
+        EITP__SIMD(attention_load)(at, &call->inputs[6], 0, at->begin + first, count, 1.0f, to->slopes);
+        for (int64_t i = 0; i < count; i++) {
+            const float *o = to->q + i * at->stride, *slope = to->slopes + i * at->stride;
+            EITP__SIMD(vector) sum = EITP__SIMD(zeros)();
+            for (int64_t j = 0; j < at->padded; j += EITP__SIMD_LANES)
+                sum = EITP__SIMD(multiply_add)(EITP__SIMD(load)(o + j), EITP__SIMD(load)(slope + j), sum);
+            to->means[first + i] = EITP__SIMD(sum)(sum);
         }
     }
 }
 
 /*
- * For one block of queries: `scores` become the probabilities that the output was made with, and `slopes`, given as
- * do v^T, become the derivatives by the scores before they were scaled.
+ * Query i of the block: its scores `p` become the probabilities as they were applied, and `ds`, given as the
+ * derivatives by these, become those by the scores; zeros for the keys it does not see.
  */
-static void EITP__SIMD(attention_slopes)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t first,
-                                         int64_t rows, float *scores, float *slopes) {
-    int64_t d = at->width, c = d * at->heads;
-    const float *o = (const float *)call->inputs[3].data + at->head * d;
-    const float *logsumexps = (const float *)call->inputs[4].data,
-                *gradient = (const float *)call->inputs[5].data + at->head * d;
-    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), scale = EITP__SIMD(spread)(at->scale);
-    for (int64_t i = 0; i < rows; i++) {
-        float *p = scores + i * at->stride, *ds = slopes + i * at->stride;
-        int64_t row = first + i, count = row - at->begin + 1, keys = first - at->begin + rows;
-        EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row * at->heads + at->head]);
-        EITP__SIMD(vector) mean = EITP__SIMD(spread)(EITP__SIMD(row_dot)(o + row * c, gradient + row * c, d));
-        if (EITP__SIMD(attention_drops)(call))
-            EITP__SIMD(attention_keep)(at, call, row, count, ds);
-        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD(fetch)(p + j, count - j, none) * scale - shift);
-            EITP__SIMD(vector) s = EITP__SIMD(fetch)(ds + j, count - j, none);
-            EITP__SIMD(put)(p + j, count - j, e);
-            EITP__SIMD(put)(ds + j, count - j, e * (s - mean) * scale);
-        }
-        if (EITP__SIMD(attention_drops)(call))
-            EITP__SIMD(attention_keep)(at, call, row, count, p);
-        memset(p + count, 0, (size_t)(keys - count) * sizeof *p);
-        memset(ds + count, 0, (size_t)(keys - count) * sizeof *ds);
+static void EITP__SIMD(attention_slopes)(const EITP__SIMD(attention) * at, const eitp__call *call,
+                                         const EITP__SIMD(attention_pair) * pair,
+                                         const EITP__SIMD(attention_backward) * to, int64_t i) {
+    const int64_t stride = EITP__SIMD(attention_score_stride), row = at->begin + pair->query + i;
+    float *p = to->p + i * stride, *ds = to->ds + i * stride;
+    int64_t count = EITP__SIMD(attention_seen)(pair, i);
+    EITP__SIMD(vector) mean = EITP__SIMD(spread)(to->means[pair->query + i]);
+    EITP__SIMD(vector) shift = EITP__SIMD(spread)(((const float *)call->inputs[5].data)[row * at->heads + at->head]);
+    const float *keep = NULL;
+    if (at->drops) {
+        keep = EITP__SIMD(attention_keep)(at, call, row, pair->key, count, to->keep);
+        EITP__SIMD(attention_multiply)(ds, keep, count);
     }
+    for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD(load)(p + j) - shift);
+        EITP__SIMD(store)(p + j, e);
+        EITP__SIMD(store)(ds + j, e * (EITP__SIMD(load)(ds + j) - mean));
+    }
+    if (at->drops)
+        EITP__SIMD(attention_multiply)(p, keep, count);
+    if (count < pair->keys) {
+        memset(p + count, 0, (size_t)(pair->keys - count) * sizeof *p);
+        memset(ds + count, 0, (size_t)(pair->keys - count) * sizeof *ds);
+    }
+}
+
+/* The gradients of one block of keys and values, from `key` of the sequence on, and its part of the queries'. */
+static void EITP__SIMD(attention_keys)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t key,
+                                       const EITP__SIMD(attention_backward) * to) {
+    const int64_t block = EITP__SIMD(attention_block);
+    const eitp__operand *qkv = &call->inputs[0];
+    EITP__SIMD(attention_pair) pair = EITP__SIMD(attention_pair_at)(at, key, block, key);
+    EITP__SIMD(attention_load)(at, qkv, 2, at->begin + key, pair.keys, 1.0f, to->k);
+    EITP__SIMD(attention_turn)(at, to->k, pair.keys, to->value_panels);
+    EITP__SIMD(attention_load)(at, qkv, 1, at->begin + key, pair.keys, 1.0f, to->k);
+    EITP__SIMD(attention_turn)(at, to->k, pair.keys, to->key_panels);
+    memset(to->dk, 0, (size_t)(pair.keys * at->stride) * sizeof(float));
+    memset(to->dv, 0, (size_t)(pair.keys * at->stride) * sizeof(float));
+    for (int64_t query = at->causal ? key : 0; query < at->end - at->begin; query += block) {
+        pair = EITP__SIMD(attention_pair_at)(at, query, block, key);
+        EITP__SIMD(attention_load)(at, qkv, 0, at->begin + query, pair.queries, (float)call->reals[0], to->q);
+        EITP__SIMD(attention_load)(at, &call->inputs[6], 0, at->begin + query, pair.queries, 1.0f, to->slopes);
+        EITP__SIMD(attention_scores)(at, &pair, to->q, to->key_panels, to->p);
+        EITP__SIMD(attention_scores)(at, &pair, to->slopes, to->value_panels, to->ds);
+        for (int64_t i = 0; i < pair.queries; i++)
+            EITP__SIMD(attention_slopes)(at, call, &pair, to, i);
+        EITP__SIMD(attention_scatter)(at, &pair, to->p, to->slopes, to->dv);
+        EITP__SIMD(attention_scatter)(at, &pair, to->ds, to->q, to->dk);
+        EITP__SIMD(attention_gather)(at, &pair, to->ds, to->k, to->dq + query * at->stride);
+    }
+    EITP__SIMD(attention_store)(at, &call->outputs[0], 1, at->begin + key, pair.keys, 1.0f, to->dk);
+    EITP__SIMD(attention_store)(at, &call->outputs[0], 2, at->begin + key, pair.keys, 1.0f, to->dv);
 }
 
 static void EITP__SIMD(attention_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     EITP__SIMD(attention) at = EITP__SIMD(attention_sizes)(call);
-    int64_t d = at.width, c = d * at.heads, wide = 3 * c;
-    float *scores = (float *)workspace, *slopes = scores + at.block * at.stride, *rest = slopes + at.block * at.stride;
+    EITP__SIMD(attention_backward) to = EITP__SIMD(attention_backward_at)(&at, workspace);
+    size_t size = eitp_dtype_size(call->dtype), width = (size_t)at.width * size, c = (size_t)at.heads * width;
     for (int64_t item = begin; item < end; item++) {
+        int64_t rows;
         EITP__SIMD(attention_select)(&at, call, item);
-        const float *q = (const float *)call->inputs[0].data + at.head * d,
-                    *gradient = (const float *)call->inputs[5].data;
-        float *dq = (float *)call->outputs[0].data + at.head * d;
-        for (int part = 0; part < 3; part++) {
-            EITP__SIMD(attention_clear_rest)(&at, call, item, dq + part * c, wide, d);
-            EITP__SIMD(clear)(dq + part * c + at.begin * wide, wide, at.end - at.begin, d);
-        }
-        const float *k = q + c + at.begin * wide, *v = k + c;
-        float *dk = dq + c + at.begin * wide, *dv = dk + c;
-        gradient += at.head * d;
-        for (int64_t i = at.begin; i < at.end; i += at.block) {
-            int64_t rows = at.end - i < at.block ? at.end - i : at.block, keys = i - at.begin + rows;
-            const float *qi = q + i * wide, *gi = gradient + i * c;
-            EITP__SIMD(clear)(scores, at.stride, rows, keys);
-            EITP__SIMD(clear)(slopes, at.stride, rows, keys);
-            EITP__SIMD(add_product)(qi, wide, 0, k, wide, 1, scores, at.stride, rows, keys, d, rest);
-            EITP__SIMD(add_product)(gi, c, 0, v, wide, 1, slopes, at.stride, rows, keys, d, rest);
-            EITP__SIMD(attention_slopes)(&at, call, i, rows, scores, slopes);
-            EITP__SIMD(add_product)(scores, at.stride, 1, gi, c, 0, dv, wide, keys, d, rows, rest);
-            EITP__SIMD(add_product)(slopes, at.stride, 1, qi, wide, 0, dk, wide, keys, d, rows, rest);
-            EITP__SIMD(add_product)(slopes, at.stride, 0, k, wide, 0, dq + i * wide, wide, rows, d, keys, rest);
-        }
+        for (size_t part = 0; part < 3; part++)
+            EITP__SIMD(attention_clear)
+        (&at, call, item, (char *)call->outputs[0].data + part * c + (size_t)at.head * width, 3 * c, width);
+        EITP__SIMD(attention_means)(&at, call, &to);
+        rows = at.end - at.begin;
+        memset(to.dq, 0, (size_t)(rows * at.stride) * sizeof(float));
+        for (int64_t key = 0; key < rows; key += EITP__SIMD(attention_block))
+            EITP__SIMD(attention_keys)(&at, call, key, &to);
+        EITP__SIMD(attention_store)(&at, &call->outputs[0], 0, at.begin, rows, (float)call->reals[0], to.dq);
     }
 }
 
-#undef EITP__SIMD_SCORES
+static void EITP__SIMD(register_attention)(eitp__kernel_table *table) {
+    static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
+    eitp__kernel forward = EITP__ZERO, backward = EITP__ZERO;
+    forward.run = EITP__SIMD(attention_run);
+    forward.workspace = EITP__SIMD(attention_workspace);
+    backward.run = EITP__SIMD(attention_backward_run);
+    backward.workspace = EITP__SIMD(attention_backward_workspace);
+    forward.set = backward.set = EITP__SIMD_SET;
+    for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
+        table->kernels[EITP__SLOT_ATTENTION][dtypes[i]] = forward;
+        table->kernels[EITP__SLOT_ATTENTION_BACKWARD][dtypes[i]] = backward;
+    }
+}
+
+#undef EITP__SIMD_ATTENTION_ROWS
 /* <<kernels/simd/attention.inc */
 
 /* >>kernels/simd/register.inc */
@@ -10770,10 +12124,7 @@ static void EITP__SIMD(set)(eitp__kernel_table *table, eitp__slot slot, eitp__ke
 
 static void EITP__SIMD(register)(eitp__kernel_table *table) {
     table->kernels[EITP__SLOT_MATMUL][EITP_F32] = EITP__SIMD(matmul_kernel)(EITP__SIMD_SET);
-    EITP__SIMD(set)(table, EITP__SLOT_ATTENTION, EITP__SIMD(attention_run), EITP__SIMD(attention_workspace));
-    EITP__SIMD(set)
-    (table, EITP__SLOT_ATTENTION_BACKWARD, EITP__SIMD(attention_backward_run),
-     EITP__SIMD(attention_backward_workspace));
+    EITP__SIMD(register_attention)(table);
     EITP__SIMD(set)(table, EITP__SLOT_EXP, EITP__SIMD(exp_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_TANH, EITP__SIMD(tanh_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_SIGMOID, EITP__SIMD(sigmoid_run), NULL);
@@ -11008,15 +12359,15 @@ enum {
 };
 
 EITP__PRIVATE int eitp__isa_available(eitp__isa isa) {
-    uint32_t a, b, c, d, fma, osxsave, needed;
+    uint32_t a, b, c, d, has_arithmetic, osxsave, needed;
     uint64_t control;
     if (isa == EITP__ISA_REF)
         return 1;
     if (!__get_cpuid(1, &a, &b, &c, &d))
         return 0;
-    fma = c & bit_FMA;
+    has_arithmetic = (c & (bit_FMA | bit_F16C)) == (bit_FMA | bit_F16C);
     osxsave = c & bit_OSXSAVE;
-    if (!fma || !osxsave || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2))
+    if (!has_arithmetic || !osxsave || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2))
         return 0;
     control = eitp__extended_control();
     if (isa == EITP__ISA_AVX2)
@@ -13399,24 +14750,26 @@ EITP__PRIVATE void eitp__gradient_dropout(const eitp__node *node, eitp_tensor *c
 /* <<src/tensor/ops_network.c */
 
 /* >>src/tensor/ops_attention.c */
-/* Causal self-attention over packed sequences: builders, shapes, gradient, expansion. */
+/* Self-attention over packed sequences: builders, shapes, gradient, expansion. */
 
-eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads, int64_t longest, double scale,
-                            eitp_tensor *key, double probability) {
+eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
+                            const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[3];
+    eitp_tensor *inputs[4];
     if (!qkv)
         return NULL;
-    attributes.integers[0] = heads;
-    attributes.integers[1] = longest;
-    if (key && probability > 0)
+    attributes.integers[0] = config->heads;
+    attributes.integers[1] = config->longest;
+    if (key && config->dropout > 0)
         attributes.integers[2] = EITP__STREAM_FIRST_OP + (int64_t)qkv->graph->streams++;
-    attributes.reals[0] = scale;
-    attributes.reals[1] = probability;
+    attributes.integers[3] = config->bidirectional != 0;
+    attributes.reals[0] = config->scale;
+    attributes.reals[1] = config->dropout;
     inputs[0] = qkv;
     inputs[1] = offsets;
-    inputs[2] = probability > 0 ? key : NULL;
-    return eitp__apply(EITP__OP_ATTENTION, inputs, 3, &attributes);
+    inputs[2] = config->dropout > 0 ? key : NULL;
+    inputs[3] = lengths;
+    return eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
 }
 
 static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp_error *error) {
@@ -13433,6 +14786,7 @@ static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp
 
 EITP__PRIVATE eitp_status eitp__shape_attention(eitp__node *node, eitp_error *error) {
     const eitp_tensor *qkv = node->inputs[0], *offsets = node->inputs[1], *key = node->inputs[2];
+    const eitp_tensor *lengths = node->inputs[3];
     int64_t heads = node->attributes.integers[0], shape[2];
     double probability = node->attributes.reals[1];
     eitp_status status = eitp__check_heads(qkv, heads, error);
@@ -13449,13 +14803,17 @@ EITP__PRIVATE eitp_status eitp__shape_attention(eitp__node *node, eitp_error *er
     if (!status)
         status = eitp__require(!key || (key->dtype == EITP_I64 && key->rank == 1 && key->shape[0] == 3), error,
                                "the key must be i64 [3]: seed, step, first row");
+    if (!status && lengths)
+        status = eitp__require(
+            lengths->dtype == EITP_I32 && lengths->rank == 1 && lengths->shape[0] == offsets->shape[0] - 1, error,
+            "the lengths must be i32 [%lld], one for each sequence", (long long)offsets->shape[0] - 1);
     if (status)
         return status;
     shape[0] = qkv->shape[0];
     shape[1] = qkv->shape[1] / 3;
     status = eitp__node_output(node, qkv->dtype, 2, shape, qkv->rows, error);
     shape[1] = heads;
-    return status ? status : eitp__node_output(node, qkv->dtype, 2, shape, qkv->rows, error);
+    return status ? status : eitp__node_output(node, eitp__wide(qkv->dtype), 2, shape, qkv->rows, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_attention_backward(eitp__node *node, eitp_error *error) {
@@ -13463,19 +14821,21 @@ EITP__PRIVATE eitp_status eitp__shape_attention_backward(eitp__node *node, eitp_
 }
 
 EITP__PRIVATE void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp_tensor *inputs[6];
-    for (int i = 0; i < 3; i++)
+    eitp_tensor *inputs[7];
+    for (int i = 0; i < 4; i++)
         inputs[i] = node->inputs[i];
-    inputs[3] = node->outputs[0];
-    inputs[4] = node->outputs[1];
-    inputs[5] = dy[0];
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_ATTENTION_BACKWARD, inputs, 6, &node->attributes));
+    inputs[4] = node->outputs[0];
+    inputs[5] = node->outputs[1];
+    inputs[6] = dy[0];
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_ATTENTION_BACKWARD, inputs, 7, &node->attributes));
 }
 
-/* Half of the pairs of each sequence, for scores and for values; sequences are taken to be the longest there can be. */
+/* All pairs of each sequence, or the causal half, for scores and for values; sequences are taken to be the longest
+ * there can be. */
 EITP__PRIVATE double eitp__flops_attention(const eitp__node *node) {
     const eitp_tensor *qkv = node->inputs[0];
-    return 2.0 * (double)qkv->shape[0] * (double)node->attributes.integers[1] * (double)(qkv->shape[1] / 3);
+    return (node->attributes.integers[3] ? 4.0 : 2.0) * (double)qkv->shape[0] * (double)node->attributes.integers[1] *
+           (double)(qkv->shape[1] / 3);
 }
 
 EITP__PRIVATE double eitp__flops_attention_backward(const eitp__node *node) {
@@ -13509,39 +14869,56 @@ static eitp_tensor *eitp__number(eitp_tensor *condition, eitp_dtype dtype) {
     return eitp_cast(condition, dtype);
 }
 
-/* What the rows of a packed batch know of their sequences. */
+/* What the rows of a packed batch know of their sequences, as numbers of the dtype that is computed in. */
 typedef struct eitp__packing {
-    eitp_tensor *position; /* [n] row numbers */
-    eitp_tensor *sequence; /* [n] offsets at or before the row: sequence i has i + 1 (or more, where some are empty) */
-    eitp_tensor *inside;   /* [n] 1 where the row is in a sequence */
-    eitp_tensor *visible;  /* U8 [n, n]: may row i see row j? */
+    eitp_tensor *place;   /* [n] rows of the sequence before this one; of the batch, where it is in no sequence */
+    eitp_tensor *present; /* [n] 1 where the row is in a sequence and not padding */
+    eitp_tensor *visible; /* U8 [n, n]: may row i see row j? */
 } eitp__packing;
 
-static eitp__packing eitp__unpack(eitp_tensor *qkv, eitp_tensor *offsets) {
+/* How many rows of each row's sequence are there; `sequence` [n] counts from 1. */
+static eitp_tensor *eitp__attention_limit(const eitp__node *node, eitp_tensor *sequence) {
+    double longest = (double)node->attributes.integers[1];
+    eitp_tensor *lengths = node->inputs[3];
+    if (!lengths)
+        return eitp__scalar_like(sequence, longest);
+    lengths = eitp_cast(eitp_gather(lengths, eitp_cast(eitp_affine(sequence, 1, -1), EITP_I32), 0), sequence->dtype);
+    return eitp_clamp(lengths, 0, longest);
+}
+
+static eitp__packing eitp__unpack(const eitp__node *node, eitp_dtype dtype) {
     eitp__packing packing;
-    eitp_dtype dtype = qkv->dtype;
-    int64_t rows = qkv->shape[0], count = offsets->shape[0];
-    eitp_tensor *bounds = eitp_cast(offsets, dtype), *zero = eitp__scalar_like(qkv, 0), *before, *same, *later, *last;
-    packing.position = eitp_arange(qkv->graph, dtype, rows);
-    before = eitp__number(eitp_less(eitp__column(packing.position), eitp__row(bounds)), dtype);
-    packing.sequence = eitp_affine(eitp_sum(before, 2u, 0), -1, (double)count);
+    eitp_graph *graph = node->graph;
+    int64_t rows = node->inputs[0]->shape[0], count = node->inputs[1]->shape[0];
+    eitp_tensor *position = eitp_arange(graph, dtype, rows), *bounds = eitp_cast(node->inputs[1], dtype);
+    eitp_tensor *zero = eitp__scalar_like(bounds, 0), *before, *sequence, *start, *last, *pairs;
+    before = eitp_less(eitp__column(position), eitp__row(bounds));
+    /* The offsets at or before a row: of several sequences that start there, all but the last are empty. */
+    sequence = eitp_affine(eitp_sum(eitp__number(before, dtype), 2u, 0), -1, (double)count);
+    start = eitp_max(eitp_where(before, zero, eitp__row(bounds)), 2u, 0);
+    packing.place = eitp_subtract(position, start);
     last = eitp_slice(bounds, 0, count - 1, count);
-    packing.inside = eitp_multiply(eitp__number(eitp_less(zero, packing.sequence), dtype),
-                                   eitp__number(eitp_less(packing.position, last), dtype));
-    same = eitp__number(eitp_equal(eitp__column(packing.sequence), eitp__row(packing.sequence)), dtype);
-    later = eitp__number(eitp_less(eitp__column(packing.position), eitp__row(packing.position)), dtype);
-    packing.visible = eitp_less(zero, eitp_subtract(same, later));
+    packing.present =
+        eitp_multiply(eitp__number(eitp_less(zero, sequence), dtype), eitp__number(eitp_less(position, last), dtype));
+    packing.present = eitp_multiply(
+        packing.present, eitp__number(eitp_less(packing.place, eitp__attention_limit(node, sequence)), dtype));
+    pairs = eitp__number(eitp_equal(eitp__column(sequence), eitp__row(sequence)), dtype);
+    pairs = eitp_multiply(pairs, eitp__row(packing.present));
+    if (!node->attributes.integers[3])
+        pairs = eitp_subtract(pairs, eitp__number(eitp_less(eitp__column(position), eitp__row(position)), dtype));
+    packing.visible = eitp_less(zero, pairs);
     return packing;
 }
 
 /* The dropout mask of the probabilities [heads, n, n]: entry (i, h, j) of the kernel's numbering is by position in the
  * sequence. */
-static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__packing *packing, eitp_dtype dtype) {
+static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__packing *packing) {
     int64_t heads = node->attributes.integers[0], longest = node->attributes.integers[1];
     int64_t rows = node->inputs[0]->shape[0], shape[3];
     const int order[3] = {1, 0, 2};
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[2], *mask, *relative, *bounds, *start;
+    eitp_tensor *inputs[2], *mask, *relative;
+    eitp_dtype dtype = packing->place->dtype;
     eitp_graph *graph = node->graph;
     shape[0] = rows;
     shape[1] = heads;
@@ -13551,25 +14928,26 @@ static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__pac
     attributes.integers[0] = node->attributes.integers[2];
     attributes.reals[0] = node->attributes.reals[1];
     mask = eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes);
-    /* The start of a row's sequence is the last offset at or before it. */
-    bounds = eitp__row(eitp_cast(node->inputs[1], dtype));
-    start = eitp_max(
-        eitp_where(eitp_less(eitp__column(packing->position), bounds), eitp__scalar_like(bounds, 0), bounds), 2u, 1);
-    relative = eitp_clamp(eitp_subtract(eitp__row(packing->position), start), 0, (double)(longest - 1));
-    shape[1] = 1;
+    /* Of a key in another sequence anything will do: its probability is 0. */
+    relative = eitp_clamp(packing->place, 0, (double)(longest - 1));
+    shape[0] = shape[1] = 1;
     shape[2] = rows;
     relative = eitp_reshape(eitp_cast(relative, EITP_I32), 3, shape);
+    shape[0] = rows;
     shape[1] = heads;
     mask = eitp_gather(mask, eitp_broadcast(relative, 3, shape), 2);
     return eitp_permute(mask, order);
 }
 
 EITP__PRIVATE void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *qkv = node->inputs[0];
-    int64_t heads = node->attributes.integers[0], rows = qkv->shape[0], shape[2];
+    eitp_tensor *qkv = eitp_cast(node->inputs[0], eitp__wide(node->inputs[0]->dtype));
+    int64_t heads = node->attributes.integers[0], rows = node->inputs[0]->shape[0], shape[2];
     const int order[3] = {1, 0, 2}, swap[2] = {1, 0};
-    eitp__packing packing = eitp__unpack(qkv, node->inputs[1]);
+    eitp__packing packing;
     eitp_tensor *scores, *largest, *weights, *total, *probabilities, *values;
+    if (!qkv)
+        return;
+    packing = eitp__unpack(node, qkv->dtype);
     scores = eitp_matmul_transposed(eitp__heads(qkv, 0, heads), eitp__heads(qkv, 1, heads), 0, 1);
     scores = eitp_affine(scores, node->attributes.reals[0], 0);
     scores = eitp_where(packing.visible, scores, eitp__scalar_like(qkv, -1e30));
@@ -13578,14 +14956,17 @@ EITP__PRIVATE void eitp__expand_attention(const eitp__node *node, eitp_tensor **
     total = eitp_sum(weights, 4u, 1);
     probabilities = eitp_divide(weights, total);
     if (node->inputs[2])
-        probabilities = eitp_multiply(probabilities, eitp__attention_mask(node, &packing, qkv->dtype));
+        probabilities = eitp_multiply(probabilities, eitp__attention_mask(node, &packing));
     values = eitp_permute(eitp_matmul(probabilities, eitp__heads(qkv, 2, heads)), order);
     shape[0] = rows;
     shape[1] = qkv->shape[1] / 3;
-    outputs[0] = eitp_multiply(eitp_reshape(values, 2, shape), eitp__column(packing.inside));
+    outputs[0] = eitp_multiply(eitp_reshape(values, 2, shape), eitp__column(packing.present));
+    outputs[0] = eitp_cast(outputs[0], node->inputs[0]->dtype);
     shape[0] = heads;
     shape[1] = rows;
     outputs[1] = eitp_permute(eitp_reshape(eitp_add(largest, eitp_log(total)), 2, shape), swap);
+    outputs[1] = eitp_where(eitp__column(eitp_less(eitp__scalar_like(packing.present, 0), packing.present)), outputs[1],
+                            eitp__scalar_like(qkv, 0));
 }
 
 /* ---- With a cache ---- */
@@ -13999,9 +15380,9 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
                     NULL),
     EITP__COMPOSITE("embedding_backward", 2, 2, 1, eitp__shape_embedding_backward, eitp__gradient_embedding_backward,
                     eitp__expand_embedding_backward, 0, 1, NULL),
-    EITP__COMPOSITE("attention", 2, 3, 2, eitp__shape_attention, eitp__gradient_attention, eitp__expand_attention, 0, 0,
+    EITP__COMPOSITE("attention", 2, 4, 2, eitp__shape_attention, eitp__gradient_attention, eitp__expand_attention, 0, 0,
                     eitp__flops_attention),
-    {"attention_backward", 2, 6, 1, eitp__shape_attention_backward, NULL, NULL, EITP__OP_ATTENTION + 1, EITP__NO_WRT,
+    {"attention_backward", 2, 7, 1, eitp__shape_attention_backward, NULL, NULL, EITP__OP_ATTENTION + 1, EITP__NO_WRT,
      EITP__NO_SHARES, 0, 0, eitp__flops_attention_backward},
     {"attention_cached", 4, 4, 3, eitp__shape_attention_cached, NULL, NULL, 0, EITP__NO_WRT, {0, 2, 3}, 0, 0, NULL},
     EITP__COMPOSITE("cross_entropy", 2, 2, 2, eitp__shape_cross_entropy, eitp__gradient_cross_entropy,
@@ -15838,6 +17219,7 @@ static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x
     const eitp_gpt2_config *config = &model->config;
     eitp_tensor *qkv = eitp__gpt2_linear(model, x, layer, "attn.c_attn", EITP_NO_ACTIVATION);
     double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
+    eitp_attention_config attention = EITP__ZERO;
     eitp_graph *graph;
     if (!qkv)
         return NULL;
@@ -15848,8 +17230,11 @@ static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x
         return eitp_attention_cached(qkv, eitp__gpt2_cache(model, graph, layer, "keys", attending->longest),
                                      eitp__gpt2_cache(model, graph, layer, "values", attending->longest),
                                      attending->position, (int)config->heads, scale);
-    return eitp_attention(qkv, attending->offsets, (int)config->heads, attending->longest, scale, attending->key,
-                          attending->key ? config->attention_dropout : 0);
+    attention.heads = (int)config->heads;
+    attention.longest = attending->longest;
+    attention.scale = scale;
+    attention.dropout = attending->key ? config->attention_dropout : 0;
+    return eitp_attention(qkv, attending->offsets, attending->key, NULL, &attention);
 }
 
 static eitp_tensor *eitp__gpt2_dropout(eitp_tensor *x, const eitp__attending *attending, double probability) {

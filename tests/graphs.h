@@ -193,6 +193,17 @@ static GRAPHS_UNUSED void put(build *b, eitp_tensor *y) {
     put_like(b, y, NULL);
 }
 
+/* Causal attention without padding. */
+static GRAPHS_UNUSED eitp_tensor *causal_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads, int64_t longest,
+                                                   double scale, eitp_tensor *key, double dropout) {
+    eitp_attention_config config = EITP__ZERO;
+    config.heads = heads;
+    config.longest = longest;
+    config.scale = scale;
+    config.dropout = dropout;
+    return eitp_attention(qkv, offsets, key, NULL, &config);
+}
+
 /* ---- Values in and out ---- */
 
 static GRAPHS_UNUSED void to_bytes(eitp_dtype dtype, const double *values, void *bytes, int64_t count) {

@@ -509,30 +509,54 @@ static void case_dropout(build *b) {
     put_like(b, eitp_dropout(x, k, 0), values_of(b, x));
 }
 
-/* Packed sequences: an empty one, one of a single row; rows before the first and after the last are in none. */
-static void attention_case(build *b, int heads, double scale, double probability) {
+/*
+ * Packed sequences: an empty one, one of a single row; rows before the first and after the last are in none. With
+ * padding: of nothing, of a whole sequence, more of it than there is.
+ */
+static void attention_case(build *b, int heads, double scale, double probability, int bidirectional, int padded) {
     static const double small[5] = {1, 4, 4, 5, 9}, large[6] = {2, 67, 67, 68, 150, 190};
+    static const double small_lengths[4] = {2, 1, 0, 9}, large_lengths[5] = {65, 3, 0, 47, -1};
     static const double key[3] = {9, 2, 40};
-    int64_t n = b->small ? 10 : 197, c = heads * (b->small ? 2 : 13), longest = b->small ? 4 : 90;
-    eitp_tensor *qkv, *offsets, *k;
+    int64_t n = b->small ? 10 : 197, c = heads * (b->small ? 2 : 13);
+    eitp_attention_config config = EITP__ZERO;
+    eitp_tensor *qkv, *offsets, *lengths = NULL, *k;
+    config.heads = heads;
+    config.longest = b->small ? 4 : 90;
+    config.scale = scale;
+    config.dropout = probability;
+    config.bidirectional = bidirectional;
     b->low = -1.5;
     b->high = 1.5;
     qkv = real2(b, n, 3 * c);
     offsets = b->small ? given(b, EITP_I32, 5, small) : given(b, EITP_I32, 6, large);
     k = probability > 0 ? given(b, EITP_I64, 3, key) : NULL;
-    put(b, eitp_attention(qkv, offsets, heads, longest, scale, k, probability));
+    if (padded)
+        lengths = b->small ? given(b, EITP_I32, 4, small_lengths) : given(b, EITP_I32, 5, large_lengths);
+    put(b, eitp_attention(qkv, offsets, k, lengths, &config));
 }
 
 static void case_attention(build *b) {
-    attention_case(b, 3, 0.3, 0);
+    attention_case(b, 3, 0.3, 0, 0, 0);
 }
 
 static void case_attention_one_head(build *b) {
-    attention_case(b, 1, 1.1, 0);
+    attention_case(b, 1, 1.1, 0, 0, 0);
 }
 
 static void case_attention_dropout(build *b) {
-    attention_case(b, 2, 0.5, 0.3);
+    attention_case(b, 2, 0.5, 0.3, 0, 0);
+}
+
+static void case_attention_padded(build *b) {
+    attention_case(b, 2, 0.5, 0, 0, 1);
+}
+
+static void case_attention_bidirectional(build *b) {
+    attention_case(b, 3, 0.3, 0, 1, 0);
+}
+
+static void case_attention_bidirectional_padded(build *b) {
+    attention_case(b, 2, 0.5, 0.3, 1, 1);
 }
 
 /* Ignored targets, and some outside the vocabulary. */
@@ -606,6 +630,9 @@ static const op_case op_cases[] = {
     OP_CASE(attention, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(attention_one_head, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(attention_dropout, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(attention_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(attention_bidirectional, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(attention_bidirectional_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
 };
 enum { OP_CASES = sizeof op_cases / sizeof op_cases[0] };

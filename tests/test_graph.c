@@ -132,12 +132,20 @@ REFUSED(dropout_key, eitp_dropout(l->matrix, l->ids, 0.5))
 REFUSED(dropout_one, eitp_dropout(l->matrix, l->key, 1))
 REFUSED(dropout_nan, eitp_dropout(l->matrix, l->key, (double)NAN))
 REFUSED(dropout_null, eitp_dropout(l->matrix, NULL, 0.5))
-REFUSED(attention_heads, eitp_attention(l->wide, l->ids, 3, 5, 1, NULL, 0))
-REFUSED(attention_none, eitp_attention(l->wide, l->ids, 0, 5, 1, NULL, 0))
-REFUSED(attention_width, eitp_attention(l->matrix, l->ids, 1, 5, 1, NULL, 0))
-REFUSED(attention_offsets, eitp_attention(l->wide, l->vector, 2, 5, 1, NULL, 0))
-REFUSED(attention_longest, eitp_attention(l->wide, l->ids, 2, 0, 1, NULL, 0))
-REFUSED(attention_probability, eitp_attention(l->wide, l->ids, 2, 5, 1, l->key, 1.5))
+REFUSED(attention_heads, causal_attention(l->wide, l->ids, 3, 5, 1, NULL, 0))
+REFUSED(attention_none, causal_attention(l->wide, l->ids, 0, 5, 1, NULL, 0))
+REFUSED(attention_width, causal_attention(l->matrix, l->ids, 1, 5, 1, NULL, 0))
+REFUSED(attention_offsets, causal_attention(l->wide, l->vector, 2, 5, 1, NULL, 0))
+REFUSED(attention_longest, causal_attention(l->wide, l->ids, 2, 0, 1, NULL, 0))
+REFUSED(attention_probability, causal_attention(l->wide, l->ids, 2, 5, 1, l->key, 1.5))
+
+static eitp_tensor *refused_attention_lengths(const leaves *l) {
+    eitp_attention_config config = EITP__ZERO;
+    config.heads = 2;
+    config.longest = 5;
+    return eitp_attention(l->wide, l->ids, NULL, l->ids, &config); /* 3 lengths for 2 sequences */
+}
+
 REFUSED(attention_cached, eitp_attention_cached(l->wide, l->matrix, l->matrix, l->ids, 2, 1))
 REFUSED(cross_entropy, eitp_cross_entropy(l->other, l->ids, -1))
 REFUSED(cross_entropy_rows,
@@ -220,6 +228,7 @@ static const struct {
     {refused_attention_offsets, {"attention", "offsets", "i32"}},
     {refused_attention_longest, {"attention", "longest", "1"}},
     {refused_attention_probability, {"attention", "probability", "1.5"}},
+    {refused_attention_lengths, {"attention", "lengths", "i32 [2]"}},
     {refused_attention_cached, {"attention_cached", "caches", "variables"}},
     {refused_cross_entropy, {"cross_entropy", "[5, 4]", "[3]"}},
     {refused_cross_entropy_rows, {"cross_entropy", "[8, 4]", "[8]"}},
@@ -270,7 +279,7 @@ static void null_goes_through(void) {
     CHECK(!eitp_matmul(NULL, NULL) && !eitp_linear(NULL, NULL, NULL, EITP_RELU) && !eitp_softmax(NULL));
     CHECK(!eitp_log_softmax(NULL) && !eitp_gelu_tanh(NULL) && !eitp_gelu_erf(NULL));
     CHECK(!eitp_layer_norm(NULL, NULL, NULL, 1e-5) && !eitp_embedding(NULL, NULL) && !eitp_dropout(NULL, NULL, 0.5));
-    CHECK(!eitp_attention(NULL, NULL, 1, 1, 1, NULL, 0) && !eitp_attention_cached(NULL, NULL, NULL, NULL, 1, 1));
+    CHECK(!causal_attention(NULL, NULL, 1, 1, 1, NULL, 0) && !eitp_attention_cached(NULL, NULL, NULL, NULL, 1, 1));
     CHECK(!eitp_cross_entropy(NULL, NULL, 0) && !eitp_accumulate(NULL, NULL, NULL));
     eitp_graph_destroy(NULL);
     eitp_plan_destroy(NULL);
@@ -395,7 +404,7 @@ static eitp_status plan_second_derivative(const eitp_host *host) {
         status = eitp_graph_create(context, &graph, &error);
     if (!status) {
         eitp_tensor *x = eitp_input(graph, "x", EITP_F32, 2, shape), *gradient = NULL, *second = NULL, *y;
-        y = eitp_attention(x, eitp_input(graph, "offsets", EITP_I32, 1, &bounds), 1, 4, 1, NULL, 0);
+        y = causal_attention(x, eitp_input(graph, "offsets", EITP_I32, 1, &bounds), 1, 4, 1, NULL, 0);
         status = y ? eitp_gradients(y, NULL, 1, &x, &gradient, &error) : eitp_graph_status(graph, &error);
         if (!status)
             status = eitp_gradients(gradient, NULL, 1, &x, &second, &error);

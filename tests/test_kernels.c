@@ -1,6 +1,6 @@
 /*
- * Every slot but MATMUL, on every kernel set that this machine can run, against formulas in double: values, what lies
- * around the outputs, and that no cut into pieces changes a bit.
+ * Every slot but MATMUL and attention, on every kernel set that this machine can run, against formulas in double:
+ * values, what lies around the outputs, and that no cut into pieces changes a bit.
  */
 #include "backends/cpu/features.h"
 #include "base/convert.h"
@@ -212,8 +212,6 @@ static int64_t count_items(void) {
         return y->rank ? y->shape[y->rank - 1] : 1;
     case EITP__FAMILY_LINES:
         return y->elements / y->shape[call.integers[0]];
-    case EITP__FAMILY_ATTENTION:
-        return (call.inputs[1].elements - 1) * call.integers[0];
     case EITP__FAMILY_WHOLE:
         return 1;
     default:
@@ -1249,206 +1247,6 @@ static void test_cross_entropy(void) {
     }
 }
 
-/* ---- Attention ---- */
-
-enum { HEADS = 3, WIDTH = 5, CHANNELS = HEADS * WIDTH };
-
-static const double attention_scale = 0.4;
-
-static double kept(int64_t row, int64_t head, int64_t position) {
-    const int64_t *key = (const int64_t *)call.inputs[2].data;
-    uint64_t index;
-    if (!key)
-        return 1;
-    index = ((uint64_t)(key[2] + row) * HEADS + (uint64_t)head) * (uint64_t)call.integers[1] + (uint64_t)position;
-    return eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call.integers[2], index) <
-                   (float)call.reals[1]
-               ? 0
-               : 1 / (1 - call.reals[1]);
-}
-
-static double part(int which, int64_t row, int64_t head, int64_t d) {
-    return in(0, row * 3 * CHANNELS + which * CHANNELS + head * WIDTH + d);
-}
-
-static double score(int64_t row, int64_t other, int64_t head) {
-    double sum = 0;
-    for (int64_t d = 0; d < WIDTH; d++)
-        sum += part(0, row, head, d) * part(1, other, head, d);
-    return sum * attention_scale;
-}
-
-/* The sequence that a row is in: its first row, or -1. */
-static int64_t sequence_start(int64_t row) {
-    const eitp__operand *offsets = &call.inputs[1];
-    for (int64_t s = 0; s + 1 < offsets->elements; s++) {
-        double begin = get(offsets, s), end = get(offsets, s + 1);
-        begin = begin < 0 ? 0 : begin;
-        if ((double)row >= begin && (double)row < end && (double)row < begin + (double)call.integers[1])
-            return (int64_t)begin;
-    }
-    return -1;
-}
-
-static double log_sum(int64_t row, int64_t start, int64_t head) {
-    double sum = 0;
-    for (int64_t j = start; j <= row; j++)
-        sum += exp(score(row, j, head));
-    return log(sum);
-}
-
-static void add_attention_inputs(int64_t rows, const int32_t *offsets, int64_t sequences, int64_t longest, int drops) {
-    eitp__operand *x;
-    add_input(EITP_F32, 2, rows, 3 * CHANNELS, 0);
-    x = add_input(EITP_I32, 1, sequences + 1, 0, 0);
-    memcpy(x->data, offsets, (size_t)(sequences + 1) * sizeof *offsets);
-    if (drops) {
-        x = add_input(EITP_I64, 1, 3, 0, 0);
-        ((int64_t *)x->data)[0] = 99;
-        ((int64_t *)x->data)[1] = 3;
-        ((int64_t *)x->data)[2] = 1000000000000;
-    } else {
-        add_absent_input();
-    }
-    call.integers[0] = HEADS;
-    call.integers[1] = longest;
-    call.integers[2] = 1030;
-    call.reals[0] = attention_scale;
-    call.reals[1] = drops ? 0.25 : 0;
-}
-
-static void expect_attention(int64_t rows) {
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t start = sequence_start(row);
-        for (int64_t head = 0; head < HEADS; head++) {
-            double total = start < 0 ? 0 : log_sum(row, start, head);
-            exact[1][row * HEADS + head] = total;
-            for (int64_t d = 0; d < WIDTH; d++) {
-                double sum = 0;
-                for (int64_t j = start; start >= 0 && j <= row; j++)
-                    sum += exp(score(row, j, head) - total) * kept(row, head, j - start) * part(2, j, head, d);
-                exact[0][row * CHANNELS + head * WIDTH + d] = sum;
-            }
-        }
-    }
-}
-
-static void expect_attention_backward(int64_t rows) {
-    const int64_t wide = 3 * CHANNELS;
-    for (int64_t i = 0; i < rows * wide; i++)
-        exact[0][i] = 0;
-    for (int64_t item = 0; item < rows * HEADS; item++) {
-        int64_t row = item / HEADS, head = item % HEADS, start = sequence_start(row), at = head * WIDTH;
-        double total, mean = 0;
-        if (start < 0)
-            continue;
-        total = log_sum(row, start, head);
-        for (int64_t d = 0; d < WIDTH; d++)
-            mean += in(3, row * CHANNELS + at + d) * in(5, row * CHANNELS + at + d);
-        for (int64_t j = start; j <= row; j++) {
-            double p = exp(score(row, j, head) - total), keep = kept(row, head, j - start), slope = 0;
-            for (int64_t d = 0; d < WIDTH; d++)
-                slope += in(5, row * CHANNELS + at + d) * part(2, j, head, d) * keep;
-            slope = p * (slope - mean) * attention_scale;
-            for (int64_t d = 0; d < WIDTH; d++) {
-                exact[0][row * wide + at + d] += slope * part(1, j, head, d);
-                exact[0][j * wide + CHANNELS + at + d] += slope * part(0, row, head, d);
-                exact[0][j * wide + 2 * CHANNELS + at + d] += p * keep * in(5, row * CHANNELS + at + d);
-            }
-        }
-    }
-}
-
-static void check_attention(int64_t rows, const int32_t *offsets, int64_t sequences, int64_t longest, int drops) {
-    begin_case(EITP__SLOT_ATTENTION, EITP_F32);
-    add_attention_inputs(rows, offsets, sequences, longest, drops);
-    add_output(EITP_F32, 2, rows, CHANNELS, 0);
-    add_output(EITP_F32, 2, rows, HEADS, 0);
-    expect_attention(rows);
-    check(5e-6, 1);
-    begin_case(EITP__SLOT_ATTENTION_BACKWARD, EITP_F32);
-    add_attention_inputs(rows, offsets, sequences, longest, drops);
-    add_input(EITP_F32, 2, rows, CHANNELS, 0);
-    add_input(EITP_F32, 2, rows, HEADS, 0);
-    add_input(EITP_F32, 2, rows, CHANNELS, 0);
-    add_output(EITP_F32, 2, rows, 3 * CHANNELS, 0);
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t head = 0; head < HEADS && sequence_start(row) >= 0; head++)
-            put(&call.inputs[4], row * HEADS + head, log_sum(row, sequence_start(row), head));
-    expect_attention_backward(rows);
-    check(1e-5, 2);
-}
-
-static void test_attention(void) {
-    static const int32_t one[] = {0, 37}, several[] = {0, 5, 6, 20, 37}, some[] = {3, 3, 12, 12, 29, 29};
-    for (int drops = 0; drops < 2; drops++) {
-        check_attention(37, one, 1, 37, drops);
-        check_attention(37, one, 1, 64, drops);
-        check_attention(37, several, 4, 17, drops);
-        check_attention(33, some, 5, 18, drops);
-    }
-}
-
-/* Offsets are data: those outside the call, and sequences that are too long, are cut. */
-static void test_attention_offsets(void) {
-    static const int32_t outside[] = {-7, 4, 12, 900}, none[] = {2147483647, 2147483647}, too_long[] = {0, 19, 30};
-    check_attention(21, outside, 3, 16, 0);
-    check_attention(9, none, 1, 9, 0);
-    check_attention(30, too_long, 2, 11, 1);
-    check_attention(30, too_long, 2, 5000, 0);
-}
-
-static void check_attention_cached(int64_t rows, int64_t longest, int32_t position) {
-    eitp__operand *at;
-    begin_case(EITP__SLOT_ATTENTION_CACHED, EITP_F32);
-    add_input(EITP_F32, 2, rows, 3 * CHANNELS, 0);
-    add_input(EITP_F32, 2, longest, CHANNELS, 0);
-    add_input(EITP_F32, 2, longest, CHANNELS, 0);
-    at = add_input(EITP_I32, 1, 1, 0, 0);
-    put(at, 0, position);
-    call.integers[0] = HEADS;
-    call.reals[0] = attention_scale;
-    add_output(EITP_F32, 2, rows, CHANNELS, 0);
-    add_output(EITP_F32, 2, longest, CHANNELS, 0);
-    add_output(EITP_F32, 2, longest, CHANNELS, 0);
-    for (int64_t i = 0; i < longest * CHANNELS; i++) {
-        int64_t row = i / CHANNELS - position, from = row * 3 * CHANNELS + i % CHANNELS;
-        int is_new = row >= 0 && row < rows;
-        exact[1][i] = is_new ? in(0, from + CHANNELS) : in(1, i);
-        exact[2][i] = is_new ? in(0, from + 2 * CHANNELS) : in(2, i);
-    }
-    for (int64_t i = 0; i < rows * CHANNELS; i++) {
-        int64_t row = i / CHANNELS, first = i % CHANNELS / WIDTH * WIDTH, last = row + position;
-        double total = 0, sum = 0;
-        for (int64_t j = 0; last >= 0 && last < longest && j <= last; j++) {
-            double p = 0;
-            for (int64_t d = first; d < first + WIDTH; d++)
-                p += in(0, row * 3 * CHANNELS + d) * exact[1][j * CHANNELS + d];
-            p = exp(p * attention_scale);
-            total += p;
-            sum += p * exact[2][j * CHANNELS + i % CHANNELS];
-        }
-        exact[0][i] = total > 0 ? sum / total : 0;
-    }
-    check(5e-6, 1);
-    shares[1] = 1;
-    shares[2] = 2;
-    check(5e-6, 1);
-}
-
-static void test_attention_cached(void) {
-    check_attention_cached(1, 20, 0);
-    check_attention_cached(1, 20, 19);
-    check_attention_cached(7, 20, 0);
-    check_attention_cached(7, 20, 13);
-    /* Beyond the cache, and before it. */
-    check_attention_cached(7, 20, 16);
-    check_attention_cached(3, 20, 20);
-    check_attention_cached(3, 20, 2147483647);
-    check_attention_cached(4, 20, -2);
-    check_attention_cached(4, 20, (-2147483647 - 1));
-}
-
 /* ---- Updates ---- */
 
 static void test_accumulate(void) {
@@ -1473,33 +1271,18 @@ static void test_accumulate(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(test_table),
-                                      TEST(test_fill_and_arange),
-                                      TEST(test_cast),
-                                      TEST(test_cast_16_bits),
-                                      TEST(test_unary),
-                                      TEST(test_gelu_backward),
-                                      TEST(test_binary),
-                                      TEST(test_where),
-                                      TEST(test_dropout),
-                                      TEST(test_broadcast),
-                                      TEST(test_permute),
-                                      TEST(test_slice_and_pad),
-                                      TEST(test_concat),
-                                      TEST(test_gather),
-                                      TEST(test_reductions),
-                                      TEST(test_sum_of_nothing),
-                                      TEST(test_sum_goes_on),
-                                      TEST(test_scatter_add),
-                                      TEST(test_sum_squares),
-                                      TEST(test_softmax),
-                                      TEST(test_layer_norm),
-                                      TEST(test_layer_norm_backward),
-                                      TEST(test_embedding),
-                                      TEST(test_cross_entropy),
-                                      TEST(test_attention),
-                                      TEST(test_attention_offsets),
-                                      TEST(test_attention_cached),
+    static const test_case tests[] = {TEST(test_table),       TEST(test_fill_and_arange),
+                                      TEST(test_cast),        TEST(test_cast_16_bits),
+                                      TEST(test_unary),       TEST(test_gelu_backward),
+                                      TEST(test_binary),      TEST(test_where),
+                                      TEST(test_dropout),     TEST(test_broadcast),
+                                      TEST(test_permute),     TEST(test_slice_and_pad),
+                                      TEST(test_concat),      TEST(test_gather),
+                                      TEST(test_reductions),  TEST(test_sum_of_nothing),
+                                      TEST(test_sum_goes_on), TEST(test_scatter_add),
+                                      TEST(test_sum_squares), TEST(test_softmax),
+                                      TEST(test_layer_norm),  TEST(test_layer_norm_backward),
+                                      TEST(test_embedding),   TEST(test_cross_entropy),
                                       TEST(test_accumulate)};
     int failed;
     find_sets();

@@ -201,8 +201,8 @@ static void golden_attention(build *b, const char *op) {
         longest = bounds->data[i + 1] - bounds->data[i] > (double)longest
                       ? (int64_t)(bounds->data[i + 1] - bounds->data[i])
                       : longest;
-    y = eitp_attention(qkv, offsets, (int)golden_number(b, op, "heads"), longest, golden_number(b, op, "scale"), NULL,
-                       0);
+    y = causal_attention(qkv, offsets, (int)golden_number(b, op, "heads"), longest, golden_number(b, op, "scale"), NULL,
+                         0);
     put_golden(b, op, "grad_y", y, "y", 1, &qkv, names);
     put_saved(b, y, 1, golden(b, op, "logsumexp"));
 }
@@ -511,7 +511,7 @@ static void cached_attention_is_attention(void) {
             continue;
         build_begin(&b, context, EITP_F32, 0);
         qkv = real2(&b, ROWS, 3 * CHANNELS);
-        put(&b, eitp_attention(qkv, given(&b, EITP_I32, 2, bounds), HEADS, LONGEST, 0.4, NULL, 0));
+        put(&b, causal_attention(qkv, given(&b, EITP_I32, 2, bounds), HEADS, LONGEST, 0.4, NULL, 0));
         REQUIRE(run_build(&b, "attention", &whole_rows));
         for (int i = 0; i < 5; i++) {
             build piece;

@@ -92,8 +92,6 @@ static int64_t item_count(const eitp__call *call) {
         return x->elements / x->shape[x->rank - 1];
     case EITP__FAMILY_COLUMNS:
         return y->shape[y->rank - 1];
-    case EITP__FAMILY_ATTENTION:
-        return (call->inputs[1].elements - 1) * call->integers[0];
     default:
         return y->elements;
     }
@@ -521,135 +519,10 @@ static void test_accumulate(void) {
     }
 }
 
-/* One case of attention and its backward pass, in double. */
-static void check_attention(int64_t rows, int64_t heads, int64_t d, int64_t longest, int32_t *offsets,
-                            int64_t sequences, double drop) {
-    enum { MOST = 160 };
-    static int64_t key[3] = {5, 9, 1000};
-    static double p[MOST], pd[MOST], keep[MOST];
-    static double dqkv[ROOM];
-    int64_t c = heads * d, wide = 3 * c;
-    const double scale = 1 / sqrt((double)d);
-    eitp__call call = new_call(EITP__SLOT_ATTENTION), back = new_call(EITP__SLOT_ATTENTION_BACKWARD);
-    fill(0, rows * wide, 2);
-    fill(5, rows * c, 1);
-    add_input(&call, 2, rows, wide, 1);
-    add_input(&call, 1, sequences + 1, 1, 1);
-    call.inputs[1].data = offsets;
-    add_input(&call, 1, 3, 1, 1);
-    call.inputs[2].data = drop > 0 ? key : NULL;
-    call.inputs[2].dtype = EITP_I64;
-    add_output(&call, EITP_F32, 2, rows, c, 1);
-    add_output(&call, EITP_F32, 2, rows, heads, 1);
-    call.integers[0] = heads;
-    call.integers[1] = longest;
-    call.integers[2] = 77;
-    call.reals[0] = scale;
-    call.reals[1] = drop;
-    memset(exact[0], 0, (size_t)(rows * c) * sizeof(double));
-    memset(exact[1], 0, (size_t)(rows * heads) * sizeof(double));
-    memset(dqkv, 0, (size_t)(rows * wide) * sizeof(double));
-    for (int64_t s = 0; s < sequences; s++)
-        for (int64_t h = 0; h < heads; h++)
-            for (int64_t i = offsets[s]; i < offsets[s + 1]; i++) {
-                const float *q = input[0] + i * wide + h * d, *gradient = input[5] + i * c + h * d;
-                double sum = 0, mean = 0;
-                for (int64_t j = offsets[s]; j <= i; j++) {
-                    const float *k = input[0] + j * wide + c + h * d;
-                    uint64_t index = ((uint64_t)(key[2] + i) * (uint64_t)heads + (uint64_t)h) * (uint64_t)longest +
-                                     (uint64_t)(j - offsets[s]);
-                    double score = 0;
-                    for (int64_t e = 0; e < d; e++)
-                        score += (double)q[e] * (double)k[e];
-                    p[j - offsets[s]] = exp(scale * score);
-                    sum += p[j - offsets[s]];
-                    keep[j - offsets[s]] = 1;
-                    if (drop > 0)
-                        keep[j - offsets[s]] = eitp__kernel_uniform(5, 9, 77, index) < (float)drop ? 0 : 1 / (1 - drop);
-                }
-                exact[1][i * heads + h] = log(sum);
-                for (int64_t j = offsets[s]; j <= i; j++) {
-                    const float *v = input[0] + j * wide + 2 * c + h * d;
-                    int64_t at = j - offsets[s];
-                    p[at] /= sum;
-                    pd[at] = 0;
-                    for (int64_t e = 0; e < d; e++) {
-                        exact[0][i * c + h * d + e] += p[at] * keep[at] * (double)v[e];
-                        pd[at] += keep[at] * (double)gradient[e] * (double)v[e];
-                        dqkv[j * wide + 2 * c + h * d + e] += p[at] * keep[at] * (double)gradient[e];
-                    }
-                    mean += p[at] * pd[at];
-                }
-                for (int64_t j = offsets[s]; j <= i; j++) {
-                    const float *k = input[0] + j * wide + c + h * d;
-                    double slope = scale * p[j - offsets[s]] * (pd[j - offsets[s]] - mean);
-                    for (int64_t e = 0; e < d; e++) {
-                        dqkv[i * wide + h * d + e] += slope * (double)k[e];
-                        dqkv[j * wide + c + h * d + e] += slope * (double)q[e];
-                    }
-                }
-            }
-    check_call(&call, NULL, 1e-5, 3e-5);
-
-    for (int64_t i = 0; i < rows * c; i++)
-        input[3][i] = (float)exact[0][i];
-    for (int64_t i = 0; i < rows * heads; i++)
-        input[4][i] = (float)exact[1][i];
-    back.input_count = 6;
-    for (int i = 0; i < 3; i++)
-        back.inputs[i] = call.inputs[i];
-    back.inputs[3] = operand(input[3], EITP_F32, 2, rows, c, 1);
-    back.inputs[4] = operand(input[4], EITP_F32, 2, rows, heads, 1);
-    back.inputs[5] = operand(input[5], EITP_F32, 2, rows, c, 1);
-    memcpy(back.integers, call.integers, sizeof back.integers);
-    memcpy(back.reals, call.reals, sizeof back.reals);
-    add_output(&back, EITP_F32, 2, rows, wide, 1);
-    memcpy(exact[0], dqkv, (size_t)(rows * wide) * sizeof(double));
-    check_call(&back, NULL, 1e-5, 1e-4);
-}
-
-static void test_attention(void) {
-    int32_t one[] = {0, 1}, two[] = {0, 5, 16}, long_one[] = {0, 150}, gaps[] = {3, 3, 60, 61};
-    check_attention(1, 1, 4, 1, one, 1, 0);
-    check_attention(16, 2, 8, 11, two, 2, 0);
-    check_attention(150, 2, 64, 150, long_one, 1, 0);
-    check_attention(64, 3, 5, 57, gaps, 3, 0);
-    check_attention(64, 3, 20, 80, gaps, 3, 0.25);
-    check_attention(150, 1, 16, 5000, long_one, 1, 0.1);
-}
-
-/* Offsets that are not in order, outside the rows or too far apart: nothing outside the operands is touched. */
-static void test_attention_offsets(void) {
-    static int32_t wild[] = {-7, 100, 2, 2147483647, -2147483647 - 1, 9}, far[] = {0, 10};
-    for (int set = 0; set < SETS; set++)
-        for (int wilder = 0; wilder < 2; wilder++) {
-            eitp__call call = new_call(EITP__SLOT_ATTENTION);
-            if (!available[set])
-                continue;
-            fill(0, 10 * 12, 1);
-            add_input(&call, 2, 10, 12, 1);
-            add_input(&call, 1, wilder ? 6 : 2, 1, 1);
-            call.inputs[1].data = wilder ? wild : far;
-            add_output(&call, EITP_F32, 2, 10, 4, 1);
-            add_output(&call, EITP_F32, 2, 10, 2, 1);
-            call.integers[0] = 2;
-            call.integers[1] = 4;
-            call.reals[0] = 1;
-            place_outputs(&call, output, NULL);
-            tables[set].kernels[call.slot][EITP_F32].run(&call, 0, item_count(&call), workspace);
-            for (int o = 0; o < 2; o++)
-                for (int i = 0; i < GUARD; i++)
-                    CHECK(((unsigned char *)output[o])[(size_t)i + GUARD + output_bytes(&call, o)] == 0x5a);
-            for (int i = 4 * 4; i < 10 * 4 && !wilder; i++) /* beyond the longest that was promised */
-                CHECK(result(&call, 0, i) == 0);
-        }
-}
-
 int main(int argc, char **argv) {
-    static const test_case tests[] = {
-        TEST(test_functions),   TEST(test_gelu),      TEST(test_binary),           TEST(test_sum),
-        TEST(test_sum_squares), TEST(test_softmax),   TEST(test_layer_norm),       TEST(test_cross_entropy),
-        TEST(test_accumulate),  TEST(test_attention), TEST(test_attention_offsets)};
+    static const test_case tests[] = {TEST(test_functions),  TEST(test_gelu),          TEST(test_binary),
+                                      TEST(test_sum),        TEST(test_sum_squares),   TEST(test_softmax),
+                                      TEST(test_layer_norm), TEST(test_cross_entropy), TEST(test_accumulate)};
     find_sets();
     return RUN_TESTS(tests, argc, argv);
 }

@@ -66,7 +66,7 @@ static GRAPHS_UNUSED eitp_tensor *transformer_block(transformer *t, eitp_graph *
     double scale = 1 / sqrt((double)(c->width / c->heads));
     eitp_tensor *y = transformer_norm(t, graph, "norm1", layer, x);
     y = transformer_linear(t, graph, "qkv", layer, y, c->width, 3 * c->width, EITP_NO_ACTIVATION);
-    y = eitp_attention(y, t->offsets, (int)c->heads, c->longest, scale, t->key, c->dropout);
+    y = causal_attention(y, t->offsets, (int)c->heads, c->longest, scale, t->key, c->dropout);
     y = transformer_linear(t, graph, "out", layer, y, c->width, c->width, EITP_NO_ACTIVATION);
     x = eitp_add(x, eitp_dropout(y, t->key, c->dropout));
     y = transformer_norm(t, graph, "norm2", layer, x);

@@ -16,15 +16,15 @@ enum {
 };
 
 EITP__PRIVATE int eitp__isa_available(eitp__isa isa) {
-    uint32_t a, b, c, d, fma, osxsave, needed;
+    uint32_t a, b, c, d, has_arithmetic, osxsave, needed;
     uint64_t control;
     if (isa == EITP__ISA_REF)
         return 1;
     if (!__get_cpuid(1, &a, &b, &c, &d))
         return 0;
-    fma = c & bit_FMA;
+    has_arithmetic = (c & (bit_FMA | bit_F16C)) == (bit_FMA | bit_F16C);
     osxsave = c & bit_OSXSAVE;
-    if (!fma || !osxsave || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2))
+    if (!has_arithmetic || !osxsave || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2))
         return 0;
     control = eitp__extended_control();
     if (isa == EITP__ISA_AVX2)

@@ -6,10 +6,10 @@
 #include <immintrin.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 
 /*
@@ -177,6 +177,81 @@ EITP__SIMD_INLINE void eitp__avx2_turn(const float *from, int64_t stride, float 
     _mm256_storeu_ps(to + 5 * to_stride, _mm256_permute2f128_ps(r1, r5, 0x31));
     _mm256_storeu_ps(to + 6 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x31));
     _mm256_storeu_ps(to + 7 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x31));
+}
+
+/* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
+EITP__SIMD_INLINE __m128i eitp__avx2_attention_halves(const uint16_t *p, int64_t count) {
+    uint16_t few[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    if (count < 8)
+        p = (const uint16_t *)memcpy(few, p, (size_t)count * sizeof *few);
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
+
+EITP__SIMD_INLINE void eitp__avx2_attention_put_halves(uint16_t *p, int64_t count, __m128i v) {
+    uint16_t few[8];
+    if (count >= 8) {
+        _mm_storeu_si128((__m128i *)(void *)p, v);
+        return;
+    }
+    _mm_storeu_si128((__m128i *)(void *)few, v);
+    memcpy(p, few, (size_t)count * sizeof *few);
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_attention_fetch_bf16(const uint16_t *p, int64_t count) {
+    __m256i wide = _mm256_cvtepu16_epi32(eitp__avx2_attention_halves(p, count));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_attention_put_bf16(uint16_t *p, int64_t count, __m256 v) {
+    __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16), nearest, quiet;
+    nearest = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
+    nearest = _mm256_srli_epi32(_mm256_add_epi32(bits, nearest), 16);
+    quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+    nearest = _mm256_blendv_epi8(nearest, quiet, _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+    eitp__avx2_attention_put_halves(
+        p, count, _mm_packus_epi32(_mm256_castsi256_si128(nearest), _mm256_extracti128_si256(nearest, 1)));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_attention_fetch_f16(const uint16_t *p, int64_t count) {
+    return _mm256_cvtph_ps(eitp__avx2_attention_halves(p, count));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_attention_put_f16(uint16_t *p, int64_t count, __m256 v) {
+    eitp__avx2_attention_put_halves(p, count, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+/*
+ * What eitp__kernel_uniform draws from 4 blocks of random words, from `block` on: 16 values. Each lane of 64 bits makes
+ * the words of one block in its lower half; what gathers in the upper half never comes down.
+ */
+EITP__SIMD_INLINE __m256i eitp__avx2_attention_cross(__m256i product, __m256i word, uint32_t key) {
+    return _mm256_xor_si256(_mm256_srli_epi64(product, 32), _mm256_xor_si256(word, _mm256_set1_epi64x((int64_t)key)));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_attention_uniforms(uint64_t seed, uint64_t step, uint32_t stream, uint64_t block,
+                                                     float *to) {
+    __m256i c0 = _mm256_add_epi64(_mm256_set1_epi64x((int64_t)block), _mm256_setr_epi64x(0, 1, 2, 3)), c1, c2, c3;
+    __m256 unit = _mm256_set1_ps(1.0f / 16777216.0f);
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
+    c1 = _mm256_srli_epi64(c0, 32);
+    c2 = _mm256_set1_epi64x((int64_t)(uint32_t)step);
+    c3 = _mm256_set1_epi64x((int64_t)stream);
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        __m256i p0 = _mm256_mul_epu32(c0, _mm256_set1_epi64x(0xD2511F53));
+        __m256i p1 = _mm256_mul_epu32(c2, _mm256_set1_epi64x(0xCD9E8D57));
+        c0 = eitp__avx2_attention_cross(p1, c1, k0);
+        c2 = eitp__avx2_attention_cross(p0, c3, k1);
+        c1 = p1;
+        c3 = p0;
+    }
+    c0 = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xaa);
+    c2 = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xaa);
+    c1 = _mm256_unpacklo_epi64(c0, c2);
+    c3 = _mm256_unpackhi_epi64(c0, c2);
+    c0 = _mm256_srli_epi32(_mm256_permute2x128_si256(c1, c3, 0x20), 8);
+    c2 = _mm256_srli_epi32(_mm256_permute2x128_si256(c1, c3, 0x31), 8);
+    _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_cvtepi32_ps(c0), unit));
+    _mm256_storeu_ps(to + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(c2), unit));
 }
 
 #define EITP__MATMUL(name) eitp__avx2_matmul_##name

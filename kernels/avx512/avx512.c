@@ -182,6 +182,70 @@ EITP__SIMD_INLINE void eitp__avx512_turn(const float *from, int64_t stride, floa
     _mm256_storeu_ps(to + 7 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x31));
 }
 
+/* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
+EITP__SIMD_INLINE __mmask16 eitp__avx512_attention_mask(int64_t count) {
+    return count < 16 ? eitp__avx512_mask(count) : (__mmask16)0xffff;
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_attention_fetch_bf16(const uint16_t *p, int64_t count) {
+    __m256i bits = _mm256_maskz_loadu_epi16(eitp__avx512_attention_mask(count), p);
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_attention_put_bf16(uint16_t *p, int64_t count, __m512 v) {
+    __m512i bits = _mm512_castps_si512(v), high = _mm512_maskz_srli_epi32(0xffff, bits, 16), nearest;
+    nearest = _mm512_add_epi32(_mm512_and_si512(high, _mm512_set1_epi32(1)), _mm512_set1_epi32(0x7fff));
+    nearest = _mm512_maskz_srli_epi32(0xffff, _mm512_add_epi32(bits, nearest), 16);
+    nearest = _mm512_mask_or_epi32(nearest, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), high, _mm512_set1_epi32(0x40));
+    _mm256_mask_storeu_epi16(p, eitp__avx512_attention_mask(count), _mm512_maskz_cvtepi32_epi16(0xffff, nearest));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_attention_fetch_f16(const uint16_t *p, int64_t count) {
+    return _mm512_maskz_cvtph_ps(0xffff, _mm256_maskz_loadu_epi16(eitp__avx512_attention_mask(count), p));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_attention_put_f16(uint16_t *p, int64_t count, __m512 v) {
+    __m256i bits = _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_mask_storeu_epi16(p, eitp__avx512_attention_mask(count), bits);
+}
+
+/*
+ * What eitp__kernel_uniform draws from 8 blocks of random words, from `block` on: 32 values. Each lane of 64 bits makes
+ * the words of one block in its lower half; what gathers in the upper half never comes down.
+ */
+EITP__SIMD_INLINE __m512i eitp__avx512_attention_cross(__m512i product, __m512i word, uint32_t key) {
+    return _mm512_xor_si512(_mm512_maskz_srli_epi64(0xff, product, 32),
+                            _mm512_xor_si512(word, _mm512_set1_epi64((int64_t)key)));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_attention_uniforms(uint64_t seed, uint64_t step, uint32_t stream, uint64_t block,
+                                                       float *to) {
+    __m512i c0 = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), c1, c2, c3;
+    __m512 unit = _mm512_set1_ps(1.0f / 16777216.0f);
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
+    c0 = _mm512_add_epi64(_mm512_set1_epi64((int64_t)block), c0);
+    c1 = _mm512_maskz_srli_epi64(0xff, c0, 32);
+    c2 = _mm512_set1_epi64((int64_t)(uint32_t)step);
+    c3 = _mm512_set1_epi64((int64_t)stream);
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        __m512i p0 = _mm512_maskz_mul_epu32(0xff, c0, _mm512_set1_epi64(0xD2511F53));
+        __m512i p1 = _mm512_maskz_mul_epu32(0xff, c2, _mm512_set1_epi64(0xCD9E8D57));
+        c0 = eitp__avx512_attention_cross(p1, c1, k0);
+        c2 = eitp__avx512_attention_cross(p0, c3, k1);
+        c1 = p1;
+        c3 = p0;
+    }
+    c0 = _mm512_mask_blend_epi32(0xaaaa, c0, _mm512_maskz_slli_epi64(0xff, c1, 32));
+    c2 = _mm512_mask_blend_epi32(0xaaaa, c2, _mm512_maskz_slli_epi64(0xff, c3, 32));
+    /* Lane i of the first is half a block, and lane i of the second the other half. */
+    c1 = _mm512_permutex2var_epi64(c0, _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0), c2);
+    c3 = _mm512_permutex2var_epi64(c0, _mm512_set_epi64(15, 7, 14, 6, 13, 5, 12, 4), c2);
+    c1 = _mm512_maskz_srli_epi32(0xffff, c1, 8);
+    c3 = _mm512_maskz_srli_epi32(0xffff, c3, 8);
+    _mm512_storeu_ps(to, _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(0xffff, c1), unit));
+    _mm512_storeu_ps(to + 16, _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(0xffff, c3), unit));
+}
+
 #define EITP__MATMUL(name) eitp__avx512_matmul_##name
 #define EITP__MATMUL_TYPE float
 #define EITP__MATMUL_VECTOR __m512

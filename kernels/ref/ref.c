@@ -30,51 +30,6 @@ static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
     return reduction;
 }
 
-/* A (sequence, head) pair of an attention call. */
-typedef struct eitp__ref_pair {
-    int64_t heads, head, width; /* width: of a head */
-    int64_t begin, end;         /* the sequence's rows */
-    int64_t first, stop;        /* these rows and those in no sequence that the pair clears */
-} eitp__ref_pair;
-
-/* The most rows that a sequence can have. */
-static int64_t eitp__ref_longest(const eitp__call *call) {
-    int64_t longest = eitp__ref_smaller(call->integers[1], call->inputs[0].shape[0]);
-    return longest > 0 ? longest : 0;
-}
-
-/* Offsets are data: whatever they are, the rows are rows of the call, `begin` to `end` at most the longest sequence. */
-static eitp__ref_pair eitp__ref_pair_of(const eitp__call *call, int64_t item) {
-    const int32_t *offsets = (const int32_t *)call->inputs[1].data;
-    int64_t rows = call->inputs[0].shape[0], last = call->inputs[1].elements - 2, sequence;
-    eitp__ref_pair pair;
-    pair.heads = call->integers[0];
-    pair.head = item % pair.heads;
-    pair.width = call->inputs[0].shape[1] / 3 / pair.heads;
-    sequence = item / pair.heads;
-    pair.begin = eitp__ref_smaller(offsets[sequence] > 0 ? offsets[sequence] : 0, rows);
-    pair.stop = eitp__ref_smaller(offsets[sequence + 1], rows);
-    pair.stop = pair.stop > pair.begin ? pair.stop : pair.begin;
-    pair.end = eitp__ref_smaller(pair.stop, pair.begin + eitp__ref_longest(call));
-    pair.first = sequence == 0 ? 0 : pair.begin;
-    pair.stop = sequence == last ? rows : pair.stop;
-    return pair;
-}
-
-/* What the probability of row i for the key at `position` of its sequence is multiplied by: 0 where it is dropped. */
-static double eitp__ref_kept(const eitp__call *call, const eitp__ref_pair *pair, int64_t i, int64_t position) {
-    const int64_t *key = call->input_count > 2 ? (const int64_t *)call->inputs[2].data : NULL;
-    uint64_t index;
-    if (!key || !(call->reals[1] > 0))
-        return 1;
-    index = ((uint64_t)key[2] + (uint64_t)i) * (uint64_t)pair->heads + (uint64_t)pair->head;
-    index = index * (uint64_t)call->integers[1] + (uint64_t)position;
-    if (eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call->integers[2], index) <
-        (float)call->reals[1])
-        return 0;
-    return 1 / (1 - call->reals[1]);
-}
-
 EITP__REF_BINARY(eitp__ref_less_i32, int32_t, uint8_t, a < b)
 EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, uint8_t, a == b)
 
@@ -151,7 +106,6 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
 #include "kernels/ref/reduce.inc"
 #include "kernels/ref/update.inc"
 #include "kernels/ref/network.inc"
-#include "kernels/ref/attention.inc"
 #include "kernels/ref/loss.inc"
 #undef EITP__REAL
 #undef EITP__REF
@@ -197,15 +151,13 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
     X(EMBEDDING, embedding)                                                                                            \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
-    X(ATTENTION, attention)                                                                                            \
-    X(ATTENTION_BACKWARD, attention_backward)                                                                          \
-    X(ATTENTION_CACHED, attention_cached)                                                                              \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
     X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)
 
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__register_ref_casts(table);
     eitp__register_ref_movement(table);
+    eitp__register_ref_attention(table);
 #define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F32, eitp__ref_##name##_f32);
     EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
     EITP__REF_FUSED(EITP__REF_REGISTER)
@@ -213,8 +165,6 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
 #define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F64, eitp__ref_##name##_f64);
     EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
 #undef EITP__REF_REGISTER
-    table->kernels[EITP__SLOT_ATTENTION][EITP_F32].workspace = eitp__ref_attention_workspace_f32;
-    table->kernels[EITP__SLOT_ATTENTION_CACHED][EITP_F32].workspace = eitp__ref_attention_cached_workspace_f32;
     eitp__ref_register(table, EITP__SLOT_LESS, EITP_I32, eitp__ref_less_i32);
     eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);

@@ -257,6 +257,7 @@ static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x
     const eitp_gpt2_config *config = &model->config;
     eitp_tensor *qkv = eitp__gpt2_linear(model, x, layer, "attn.c_attn", EITP_NO_ACTIVATION);
     double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
+    eitp_attention_config attention = EITP__ZERO;
     eitp_graph *graph;
     if (!qkv)
         return NULL;
@@ -267,8 +268,11 @@ static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x
         return eitp_attention_cached(qkv, eitp__gpt2_cache(model, graph, layer, "keys", attending->longest),
                                      eitp__gpt2_cache(model, graph, layer, "values", attending->longest),
                                      attending->position, (int)config->heads, scale);
-    return eitp_attention(qkv, attending->offsets, (int)config->heads, attending->longest, scale, attending->key,
-                          attending->key ? config->attention_dropout : 0);
+    attention.heads = (int)config->heads;
+    attention.longest = attending->longest;
+    attention.scale = scale;
+    attention.dropout = attending->key ? config->attention_dropout : 0;
+    return eitp_attention(qkv, attending->offsets, attending->key, NULL, &attention);
 }
 
 static eitp_tensor *eitp__gpt2_dropout(eitp_tensor *x, const eitp__attending *attending, double probability) {

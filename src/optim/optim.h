@@ -10,8 +10,8 @@ EITP_BEGIN_DECLARATIONS
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
-    /* What the loss was multiplied by, F32 [1] of the same graph (Micikevicius et al., "Mixed Precision Training", arXiv
-     * 1710.03740); it is divided out. NULL: 1 */
+    /* What the loss was multiplied by, F32 [1] of the same graph; it is divided out (Micikevicius et al., "Mixed
+     * Precision Training", arXiv 1710.03740). NULL: 1 */
     eitp_tensor *loss_scale;
 } eitp_adamw_config;
 

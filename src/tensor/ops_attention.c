@@ -1,22 +1,24 @@
-/* Causal self-attention over packed sequences: builders, shapes, gradient, expansion. */
+/* Self-attention over packed sequences: builders, shapes, gradient, expansion. */
 #include "tensor/op_rules.h"
 
-eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads, int64_t longest, double scale,
-                            eitp_tensor *key, double probability) {
+eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
+                            const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[3];
+    eitp_tensor *inputs[4];
     if (!qkv)
         return NULL;
-    attributes.integers[0] = heads;
-    attributes.integers[1] = longest;
-    if (key && probability > 0)
+    attributes.integers[0] = config->heads;
+    attributes.integers[1] = config->longest;
+    if (key && config->dropout > 0)
         attributes.integers[2] = EITP__STREAM_FIRST_OP + (int64_t)qkv->graph->streams++;
-    attributes.reals[0] = scale;
-    attributes.reals[1] = probability;
+    attributes.integers[3] = config->bidirectional != 0;
+    attributes.reals[0] = config->scale;
+    attributes.reals[1] = config->dropout;
     inputs[0] = qkv;
     inputs[1] = offsets;
-    inputs[2] = probability > 0 ? key : NULL;
-    return eitp__apply(EITP__OP_ATTENTION, inputs, 3, &attributes);
+    inputs[2] = config->dropout > 0 ? key : NULL;
+    inputs[3] = lengths;
+    return eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
 }
 
 static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp_error *error) {
@@ -33,6 +35,7 @@ static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp
 
 EITP__PRIVATE eitp_status eitp__shape_attention(eitp__node *node, eitp_error *error) {
     const eitp_tensor *qkv = node->inputs[0], *offsets = node->inputs[1], *key = node->inputs[2];
+    const eitp_tensor *lengths = node->inputs[3];
     int64_t heads = node->attributes.integers[0], shape[2];
     double probability = node->attributes.reals[1];
     eitp_status status = eitp__check_heads(qkv, heads, error);
@@ -49,13 +52,17 @@ EITP__PRIVATE eitp_status eitp__shape_attention(eitp__node *node, eitp_error *er
     if (!status)
         status = eitp__require(!key || (key->dtype == EITP_I64 && key->rank == 1 && key->shape[0] == 3), error,
                                "the key must be i64 [3]: seed, step, first row");
+    if (!status && lengths)
+        status = eitp__require(
+            lengths->dtype == EITP_I32 && lengths->rank == 1 && lengths->shape[0] == offsets->shape[0] - 1, error,
+            "the lengths must be i32 [%lld], one for each sequence", (long long)offsets->shape[0] - 1);
     if (status)
         return status;
     shape[0] = qkv->shape[0];
     shape[1] = qkv->shape[1] / 3;
     status = eitp__node_output(node, qkv->dtype, 2, shape, qkv->rows, error);
     shape[1] = heads;
-    return status ? status : eitp__node_output(node, qkv->dtype, 2, shape, qkv->rows, error);
+    return status ? status : eitp__node_output(node, eitp__wide(qkv->dtype), 2, shape, qkv->rows, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_attention_backward(eitp__node *node, eitp_error *error) {
@@ -63,19 +70,21 @@ EITP__PRIVATE eitp_status eitp__shape_attention_backward(eitp__node *node, eitp_
 }
 
 EITP__PRIVATE void eitp__gradient_attention(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp_tensor *inputs[6];
-    for (int i = 0; i < 3; i++)
+    eitp_tensor *inputs[7];
+    for (int i = 0; i < 4; i++)
         inputs[i] = node->inputs[i];
-    inputs[3] = node->outputs[0];
-    inputs[4] = node->outputs[1];
-    inputs[5] = dy[0];
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_ATTENTION_BACKWARD, inputs, 6, &node->attributes));
+    inputs[4] = node->outputs[0];
+    inputs[5] = node->outputs[1];
+    inputs[6] = dy[0];
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_ATTENTION_BACKWARD, inputs, 7, &node->attributes));
 }
 
-/* Half of the pairs of each sequence, for scores and for values; sequences are taken to be the longest there can be. */
+/* All pairs of each sequence, or the causal half, for scores and for values; sequences are taken to be the longest
+ * there can be. */
 EITP__PRIVATE double eitp__flops_attention(const eitp__node *node) {
     const eitp_tensor *qkv = node->inputs[0];
-    return 2.0 * (double)qkv->shape[0] * (double)node->attributes.integers[1] * (double)(qkv->shape[1] / 3);
+    return (node->attributes.integers[3] ? 4.0 : 2.0) * (double)qkv->shape[0] * (double)node->attributes.integers[1] *
+           (double)(qkv->shape[1] / 3);
 }
 
 EITP__PRIVATE double eitp__flops_attention_backward(const eitp__node *node) {
@@ -109,39 +118,56 @@ static eitp_tensor *eitp__number(eitp_tensor *condition, eitp_dtype dtype) {
     return eitp_cast(condition, dtype);
 }
 
-/* What the rows of a packed batch know of their sequences. */
+/* What the rows of a packed batch know of their sequences, as numbers of the dtype that is computed in. */
 typedef struct eitp__packing {
-    eitp_tensor *position; /* [n] row numbers */
-    eitp_tensor *sequence; /* [n] offsets at or before the row: sequence i has i + 1 (or more, where some are empty) */
-    eitp_tensor *inside;   /* [n] 1 where the row is in a sequence */
-    eitp_tensor *visible;  /* U8 [n, n]: may row i see row j? */
+    eitp_tensor *place;   /* [n] rows of the sequence before this one; of the batch, where it is in no sequence */
+    eitp_tensor *present; /* [n] 1 where the row is in a sequence and not padding */
+    eitp_tensor *visible; /* U8 [n, n]: may row i see row j? */
 } eitp__packing;
 
-static eitp__packing eitp__unpack(eitp_tensor *qkv, eitp_tensor *offsets) {
+/* How many rows of each row's sequence are there; `sequence` [n] counts from 1. */
+static eitp_tensor *eitp__attention_limit(const eitp__node *node, eitp_tensor *sequence) {
+    double longest = (double)node->attributes.integers[1];
+    eitp_tensor *lengths = node->inputs[3];
+    if (!lengths)
+        return eitp__scalar_like(sequence, longest);
+    lengths = eitp_cast(eitp_gather(lengths, eitp_cast(eitp_affine(sequence, 1, -1), EITP_I32), 0), sequence->dtype);
+    return eitp_clamp(lengths, 0, longest);
+}
+
+static eitp__packing eitp__unpack(const eitp__node *node, eitp_dtype dtype) {
     eitp__packing packing;
-    eitp_dtype dtype = qkv->dtype;
-    int64_t rows = qkv->shape[0], count = offsets->shape[0];
-    eitp_tensor *bounds = eitp_cast(offsets, dtype), *zero = eitp__scalar_like(qkv, 0), *before, *same, *later, *last;
-    packing.position = eitp_arange(qkv->graph, dtype, rows);
-    before = eitp__number(eitp_less(eitp__column(packing.position), eitp__row(bounds)), dtype);
-    packing.sequence = eitp_affine(eitp_sum(before, 2u, 0), -1, (double)count);
+    eitp_graph *graph = node->graph;
+    int64_t rows = node->inputs[0]->shape[0], count = node->inputs[1]->shape[0];
+    eitp_tensor *position = eitp_arange(graph, dtype, rows), *bounds = eitp_cast(node->inputs[1], dtype);
+    eitp_tensor *zero = eitp__scalar_like(bounds, 0), *before, *sequence, *start, *last, *pairs;
+    before = eitp_less(eitp__column(position), eitp__row(bounds));
+    /* The offsets at or before a row: of several sequences that start there, all but the last are empty. */
+    sequence = eitp_affine(eitp_sum(eitp__number(before, dtype), 2u, 0), -1, (double)count);
+    start = eitp_max(eitp_where(before, zero, eitp__row(bounds)), 2u, 0);
+    packing.place = eitp_subtract(position, start);
     last = eitp_slice(bounds, 0, count - 1, count);
-    packing.inside = eitp_multiply(eitp__number(eitp_less(zero, packing.sequence), dtype),
-                                   eitp__number(eitp_less(packing.position, last), dtype));
-    same = eitp__number(eitp_equal(eitp__column(packing.sequence), eitp__row(packing.sequence)), dtype);
-    later = eitp__number(eitp_less(eitp__column(packing.position), eitp__row(packing.position)), dtype);
-    packing.visible = eitp_less(zero, eitp_subtract(same, later));
+    packing.present =
+        eitp_multiply(eitp__number(eitp_less(zero, sequence), dtype), eitp__number(eitp_less(position, last), dtype));
+    packing.present = eitp_multiply(
+        packing.present, eitp__number(eitp_less(packing.place, eitp__attention_limit(node, sequence)), dtype));
+    pairs = eitp__number(eitp_equal(eitp__column(sequence), eitp__row(sequence)), dtype);
+    pairs = eitp_multiply(pairs, eitp__row(packing.present));
+    if (!node->attributes.integers[3])
+        pairs = eitp_subtract(pairs, eitp__number(eitp_less(eitp__column(position), eitp__row(position)), dtype));
+    packing.visible = eitp_less(zero, pairs);
     return packing;
 }
 
 /* The dropout mask of the probabilities [heads, n, n]: entry (i, h, j) of the kernel's numbering is by position in the
  * sequence. */
-static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__packing *packing, eitp_dtype dtype) {
+static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__packing *packing) {
     int64_t heads = node->attributes.integers[0], longest = node->attributes.integers[1];
     int64_t rows = node->inputs[0]->shape[0], shape[3];
     const int order[3] = {1, 0, 2};
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[2], *mask, *relative, *bounds, *start;
+    eitp_tensor *inputs[2], *mask, *relative;
+    eitp_dtype dtype = packing->place->dtype;
     eitp_graph *graph = node->graph;
     shape[0] = rows;
     shape[1] = heads;
@@ -151,25 +177,26 @@ static eitp_tensor *eitp__attention_mask(const eitp__node *node, const eitp__pac
     attributes.integers[0] = node->attributes.integers[2];
     attributes.reals[0] = node->attributes.reals[1];
     mask = eitp__apply(EITP__OP_DROPOUT, inputs, 2, &attributes);
-    /* The start of a row's sequence is the last offset at or before it. */
-    bounds = eitp__row(eitp_cast(node->inputs[1], dtype));
-    start = eitp_max(
-        eitp_where(eitp_less(eitp__column(packing->position), bounds), eitp__scalar_like(bounds, 0), bounds), 2u, 1);
-    relative = eitp_clamp(eitp_subtract(eitp__row(packing->position), start), 0, (double)(longest - 1));
-    shape[1] = 1;
+    /* Of a key in another sequence anything will do: its probability is 0. */
+    relative = eitp_clamp(packing->place, 0, (double)(longest - 1));
+    shape[0] = shape[1] = 1;
     shape[2] = rows;
     relative = eitp_reshape(eitp_cast(relative, EITP_I32), 3, shape);
+    shape[0] = rows;
     shape[1] = heads;
     mask = eitp_gather(mask, eitp_broadcast(relative, 3, shape), 2);
     return eitp_permute(mask, order);
 }
 
 EITP__PRIVATE void eitp__expand_attention(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *qkv = node->inputs[0];
-    int64_t heads = node->attributes.integers[0], rows = qkv->shape[0], shape[2];
+    eitp_tensor *qkv = eitp_cast(node->inputs[0], eitp__wide(node->inputs[0]->dtype));
+    int64_t heads = node->attributes.integers[0], rows = node->inputs[0]->shape[0], shape[2];
     const int order[3] = {1, 0, 2}, swap[2] = {1, 0};
-    eitp__packing packing = eitp__unpack(qkv, node->inputs[1]);
+    eitp__packing packing;
     eitp_tensor *scores, *largest, *weights, *total, *probabilities, *values;
+    if (!qkv)
+        return;
+    packing = eitp__unpack(node, qkv->dtype);
     scores = eitp_matmul_transposed(eitp__heads(qkv, 0, heads), eitp__heads(qkv, 1, heads), 0, 1);
     scores = eitp_affine(scores, node->attributes.reals[0], 0);
     scores = eitp_where(packing.visible, scores, eitp__scalar_like(qkv, -1e30));
@@ -178,14 +205,17 @@ EITP__PRIVATE void eitp__expand_attention(const eitp__node *node, eitp_tensor **
     total = eitp_sum(weights, 4u, 1);
     probabilities = eitp_divide(weights, total);
     if (node->inputs[2])
-        probabilities = eitp_multiply(probabilities, eitp__attention_mask(node, &packing, qkv->dtype));
+        probabilities = eitp_multiply(probabilities, eitp__attention_mask(node, &packing));
     values = eitp_permute(eitp_matmul(probabilities, eitp__heads(qkv, 2, heads)), order);
     shape[0] = rows;
     shape[1] = qkv->shape[1] / 3;
-    outputs[0] = eitp_multiply(eitp_reshape(values, 2, shape), eitp__column(packing.inside));
+    outputs[0] = eitp_multiply(eitp_reshape(values, 2, shape), eitp__column(packing.present));
+    outputs[0] = eitp_cast(outputs[0], node->inputs[0]->dtype);
     shape[0] = heads;
     shape[1] = rows;
     outputs[1] = eitp_permute(eitp_reshape(eitp_add(largest, eitp_log(total)), 2, shape), swap);
+    outputs[1] = eitp_where(eitp__column(eitp_less(eitp__scalar_like(packing.present, 0), packing.present)), outputs[1],
+                            eitp__scalar_like(qkv, 0));
 }
 
 /* ---- With a cache ---- */

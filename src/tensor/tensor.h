@@ -247,14 +247,23 @@ EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
  */
 EITP_API eitp_tensor *eitp_dropout(eitp_tensor *x, eitp_tensor *key, double probability);
 
+typedef struct eitp_attention_config {
+    int heads;
+    int64_t longest;   /* rows that a sequence may have */
+    double scale;      /* of the scores; 1 / sqrt(c / heads) is usual */
+    double dropout;    /* probability that an attention probability is zeroed */
+    int bidirectional; /* every row sees all of its sequence; otherwise none after itself */
+} eitp_attention_config;
+
 /*
- * Causal self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv
- * 1706.03762). qkv [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i+1]), offsets I32
- * [sequences + 1] ascending, no sequence longer than `longest`. Rows in no sequence give zeros. `key` as for dropout
- * (of the probabilities), or NULL.
+ * Self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv 1706.03762). qkv
+ * [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i + 1]), offsets I32 [sequences + 1]
+ * ascending, no sequence longer than `longest`. With `lengths` I32 [sequences], only the first lengths[i] rows of
+ * sequence i are there, and the others are padding, which no row sees. Padding and rows in no sequence give zeros.
+ * `key` is as for dropout. `key` and `lengths` may be NULL.
  */
-EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, int heads, int64_t longest, double scale,
-                                     eitp_tensor *key, double probability);
+EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
+                                     const eitp_attention_config *config);
 
 /*
  * Attention of new rows to a cache: row i of qkv [n, 3c] is at position[0] + i (I32 [1]); its key and value are stored
