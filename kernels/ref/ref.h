@@ -115,8 +115,8 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
 }
 
 /*
- * A kernel for two operands `a` and `b` that broadcast; the result may be in the place of an operand of its shape. `get`
- * makes a `real` of an element, `put` an element of the result of the expression.
+ * A kernel for two operands `a` and `b` that broadcast; the result may be in the place of an operand of its shape.
+ * `get` makes a `real` of an element, `put` an element of the result of the expression.
  */
 #define EITP__REF_BINARY(function, element, real, get, result, put, expression)                                        \
     static void function(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                        \
