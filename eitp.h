@@ -2080,6 +2080,9 @@ EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_avx512bf16_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_amx_kernels(eitp__kernel_table *table);
 
+/* CAST of any dtype to any: for a set that has some of them. */
+EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
+
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);
 
@@ -2231,38 +2234,45 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
     }
 }
 
-/* A kernel for two operands `a` and `b` that broadcast; the result may be in the place of an operand of its shape. */
-#define EITP__REF_BINARY(function, from_type, to_type, expression)                                                     \
+/*
+ * A kernel for two operands `a` and `b` that broadcast; the result may be in the place of an operand of its shape.
+ * `get` makes a `real` of an element, `put` an element of the result of the expression.
+ */
+#define EITP__REF_BINARY(function, element, real, get, result, put, expression)                                        \
     static void function(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                        \
         eitp__ref_grid grid = eitp__ref_broadcast_grid(call);                                                          \
         eitp__ref_walk walk = eitp__ref_walk_from(&grid, begin);                                                       \
         int goes_a = grid.stride[0][grid.rank - 1] != 0, goes_b = grid.stride[1][grid.rank - 1] != 0;                  \
         (void)workspace;                                                                                               \
         for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_on(&grid, &walk, count)) {                  \
-            const from_type *p = (const from_type *)call->inputs[0].data + walk.offset[0];                             \
-            const from_type *q = (const from_type *)call->inputs[1].data + walk.offset[1];                             \
-            to_type *y = (to_type *)call->outputs[0].data + i;                                                         \
+            const element *p = (const element *)call->inputs[0].data + walk.offset[0];                                 \
+            const element *q = (const element *)call->inputs[1].data + walk.offset[1];                                 \
+            result *y = (result *)call->outputs[0].data + i;                                                           \
             count = eitp__ref_walk_run(&grid, &walk, end - i);                                                         \
             if (goes_a && goes_b) {                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
-                    from_type a = p[j], b = q[j];                                                                      \
-                    y[j] = (to_type)(expression);                                                                      \
+                    real a = get(p[j]), b = get(q[j]);                                                                 \
+                    y[j] = put(expression);                                                                            \
                 }                                                                                                      \
             } else if (goes_a) {                                                                                       \
-                from_type b = q[0];                                                                                    \
+                real b = get(q[0]);                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
-                    from_type a = p[j];                                                                                \
-                    y[j] = (to_type)(expression);                                                                      \
+                    real a = get(p[j]);                                                                                \
+                    y[j] = put(expression);                                                                            \
                 }                                                                                                      \
             } else {                                                                                                   \
-                from_type a = p[0];                                                                                    \
+                real a = get(p[0]);                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
-                    from_type b = q[j];                                                                                \
-                    y[j] = (to_type)(expression);                                                                      \
+                    real b = get(q[j]);                                                                                \
+                    y[j] = put(expression);                                                                            \
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
     }
+
+/* What `get` and `put` are where an element is used and stored as it is, and where a comparison is stored. */
+#define EITP__REF_AS_IS(x) (x)
+#define EITP__REF_TRUTH(x) ((uint8_t)(x))
 /* <<kernels/ref/ref.h */
 
 /* >>backends/backend.h */
@@ -6310,7 +6320,7 @@ static void eitp__ref_store_integers(const eitp__operand *y, int64_t first, int6
 #undef EITP__REF_STORE
 }
 
-static void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *x = &call->inputs[0], *y = &call->outputs[0];
     double reals[EITP__REF_CAST_BLOCK];
     int64_t integers[EITP__REF_CAST_BLOCK];
@@ -7541,8 +7551,8 @@ static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
     return reduction;
 }
 
-EITP__REF_BINARY(eitp__ref_less_i32, int32_t, uint8_t, a < b)
-EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, uint8_t, a == b)
+EITP__REF_BINARY(eitp__ref_less_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a < b)
+EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a == b)
 
 /* Element i of an ADAMW call's parameter; of 16 bits, with its remainder. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
@@ -7596,25 +7606,51 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
     ((float *)call->outputs[1].data)[0] = (float)norm;
 }
 
+/* The losses from what HEAD left of the logits. */
+static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t blocks = eitp__ref_columns(&call->inputs[0]);
+    const float *picked = (const float *)call->inputs[2].data;
+    const int32_t *targets = (const int32_t *)call->inputs[3].data;
+    float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const float *tops = (const float *)call->inputs[0].data + row * blocks;
+        const float *sums = (const float *)call->inputs[1].data + row * blocks;
+        double largest = -(double)INFINITY, sum = 0, total;
+        for (int64_t block = 0; block < blocks; block++)
+            largest = (double)tops[block] > largest ? (double)tops[block] : largest;
+        for (int64_t block = 0; block < blocks; block++)
+            sum += exp((double)tops[block] - largest) * (double)sums[block];
+        total = largest + log(sum);
+        logsumexps[row] = (float)total;
+        losses[row] = 0;
+        if (targets[row] != call->integers[0] && targets[row] >= 0 && targets[row] < call->integers[1])
+            losses[row] = (float)(total - (double)picked[row]);
+    }
+}
+
 /*
- * The primitives exist in both types. What is fused has f32 alone: in f64 it runs as its expansion, which is what tests
- * measure it by.
+ * An instance: EITP__ELEMENT is what is stored, EITP__REAL what is computed with; EITP__GET and EITP__PUT make one of
+ * the other. What is fused has no f64: there it runs as its expansion, which is what tests measure it by.
  */
+#define EITP__ELEMENT double
 #define EITP__REAL double
+#define EITP__GET(x) (x)
+#define EITP__PUT(x) (x)
 #define EITP__REF(name) eitp__ref_##name##_f64
 #define EITP__REF_MATH(name) name
 
 /* >>kernels/ref/elementwise.inc */
-/* Elementwise kernels of one real type. A result may be in the place of an operand. */
+/* Elementwise kernels of one element type. A result may be in the place of an operand. */
 
 #define EITP__REF_UNARY(name, expression)                                                                              \
     static void EITP__REF(name)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                 \
-        const EITP__REAL *from = (const EITP__REAL *)call->inputs[0].data;                                             \
-        EITP__REAL *to = (EITP__REAL *)call->outputs[0].data;                                                          \
+        const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;                                       \
+        EITP__ELEMENT *to = (EITP__ELEMENT *)call->outputs[0].data;                                                    \
         (void)workspace;                                                                                               \
         for (int64_t i = begin; i < end; i++) {                                                                        \
-            EITP__REAL x = from[i];                                                                                    \
-            to[i] = (expression);                                                                                      \
+            EITP__REAL x = EITP__GET(from[i]);                                                                         \
+            to[i] = EITP__PUT(expression);                                                                             \
         }                                                                                                              \
     }
 
@@ -7630,38 +7666,38 @@ EITP__REF_UNARY(erf, EITP__REF_MATH(erf)(x))
 #undef EITP__REF_UNARY
 
 static void EITP__REF(affine)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
     EITP__REAL factor = (EITP__REAL)call->reals[0], term = (EITP__REAL)call->reals[1];
     (void)workspace;
     for (int64_t i = begin; i < end; i++)
-        y[i] = factor * x[i] + term;
+        y[i] = EITP__PUT(factor * EITP__GET(x[i]) + term);
 }
 
 static void EITP__REF(clamp)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
     EITP__REAL low = (EITP__REAL)call->reals[0], high = (EITP__REAL)call->reals[1];
     (void)workspace;
     for (int64_t i = begin; i < end; i++) {
-        EITP__REAL value = x[i];
-        y[i] = value < low ? low : value > high ? high : value;
+        EITP__REAL value = EITP__GET(x[i]);
+        y[i] = EITP__PUT(value < low ? low : value > high ? high : value);
     }
 }
 
-EITP__REF_BINARY(EITP__REF(add), EITP__REAL, EITP__REAL, a + b)
-EITP__REF_BINARY(EITP__REF(subtract), EITP__REAL, EITP__REAL, a - b)
-EITP__REF_BINARY(EITP__REF(multiply), EITP__REAL, EITP__REAL, (a) * (b))
-EITP__REF_BINARY(EITP__REF(divide), EITP__REAL, EITP__REAL, a / b)
-EITP__REF_BINARY(EITP__REF(less), EITP__REAL, uint8_t, a < b)
-EITP__REF_BINARY(EITP__REF(equal), EITP__REAL, uint8_t, a == b)
+EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a + b)
+EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
+EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
+EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
+EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
 /* Element e of x draws number first_row * width + e of its stream; four neighbours share a block of random words. */
 static void EITP__REF(dropout)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
-    const EITP__REAL *x = (const EITP__REAL *)input->data;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)input->data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
     EITP__REAL scale = (EITP__REAL)(1 / (1 - call->reals[0]));
     float probability = (float)call->reals[0];
     int64_t width = input->rank && input->shape[0] ? input->elements / input->shape[0] : 1;
@@ -7676,30 +7712,48 @@ static void EITP__REF(dropout)(const eitp__call *call, int64_t begin, int64_t en
     for (int64_t i = begin; i < end; i++, index++) {
         if (i == begin || (index & 3) == 0)
             eitp__philox((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call->integers[0], index >> 2, words);
-        y[i] = (float)(words[index & 3] >> 8) * (1.0f / 16777216.0f) < probability ? 0 : x[i] * scale;
+        if ((float)(words[index & 3] >> 8) * (1.0f / 16777216.0f) < probability)
+            y[i] = 0;
+        else
+            y[i] = EITP__PUT(EITP__GET(x[i]) * scale);
     }
+}
+
+static void EITP__REF(accumulate)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *target = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[1].data;
+    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    EITP__REAL carry = factor ? (EITP__REAL)factor[0] : 1;
+    (void)workspace;
+    if (carry == 0) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *y);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(carry * EITP__GET(target[i]) + EITP__GET(x[i]));
 }
 /* <<kernels/ref/elementwise.inc */
 
 /* >>kernels/ref/reduce.inc */
 /*
- * Reductions of one real type. Where the last dimension is summed, a sum is made in double and rounded once. Where it
- * is kept, neighbouring sums go through the rows together, each from what the output holds: so accumulating over two
+ * Reductions of one element type. Where the last dimension is summed, a sum is made in double and rounded once. Where
+ * it is kept, neighbouring sums go through the rows together, each from what the output holds: so accumulating over two
  * calls is the same chain of additions as over one.
  */
 
 /* In double, in four sums of every fourth term. */
-static double EITP__REF(row_sum)(const EITP__REAL *x, int64_t count) {
+static double EITP__REF(row_sum)(const EITP__ELEMENT *x, int64_t count) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
     int64_t i = 0;
     for (; i + 4 <= count; i += 4) {
-        s0 += (double)x[i];
-        s1 += (double)x[i + 1];
-        s2 += (double)x[i + 2];
-        s3 += (double)x[i + 3];
+        s0 += (double)EITP__GET(x[i]);
+        s1 += (double)EITP__GET(x[i + 1]);
+        s2 += (double)EITP__GET(x[i + 2]);
+        s3 += (double)EITP__GET(x[i + 3]);
     }
     for (; i < count; i++)
-        s0 += (double)x[i];
+        s0 += (double)EITP__GET(x[i]);
     return (s0 + s1) + (s2 + s3);
 }
 
@@ -7711,7 +7765,7 @@ static EITP__REAL EITP__REF(larger)(EITP__REAL a, EITP__REAL b) {
 static void EITP__REF(sum_rows)(const eitp__call *call, const eitp__ref_reduction *reduction, int64_t begin,
                                 int64_t end) {
     const eitp__ref_grid *summed = &reduction->reduced;
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
     EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
     EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
     eitp__ref_walk kept = eitp__ref_walk_from(&reduction->kept, begin);
@@ -7732,16 +7786,16 @@ static void EITP__REF(sum_columns)(const eitp__call *call, const eitp__ref_reduc
     EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
     eitp__ref_walk kept = eitp__ref_walk_from(&reduction->kept, begin);
     for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_on(&reduction->kept, &kept, count)) {
-        const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data + kept.offset[0];
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + kept.offset[0];
         EITP__REAL *y = (EITP__REAL *)call->outputs[0].data + i;
         eitp__ref_walk walk = eitp__ref_walk_from(summed, 0);
         count = eitp__ref_walk_run(&reduction->kept, &kept, end - i);
         for (int64_t j = 0; j < count; j++)
             y[j] = carry != 0 ? carry * y[j] : 0;
         for (int64_t t = 0; t < reduction->terms; t++, eitp__ref_walk_on(summed, &walk, 1)) {
-            const EITP__REAL *row = x + walk.offset[0];
+            const EITP__ELEMENT *row = x + walk.offset[0];
             for (int64_t j = 0; j < count; j++)
-                y[j] += row[j];
+                y[j] += EITP__GET(row[j]);
         }
     }
 }
@@ -7759,8 +7813,8 @@ static void EITP__REF(sum)(const eitp__call *call, int64_t begin, int64_t end, v
 static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
     const eitp__ref_grid *reduced = &reduction.reduced;
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
     eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
     int64_t step = reduced->stride[0][reduced->rank - 1];
     (void)workspace;
@@ -7768,14 +7822,41 @@ static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, v
         eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
         EITP__REAL largest = -(EITP__REAL)INFINITY;
         for (int64_t t = 0, count; t < reduction.terms; t += count, eitp__ref_walk_on(reduced, &walk, count)) {
-            const EITP__REAL *row = x + kept.offset[0] + walk.offset[0];
+            const EITP__ELEMENT *row = x + kept.offset[0] + walk.offset[0];
             count = eitp__ref_walk_run(reduced, &walk, reduction.terms - t);
             for (int64_t j = 0; j < count; j++)
-                largest = EITP__REF(larger)(largest, row[j * step]);
+                largest = EITP__REF(larger)(largest, EITP__GET(row[j * step]));
         }
-        y[i] = largest;
+        y[i] = EITP__PUT(largest);
     }
 }
+
+static double EITP__REF(square)(EITP__ELEMENT x) {
+    return (double)EITP__GET(x) * (double)EITP__GET(x);
+}
+
+static void EITP__REF(sum_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + block * EITP__SUM_BLOCK;
+        int64_t count = eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK), i = 0;
+        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+        for (; i + 4 <= count; i += 4) {
+            s0 += EITP__REF(square)(x[i]);
+            s1 += EITP__REF(square)(x[i + 1]);
+            s2 += EITP__REF(square)(x[i + 2]);
+            s3 += EITP__REF(square)(x[i + 3]);
+        }
+        for (; i < count; i++)
+            s0 += EITP__REF(square)(x[i]);
+        y[block] = (s0 + s1) + (s2 + s3);
+    }
+}
+/* <<kernels/ref/reduce.inc */
+
+/* >>kernels/ref/scatter.inc */
+/* Sums at places that are data, of one real type. */
 
 /* A line is zeroed, then takes what is for it in order; lines that are neighbours go together. */
 static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
@@ -7800,43 +7881,10 @@ static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_
                     to[index[j] * inner + j] += from[j];
     }
 }
-
-static void EITP__REF(sum_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    double *y = (double *)call->outputs[0].data;
-    (void)workspace;
-    for (int64_t block = begin; block < end; block++) {
-        const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data + block * EITP__SUM_BLOCK;
-        int64_t count = eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK), i = 0;
-        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-        for (; i + 4 <= count; i += 4) {
-            s0 += (double)x[i] * (double)x[i];
-            s1 += (double)x[i + 1] * (double)x[i + 1];
-            s2 += (double)x[i + 2] * (double)x[i + 2];
-            s3 += (double)x[i + 3] * (double)x[i + 3];
-        }
-        for (; i < count; i++)
-            s0 += (double)x[i] * (double)x[i];
-        y[block] = (s0 + s1) + (s2 + s3);
-    }
-}
-/* <<kernels/ref/reduce.inc */
+/* <<kernels/ref/scatter.inc */
 
 /* >>kernels/ref/update.inc */
 /* Kernels of the optimizer step, of one real type. */
-
-static void EITP__REF(accumulate)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const EITP__REAL *target = (const EITP__REAL *)call->inputs[0].data;
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[1].data;
-    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data, carry = factor ? (EITP__REAL)factor[0] : 1;
-    (void)workspace;
-    if (carry == 0) {
-        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *y);
-        return;
-    }
-    for (int64_t i = begin; i < end; i++)
-        y[i] = carry * target[i] + x[i];
-}
 
 /* Elements [begin, end) of an ADAMW call, and their part of the sums of squares. */
 static void EITP__REF(adamw_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
@@ -7880,25 +7928,27 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
      (double *)call->outputs[3].data + 2 * block);
 }
 /* <<kernels/ref/update.inc */
+#undef EITP__ELEMENT
 #undef EITP__REAL
 #undef EITP__REF
 #undef EITP__REF_MATH
 
+#define EITP__ELEMENT float
 #define EITP__REAL float
 #define EITP__REF(name) eitp__ref_##name##_f32
 #define EITP__REF_MATH(name) name##f
 
 /* >>kernels/ref/elementwise.inc */
-/* Elementwise kernels of one real type. A result may be in the place of an operand. */
+/* Elementwise kernels of one element type. A result may be in the place of an operand. */
 
 #define EITP__REF_UNARY(name, expression)                                                                              \
     static void EITP__REF(name)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                 \
-        const EITP__REAL *from = (const EITP__REAL *)call->inputs[0].data;                                             \
-        EITP__REAL *to = (EITP__REAL *)call->outputs[0].data;                                                          \
+        const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;                                       \
+        EITP__ELEMENT *to = (EITP__ELEMENT *)call->outputs[0].data;                                                    \
         (void)workspace;                                                                                               \
         for (int64_t i = begin; i < end; i++) {                                                                        \
-            EITP__REAL x = from[i];                                                                                    \
-            to[i] = (expression);                                                                                      \
+            EITP__REAL x = EITP__GET(from[i]);                                                                         \
+            to[i] = EITP__PUT(expression);                                                                             \
         }                                                                                                              \
     }
 
@@ -7914,38 +7964,38 @@ EITP__REF_UNARY(erf, EITP__REF_MATH(erf)(x))
 #undef EITP__REF_UNARY
 
 static void EITP__REF(affine)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
     EITP__REAL factor = (EITP__REAL)call->reals[0], term = (EITP__REAL)call->reals[1];
     (void)workspace;
     for (int64_t i = begin; i < end; i++)
-        y[i] = factor * x[i] + term;
+        y[i] = EITP__PUT(factor * EITP__GET(x[i]) + term);
 }
 
 static void EITP__REF(clamp)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
     EITP__REAL low = (EITP__REAL)call->reals[0], high = (EITP__REAL)call->reals[1];
     (void)workspace;
     for (int64_t i = begin; i < end; i++) {
-        EITP__REAL value = x[i];
-        y[i] = value < low ? low : value > high ? high : value;
+        EITP__REAL value = EITP__GET(x[i]);
+        y[i] = EITP__PUT(value < low ? low : value > high ? high : value);
     }
 }
 
-EITP__REF_BINARY(EITP__REF(add), EITP__REAL, EITP__REAL, a + b)
-EITP__REF_BINARY(EITP__REF(subtract), EITP__REAL, EITP__REAL, a - b)
-EITP__REF_BINARY(EITP__REF(multiply), EITP__REAL, EITP__REAL, (a) * (b))
-EITP__REF_BINARY(EITP__REF(divide), EITP__REAL, EITP__REAL, a / b)
-EITP__REF_BINARY(EITP__REF(less), EITP__REAL, uint8_t, a < b)
-EITP__REF_BINARY(EITP__REF(equal), EITP__REAL, uint8_t, a == b)
+EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a + b)
+EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
+EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
+EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
+EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
 /* Element e of x draws number first_row * width + e of its stream; four neighbours share a block of random words. */
 static void EITP__REF(dropout)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *input = &call->inputs[0];
     const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
-    const EITP__REAL *x = (const EITP__REAL *)input->data;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)input->data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
     EITP__REAL scale = (EITP__REAL)(1 / (1 - call->reals[0]));
     float probability = (float)call->reals[0];
     int64_t width = input->rank && input->shape[0] ? input->elements / input->shape[0] : 1;
@@ -7960,30 +8010,48 @@ static void EITP__REF(dropout)(const eitp__call *call, int64_t begin, int64_t en
     for (int64_t i = begin; i < end; i++, index++) {
         if (i == begin || (index & 3) == 0)
             eitp__philox((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call->integers[0], index >> 2, words);
-        y[i] = (float)(words[index & 3] >> 8) * (1.0f / 16777216.0f) < probability ? 0 : x[i] * scale;
+        if ((float)(words[index & 3] >> 8) * (1.0f / 16777216.0f) < probability)
+            y[i] = 0;
+        else
+            y[i] = EITP__PUT(EITP__GET(x[i]) * scale);
     }
+}
+
+static void EITP__REF(accumulate)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *target = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[1].data;
+    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    EITP__REAL carry = factor ? (EITP__REAL)factor[0] : 1;
+    (void)workspace;
+    if (carry == 0) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *y);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(carry * EITP__GET(target[i]) + EITP__GET(x[i]));
 }
 /* <<kernels/ref/elementwise.inc */
 
 /* >>kernels/ref/reduce.inc */
 /*
- * Reductions of one real type. Where the last dimension is summed, a sum is made in double and rounded once. Where it
- * is kept, neighbouring sums go through the rows together, each from what the output holds: so accumulating over two
+ * Reductions of one element type. Where the last dimension is summed, a sum is made in double and rounded once. Where
+ * it is kept, neighbouring sums go through the rows together, each from what the output holds: so accumulating over two
  * calls is the same chain of additions as over one.
  */
 
 /* In double, in four sums of every fourth term. */
-static double EITP__REF(row_sum)(const EITP__REAL *x, int64_t count) {
+static double EITP__REF(row_sum)(const EITP__ELEMENT *x, int64_t count) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
     int64_t i = 0;
     for (; i + 4 <= count; i += 4) {
-        s0 += (double)x[i];
-        s1 += (double)x[i + 1];
-        s2 += (double)x[i + 2];
-        s3 += (double)x[i + 3];
+        s0 += (double)EITP__GET(x[i]);
+        s1 += (double)EITP__GET(x[i + 1]);
+        s2 += (double)EITP__GET(x[i + 2]);
+        s3 += (double)EITP__GET(x[i + 3]);
     }
     for (; i < count; i++)
-        s0 += (double)x[i];
+        s0 += (double)EITP__GET(x[i]);
     return (s0 + s1) + (s2 + s3);
 }
 
@@ -7995,7 +8063,7 @@ static EITP__REAL EITP__REF(larger)(EITP__REAL a, EITP__REAL b) {
 static void EITP__REF(sum_rows)(const eitp__call *call, const eitp__ref_reduction *reduction, int64_t begin,
                                 int64_t end) {
     const eitp__ref_grid *summed = &reduction->reduced;
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
     EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
     EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
     eitp__ref_walk kept = eitp__ref_walk_from(&reduction->kept, begin);
@@ -8016,16 +8084,16 @@ static void EITP__REF(sum_columns)(const eitp__call *call, const eitp__ref_reduc
     EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
     eitp__ref_walk kept = eitp__ref_walk_from(&reduction->kept, begin);
     for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_on(&reduction->kept, &kept, count)) {
-        const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data + kept.offset[0];
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + kept.offset[0];
         EITP__REAL *y = (EITP__REAL *)call->outputs[0].data + i;
         eitp__ref_walk walk = eitp__ref_walk_from(summed, 0);
         count = eitp__ref_walk_run(&reduction->kept, &kept, end - i);
         for (int64_t j = 0; j < count; j++)
             y[j] = carry != 0 ? carry * y[j] : 0;
         for (int64_t t = 0; t < reduction->terms; t++, eitp__ref_walk_on(summed, &walk, 1)) {
-            const EITP__REAL *row = x + walk.offset[0];
+            const EITP__ELEMENT *row = x + walk.offset[0];
             for (int64_t j = 0; j < count; j++)
-                y[j] += row[j];
+                y[j] += EITP__GET(row[j]);
         }
     }
 }
@@ -8043,8 +8111,8 @@ static void EITP__REF(sum)(const eitp__call *call, int64_t begin, int64_t end, v
 static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
     const eitp__ref_grid *reduced = &reduction.reduced;
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
     eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
     int64_t step = reduced->stride[0][reduced->rank - 1];
     (void)workspace;
@@ -8052,14 +8120,41 @@ static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, v
         eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
         EITP__REAL largest = -(EITP__REAL)INFINITY;
         for (int64_t t = 0, count; t < reduction.terms; t += count, eitp__ref_walk_on(reduced, &walk, count)) {
-            const EITP__REAL *row = x + kept.offset[0] + walk.offset[0];
+            const EITP__ELEMENT *row = x + kept.offset[0] + walk.offset[0];
             count = eitp__ref_walk_run(reduced, &walk, reduction.terms - t);
             for (int64_t j = 0; j < count; j++)
-                largest = EITP__REF(larger)(largest, row[j * step]);
+                largest = EITP__REF(larger)(largest, EITP__GET(row[j * step]));
         }
-        y[i] = largest;
+        y[i] = EITP__PUT(largest);
     }
 }
+
+static double EITP__REF(square)(EITP__ELEMENT x) {
+    return (double)EITP__GET(x) * (double)EITP__GET(x);
+}
+
+static void EITP__REF(sum_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + block * EITP__SUM_BLOCK;
+        int64_t count = eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK), i = 0;
+        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+        for (; i + 4 <= count; i += 4) {
+            s0 += EITP__REF(square)(x[i]);
+            s1 += EITP__REF(square)(x[i + 1]);
+            s2 += EITP__REF(square)(x[i + 2]);
+            s3 += EITP__REF(square)(x[i + 3]);
+        }
+        for (; i < count; i++)
+            s0 += EITP__REF(square)(x[i]);
+        y[block] = (s0 + s1) + (s2 + s3);
+    }
+}
+/* <<kernels/ref/reduce.inc */
+
+/* >>kernels/ref/scatter.inc */
+/* Sums at places that are data, of one real type. */
 
 /* A line is zeroed, then takes what is for it in order; lines that are neighbours go together. */
 static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
@@ -8084,43 +8179,10 @@ static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_
                     to[index[j] * inner + j] += from[j];
     }
 }
-
-static void EITP__REF(sum_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    double *y = (double *)call->outputs[0].data;
-    (void)workspace;
-    for (int64_t block = begin; block < end; block++) {
-        const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data + block * EITP__SUM_BLOCK;
-        int64_t count = eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK), i = 0;
-        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-        for (; i + 4 <= count; i += 4) {
-            s0 += (double)x[i] * (double)x[i];
-            s1 += (double)x[i + 1] * (double)x[i + 1];
-            s2 += (double)x[i + 2] * (double)x[i + 2];
-            s3 += (double)x[i + 3] * (double)x[i + 3];
-        }
-        for (; i < count; i++)
-            s0 += (double)x[i] * (double)x[i];
-        y[block] = (s0 + s1) + (s2 + s3);
-    }
-}
-/* <<kernels/ref/reduce.inc */
+/* <<kernels/ref/scatter.inc */
 
 /* >>kernels/ref/update.inc */
 /* Kernels of the optimizer step, of one real type. */
-
-static void EITP__REF(accumulate)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const EITP__REAL *target = (const EITP__REAL *)call->inputs[0].data;
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[1].data;
-    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data, carry = factor ? (EITP__REAL)factor[0] : 1;
-    (void)workspace;
-    if (carry == 0) {
-        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *y);
-        return;
-    }
-    for (int64_t i = begin; i < end; i++)
-        y[i] = carry * target[i] + x[i];
-}
 
 /* Elements [begin, end) of an ADAMW call, and their part of the sums of squares. */
 static void EITP__REF(adamw_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
@@ -8167,14 +8229,14 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
 
 /* >>kernels/ref/network.inc */
 /*
- * The layers of a network, of one real type: softmax, GELU, layer norm, embedding. Sums along a row are made in double;
- * those over rows are one chain of additions for each column, in the order of the rows.
+ * The layers of a network, of one element type: softmax, GELU, layer norm, embedding. Sums along a row are made in
+ * double; those over rows are one chain of additions for each column, in the order of the rows.
  */
 
-static EITP__REAL EITP__REF(row_largest)(const EITP__REAL *x, int64_t count) {
+static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
     EITP__REAL largest = -(EITP__REAL)INFINITY;
     for (int64_t i = 0; i < count; i++)
-        largest = x[i] > largest ? x[i] : largest;
+        largest = EITP__GET(x[i]) > largest ? EITP__GET(x[i]) : largest;
     return largest;
 }
 
@@ -8182,13 +8244,15 @@ static void EITP__REF(softmax)(const eitp__call *call, int64_t begin, int64_t en
     int64_t c = eitp__ref_columns(&call->inputs[0]);
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data + row * c;
-        EITP__REAL *y = (EITP__REAL *)call->outputs[0].data + row * c, largest = EITP__REF(row_largest)(x, c), factor;
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL largest = EITP__REF(row_largest)(x, c), factor;
+        double sum = 0;
         for (int64_t j = 0; j < c; j++)
-            y[j] = EITP__REF_MATH(exp)(x[j] - largest);
-        factor = (EITP__REAL)(1 / EITP__REF(row_sum)(y, c));
+            sum += (double)EITP__REF_MATH(exp)(EITP__GET(x[j]) - largest);
+        factor = (EITP__REAL)(1 / sum);
         for (int64_t j = 0; j < c; j++)
-            y[j] *= factor;
+            y[j] = EITP__PUT(EITP__REF_MATH(exp)(EITP__GET(x[j]) - largest) * factor);
     }
 }
 
@@ -8196,24 +8260,25 @@ static void EITP__REF(softmax_backward)(const eitp__call *call, int64_t begin, i
     int64_t c = eitp__ref_columns(&call->inputs[0]);
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const EITP__REAL *y = (const EITP__REAL *)call->inputs[0].data + row * c;
-        const EITP__REAL *dy = (const EITP__REAL *)call->inputs[1].data + row * c;
-        EITP__REAL *dx = (EITP__REAL *)call->outputs[0].data + row * c, mean;
+        const EITP__ELEMENT *y = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean;
         double sum = 0;
         for (int64_t j = 0; j < c; j++)
-            sum += (double)y[j] * (double)dy[j];
+            sum += (double)EITP__GET(y[j]) * (double)EITP__GET(dy[j]);
         mean = (EITP__REAL)sum;
         for (int64_t j = 0; j < c; j++)
-            dx[j] = y[j] * (dy[j] - mean);
+            dx[j] = EITP__PUT(EITP__GET(y[j]) * (EITP__GET(dy[j]) - mean));
     }
 }
 
 /* log(sum(e^x)) as the largest x and what comes on top of it. */
-static double EITP__REF(log_sum_exp)(const EITP__REAL *x, int64_t count, EITP__REAL *largest) {
+static double EITP__REF(log_sum_exp)(const EITP__ELEMENT *x, int64_t count, EITP__REAL *largest) {
     double sum = 0;
     *largest = EITP__REF(row_largest)(x, count);
     for (int64_t j = 0; j < count; j++)
-        sum += (double)EITP__REF_MATH(exp)(x[j] - *largest);
+        sum += (double)EITP__REF_MATH(exp)(EITP__GET(x[j]) - *largest);
     return log(sum);
 }
 
@@ -8221,11 +8286,11 @@ static void EITP__REF(log_softmax)(const eitp__call *call, int64_t begin, int64_
     int64_t c = eitp__ref_columns(&call->inputs[0]);
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data + row * c;
-        EITP__REAL *y = (EITP__REAL *)call->outputs[0].data + row * c, largest;
-        EITP__REAL rest = (EITP__REAL)EITP__REF(log_sum_exp)(x, c, &largest);
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL largest, rest = (EITP__REAL)EITP__REF(log_sum_exp)(x, c, &largest);
         for (int64_t j = 0; j < c; j++)
-            y[j] = x[j] - largest - rest;
+            y[j] = EITP__PUT(EITP__GET(x[j]) - largest - rest);
     }
 }
 
@@ -8233,12 +8298,12 @@ static void EITP__REF(log_softmax_backward)(const eitp__call *call, int64_t begi
     int64_t c = eitp__ref_columns(&call->inputs[0]);
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const EITP__REAL *y = (const EITP__REAL *)call->inputs[0].data + row * c;
-        const EITP__REAL *dy = (const EITP__REAL *)call->inputs[1].data + row * c;
-        EITP__REAL *dx = (EITP__REAL *)call->outputs[0].data + row * c;
+        const EITP__ELEMENT *y = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
         EITP__REAL sum = (EITP__REAL)EITP__REF(row_sum)(dy, c);
         for (int64_t j = 0; j < c; j++)
-            dx[j] = dy[j] - EITP__REF_MATH(exp)(y[j]) * sum;
+            dx[j] = EITP__PUT(EITP__GET(dy[j]) - EITP__REF_MATH(exp)(EITP__GET(y[j])) * sum);
     }
 }
 
@@ -8252,25 +8317,25 @@ static EITP__REAL EITP__REF(gelu_gate)(EITP__REAL x) {
 }
 
 static void EITP__REF(gelu_tanh)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
     (void)workspace;
     for (int64_t i = begin; i < end; i++)
-        y[i] = x[i] * EITP__REF(gelu_gate)(x[i]);
+        y[i] = EITP__PUT(EITP__GET(x[i]) * EITP__REF(gelu_gate)(EITP__GET(x[i])));
 }
 
 static void EITP__REF(gelu_tanh_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const EITP__REAL twice = (EITP__REAL)1.5957691216057307118, cubic = (EITP__REAL)0.134145, far = 20;
-    const EITP__REAL *from = (const EITP__REAL *)call->inputs[0].data;
-    const EITP__REAL *dy = (const EITP__REAL *)call->inputs[1].data;
-    EITP__REAL *dx = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
     (void)workspace;
     for (int64_t i = begin; i < end; i++) {
-        EITP__REAL x = from[i], gate = EITP__REF(gelu_gate)(x), slope = 0;
+        EITP__REAL x = EITP__GET(from[i]), gate = EITP__REF(gelu_gate)(x), slope = 0;
         /* Far from 0 the gate is 0 or 1, and the cube would overflow. */
         if (x > -far && x < far)
             slope = gate * (1 - gate) * x * twice * (1 + cubic * x * x);
-        dx[i] = dy[i] * (gate + slope);
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (gate + slope));
     }
 }
 
@@ -8283,23 +8348,23 @@ static EITP__REAL EITP__REF(normal_distribution)(EITP__REAL x) {
 }
 
 static void EITP__REF(gelu_erf)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
     (void)workspace;
     for (int64_t i = begin; i < end; i++)
-        y[i] = x[i] * EITP__REF(normal_distribution)(x[i]);
+        y[i] = EITP__PUT(EITP__GET(x[i]) * EITP__REF(normal_distribution)(EITP__GET(x[i])));
 }
 
 static void EITP__REF(gelu_erf_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const EITP__REAL density = (EITP__REAL)0.39894228040143267794, half = (EITP__REAL)0.5;
-    const EITP__REAL *from = (const EITP__REAL *)call->inputs[0].data;
-    const EITP__REAL *dy = (const EITP__REAL *)call->inputs[1].data;
-    EITP__REAL *dx = (EITP__REAL *)call->outputs[0].data;
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
     (void)workspace;
     for (int64_t i = begin; i < end; i++) {
-        EITP__REAL x = from[i];
+        EITP__REAL x = EITP__GET(from[i]);
         EITP__REAL slope = x * density * EITP__REF_MATH(exp)(-half * x * x);
-        dx[i] = dy[i] * (EITP__REF(normal_distribution)(x) + slope);
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (EITP__REF(normal_distribution)(x) + slope));
     }
 }
 
@@ -8310,15 +8375,16 @@ static void EITP__REF(layer_norm)(const eitp__call *call, int64_t begin, int64_t
     EITP__REAL *means = (EITP__REAL *)call->outputs[1].data, *deviations = (EITP__REAL *)call->outputs[2].data;
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data + row * c;
-        EITP__REAL *y = (EITP__REAL *)call->outputs[0].data + row * c, mean, deviation;
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean, deviation;
         double centre = EITP__REF(row_sum)(x, c) / (double)c, squares = 0;
         for (int64_t j = 0; j < c; j++)
-            squares += ((double)x[j] - centre) * ((double)x[j] - centre);
+            squares += ((double)EITP__GET(x[j]) - centre) * ((double)EITP__GET(x[j]) - centre);
         means[row] = mean = (EITP__REAL)centre;
         deviations[row] = deviation = (EITP__REAL)(1 / sqrt(squares / (double)c + call->reals[0]));
         for (int64_t j = 0; j < c; j++)
-            y[j] = (x[j] - mean) * deviation * gain[j] + bias[j];
+            y[j] = EITP__PUT((EITP__GET(x[j]) - mean) * deviation * gain[j] + bias[j]);
     }
 }
 
@@ -8328,21 +8394,23 @@ static void EITP__REF(layer_norm_backward_input)(const eitp__call *call, int64_t
     const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data + row * c;
-        const EITP__REAL *dy = (const EITP__REAL *)call->inputs[5].data + row * c;
-        EITP__REAL *dx = (EITP__REAL *)call->outputs[0].data + row * c, mean_g, mean_gz;
-        EITP__REAL mean = ((const EITP__REAL *)call->inputs[3].data)[row];
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[5].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean_g, mean_gz, mean = ((const EITP__REAL *)call->inputs[3].data)[row];
         EITP__REAL deviation = ((const EITP__REAL *)call->inputs[4].data)[row];
         double sum_g = 0, sum_gz = 0;
         for (int64_t j = 0; j < c; j++) {
-            double g = (double)gain[j] * (double)dy[j];
+            double g = (double)gain[j] * (double)EITP__GET(dy[j]);
             sum_g += g;
-            sum_gz += g * (double)((x[j] - mean) * deviation);
+            sum_gz += g * (double)((EITP__GET(x[j]) - mean) * deviation);
         }
         mean_g = (EITP__REAL)(sum_g / (double)c);
         mean_gz = (EITP__REAL)(sum_gz / (double)c);
-        for (int64_t j = 0; j < c; j++)
-            dx[j] = deviation * (gain[j] * dy[j] - mean_g - (x[j] - mean) * deviation * mean_gz);
+        for (int64_t j = 0; j < c; j++) {
+            EITP__REAL g = gain[j] * EITP__GET(dy[j]), z = (EITP__GET(x[j]) - mean) * deviation;
+            dx[j] = EITP__PUT(deviation * (g - mean_g - z * mean_gz));
+        }
     }
 }
 
@@ -8359,12 +8427,13 @@ static void EITP__REF(layer_norm_backward_parameters)(const eitp__call *call, in
         dbias[j] = carry != 0 ? carry * dbias[j] : 0;
     }
     for (int64_t row = 0; row < rows; row++) {
-        const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data + row * c;
-        const EITP__REAL *dy = (const EITP__REAL *)call->inputs[5].data + row * c;
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[5].data + row * c;
         EITP__REAL mean = means[row], deviation = deviations[row];
         for (int64_t j = begin; j < end; j++) {
-            dgain[j] += dy[j] * ((x[j] - mean) * deviation);
-            dbias[j] += dy[j];
+            EITP__REAL d = EITP__GET(dy[j]);
+            dgain[j] += d * ((EITP__GET(x[j]) - mean) * deviation);
+            dbias[j] += d;
         }
     }
 }
@@ -8372,14 +8441,14 @@ static void EITP__REF(layer_norm_backward_parameters)(const eitp__call *call, in
 static void EITP__REF(embedding)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *table = &call->inputs[0];
     const int32_t *ids = (const int32_t *)call->inputs[1].data;
-    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
     int64_t c = eitp__ref_columns(table);
     (void)workspace;
     for (int64_t i = begin, count; i < end; i += count) {
         int64_t id = ids[i / c], column = i % c;
         count = eitp__ref_smaller(end - i, c - column);
         if (id >= 0 && id < table->shape[0])
-            memcpy(y + i, (const EITP__REAL *)table->data + id * c + column, (size_t)count * sizeof *y);
+            memcpy(y + i, (const EITP__ELEMENT *)table->data + id * c + column, (size_t)count * sizeof *y);
         else
             memset(y + i, 0, (size_t)count * sizeof *y);
     }
@@ -8397,19 +8466,19 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
             to[j] = carry != 0 ? carry * to[j] : 0;
     }
     for (int64_t row = 0; row < rows; row++) {
-        const EITP__REAL *dy = (const EITP__REAL *)call->inputs[1].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
         EITP__REAL *to;
         if (ids[row] < 0 || ids[row] >= vocabulary)
             continue;
         to = (EITP__REAL *)table->data + ids[row] * c;
         for (int64_t j = begin; j < end; j++)
-            to[j] += dy[j];
+            to[j] += EITP__GET(dy[j]);
     }
 }
 /* <<kernels/ref/network.inc */
 
 /* >>kernels/ref/loss.inc */
-/* Cross-entropy, of one real type. A target that is the ignored one, or no index of the row, costs nothing. */
+/* Cross-entropy, of one element type. A target that is the ignored one, or no index of the row, costs nothing. */
 
 static int EITP__REF(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
@@ -8421,11 +8490,11 @@ static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int6
     EITP__REAL *losses = (EITP__REAL *)call->outputs[0].data, *sums = (EITP__REAL *)call->outputs[1].data;
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data + row * v;
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
         EITP__REAL largest;
         double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = 0;
         if (EITP__REF(target_counts)(call, targets[row], v))
-            loss = rest + ((double)largest - (double)x[targets[row]]);
+            loss = rest + ((double)largest - (double)EITP__GET(x[targets[row]]));
         losses[row] = (EITP__REAL)loss;
         sums[row] = (EITP__REAL)((double)largest + rest);
     }
@@ -8439,24 +8508,1138 @@ static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t be
     const EITP__REAL *dlosses = (const EITP__REAL *)call->inputs[3].data;
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const EITP__REAL *x = (const EITP__REAL *)call->inputs[0].data + row * v;
-        EITP__REAL *dx = (EITP__REAL *)call->outputs[0].data + row * v, sum = sums[row], dloss = dlosses[row], hit;
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
+        EITP__REAL sum = sums[row], dloss = dlosses[row], hit;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
             memset(dx, 0, (size_t)v * sizeof *dx);
             continue;
         }
-        hit = dloss * (EITP__REF_MATH(exp)(x[targets[row]] - sum) - 1);
+        hit = dloss * (EITP__REF_MATH(exp)(EITP__GET(x[targets[row]]) - sum) - 1);
         for (int64_t j = 0; j < v; j++)
-            dx[j] = dloss * EITP__REF_MATH(exp)(x[j] - sum);
-        dx[targets[row]] = hit;
+            dx[j] = EITP__PUT(dloss * EITP__REF_MATH(exp)(EITP__GET(x[j]) - sum));
+        dx[targets[row]] = EITP__PUT(hit);
+    }
+}
+
+/* A logit's probability is e^(logit - top), which e holds, times e^(top - logsumexp), which its block shares. */
+static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = eitp__ref_columns(&call->inputs[0]), blocks = eitp__ref_columns(&call->inputs[1]);
+    const int32_t *targets = (const int32_t *)call->inputs[2].data;
+    const EITP__REAL *sums = (const EITP__REAL *)call->inputs[3].data;
+    const EITP__REAL *dlosses = (const EITP__REAL *)call->inputs[4].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *e = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
+        const EITP__REAL *tops = (const EITP__REAL *)call->inputs[1].data + row * blocks;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
+        if (!EITP__REF(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        for (int64_t block = 0; block < blocks; block++) {
+            int64_t first = block * EITP__HEAD_BLOCK, stop = eitp__ref_smaller(v, first + EITP__HEAD_BLOCK);
+            EITP__REAL factor = EITP__REF_MATH(exp)(tops[block] - sums[row]);
+            for (int64_t j = first; j < stop; j++)
+                dx[j] = EITP__PUT((EITP__GET(e[j]) * factor - (EITP__REAL)(j == targets[row])) * dlosses[row]);
+        }
     }
 }
 /* <<kernels/ref/loss.inc */
+#undef EITP__ELEMENT
+#undef EITP__GET
+#undef EITP__PUT
+#undef EITP__REF
+
+#define EITP__ELEMENT uint16_t
+#define EITP__GET(x) eitp__bf16_to_f32(x)
+#define EITP__PUT(x) eitp__f32_to_bf16(x)
+#define EITP__REF(name) eitp__ref_##name##_bf16
+
+/* >>kernels/ref/elementwise.inc */
+/* Elementwise kernels of one element type. A result may be in the place of an operand. */
+
+#define EITP__REF_UNARY(name, expression)                                                                              \
+    static void EITP__REF(name)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                 \
+        const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;                                       \
+        EITP__ELEMENT *to = (EITP__ELEMENT *)call->outputs[0].data;                                                    \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i++) {                                                                        \
+            EITP__REAL x = EITP__GET(from[i]);                                                                         \
+            to[i] = EITP__PUT(expression);                                                                             \
+        }                                                                                                              \
+    }
+
+EITP__REF_UNARY(negate, -x)
+EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
+EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
+EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
+EITP__REF_UNARY(sigmoid, 1 / (1 + EITP__REF_MATH(exp)(-x)))
+EITP__REF_UNARY(relu, x < 0 ? 0 : x)
+EITP__REF_UNARY(erf, EITP__REF_MATH(erf)(x))
+
+#undef EITP__REF_UNARY
+
+static void EITP__REF(affine)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    EITP__REAL factor = (EITP__REAL)call->reals[0], term = (EITP__REAL)call->reals[1];
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(factor * EITP__GET(x[i]) + term);
+}
+
+static void EITP__REF(clamp)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    EITP__REAL low = (EITP__REAL)call->reals[0], high = (EITP__REAL)call->reals[1];
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL value = EITP__GET(x[i]);
+        y[i] = EITP__PUT(value < low ? low : value > high ? high : value);
+    }
+}
+
+EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a + b)
+EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
+EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
+EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
+EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
+
+/* Element e of x draws number first_row * width + e of its stream; four neighbours share a block of random words. */
+static void EITP__REF(dropout)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *input = &call->inputs[0];
+    const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)input->data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    EITP__REAL scale = (EITP__REAL)(1 / (1 - call->reals[0]));
+    float probability = (float)call->reals[0];
+    int64_t width = input->rank && input->shape[0] ? input->elements / input->shape[0] : 1;
+    uint32_t words[4] = {0, 0, 0, 0};
+    uint64_t index;
+    (void)workspace;
+    if (!key || !(probability > 0)) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *x);
+        return;
+    }
+    index = (uint64_t)key[2] * (uint64_t)width + (uint64_t)begin;
+    for (int64_t i = begin; i < end; i++, index++) {
+        if (i == begin || (index & 3) == 0)
+            eitp__philox((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call->integers[0], index >> 2, words);
+        if ((float)(words[index & 3] >> 8) * (1.0f / 16777216.0f) < probability)
+            y[i] = 0;
+        else
+            y[i] = EITP__PUT(EITP__GET(x[i]) * scale);
+    }
+}
+
+static void EITP__REF(accumulate)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *target = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[1].data;
+    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    EITP__REAL carry = factor ? (EITP__REAL)factor[0] : 1;
+    (void)workspace;
+    if (carry == 0) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *y);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(carry * EITP__GET(target[i]) + EITP__GET(x[i]));
+}
+/* <<kernels/ref/elementwise.inc */
+
+/* >>kernels/ref/reduce.inc */
+/*
+ * Reductions of one element type. Where the last dimension is summed, a sum is made in double and rounded once. Where
+ * it is kept, neighbouring sums go through the rows together, each from what the output holds: so accumulating over two
+ * calls is the same chain of additions as over one.
+ */
+
+/* In double, in four sums of every fourth term. */
+static double EITP__REF(row_sum)(const EITP__ELEMENT *x, int64_t count) {
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        s0 += (double)EITP__GET(x[i]);
+        s1 += (double)EITP__GET(x[i + 1]);
+        s2 += (double)EITP__GET(x[i + 2]);
+        s3 += (double)EITP__GET(x[i + 3]);
+    }
+    for (; i < count; i++)
+        s0 += (double)EITP__GET(x[i]);
+    return (s0 + s1) + (s2 + s3);
+}
+
+/* What is not a number stays. */
+static EITP__REAL EITP__REF(larger)(EITP__REAL a, EITP__REAL b) {
+    return b > a || b != b ? b : a;
+}
+
+static void EITP__REF(sum_rows)(const eitp__call *call, const eitp__ref_reduction *reduction, int64_t begin,
+                                int64_t end) {
+    const eitp__ref_grid *summed = &reduction->reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction->kept, begin);
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction->kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(summed, 0);
+        double sum = 0;
+        for (int64_t t = 0, count; t < reduction->terms; t += count, eitp__ref_walk_on(summed, &walk, count)) {
+            count = eitp__ref_walk_run(summed, &walk, reduction->terms - t);
+            sum += EITP__REF(row_sum)(x + kept.offset[0] + walk.offset[0], count);
+        }
+        y[i] = carry != 0 ? (EITP__REAL)((double)(carry * y[i]) + sum) : (EITP__REAL)sum;
+    }
+}
+
+static void EITP__REF(sum_columns)(const eitp__call *call, const eitp__ref_reduction *reduction, int64_t begin,
+                                   int64_t end) {
+    const eitp__ref_grid *summed = &reduction->reduced;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction->kept, begin);
+    for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_on(&reduction->kept, &kept, count)) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + kept.offset[0];
+        EITP__REAL *y = (EITP__REAL *)call->outputs[0].data + i;
+        eitp__ref_walk walk = eitp__ref_walk_from(summed, 0);
+        count = eitp__ref_walk_run(&reduction->kept, &kept, end - i);
+        for (int64_t j = 0; j < count; j++)
+            y[j] = carry != 0 ? carry * y[j] : 0;
+        for (int64_t t = 0; t < reduction->terms; t++, eitp__ref_walk_on(summed, &walk, 1)) {
+            const EITP__ELEMENT *row = x + walk.offset[0];
+            for (int64_t j = 0; j < count; j++)
+                y[j] += EITP__GET(row[j]);
+        }
+    }
+}
+
+static void EITP__REF(sum)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    (void)workspace;
+    if (reduction.by_rows)
+        EITP__REF(sum_rows)(call, &reduction, begin, end);
+    else
+        EITP__REF(sum_columns)(call, &reduction, begin, end);
+}
+
+/* The largest of nothing is minus infinity. */
+static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    const eitp__ref_grid *reduced = &reduction.reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
+    int64_t step = reduced->stride[0][reduced->rank - 1];
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction.kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
+        EITP__REAL largest = -(EITP__REAL)INFINITY;
+        for (int64_t t = 0, count; t < reduction.terms; t += count, eitp__ref_walk_on(reduced, &walk, count)) {
+            const EITP__ELEMENT *row = x + kept.offset[0] + walk.offset[0];
+            count = eitp__ref_walk_run(reduced, &walk, reduction.terms - t);
+            for (int64_t j = 0; j < count; j++)
+                largest = EITP__REF(larger)(largest, EITP__GET(row[j * step]));
+        }
+        y[i] = EITP__PUT(largest);
+    }
+}
+
+static double EITP__REF(square)(EITP__ELEMENT x) {
+    return (double)EITP__GET(x) * (double)EITP__GET(x);
+}
+
+static void EITP__REF(sum_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + block * EITP__SUM_BLOCK;
+        int64_t count = eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK), i = 0;
+        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+        for (; i + 4 <= count; i += 4) {
+            s0 += EITP__REF(square)(x[i]);
+            s1 += EITP__REF(square)(x[i + 1]);
+            s2 += EITP__REF(square)(x[i + 2]);
+            s3 += EITP__REF(square)(x[i + 3]);
+        }
+        for (; i < count; i++)
+            s0 += EITP__REF(square)(x[i]);
+        y[block] = (s0 + s1) + (s2 + s3);
+    }
+}
+/* <<kernels/ref/reduce.inc */
+
+/* >>kernels/ref/network.inc */
+/*
+ * The layers of a network, of one element type: softmax, GELU, layer norm, embedding. Sums along a row are made in
+ * double; those over rows are one chain of additions for each column, in the order of the rows.
+ */
+
+static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
+    EITP__REAL largest = -(EITP__REAL)INFINITY;
+    for (int64_t i = 0; i < count; i++)
+        largest = EITP__GET(x[i]) > largest ? EITP__GET(x[i]) : largest;
+    return largest;
+}
+
+static void EITP__REF(softmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL largest = EITP__REF(row_largest)(x, c), factor;
+        double sum = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += (double)EITP__REF_MATH(exp)(EITP__GET(x[j]) - largest);
+        factor = (EITP__REAL)(1 / sum);
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT(EITP__REF_MATH(exp)(EITP__GET(x[j]) - largest) * factor);
+    }
+}
+
+static void EITP__REF(softmax_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *y = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean;
+        double sum = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += (double)EITP__GET(y[j]) * (double)EITP__GET(dy[j]);
+        mean = (EITP__REAL)sum;
+        for (int64_t j = 0; j < c; j++)
+            dx[j] = EITP__PUT(EITP__GET(y[j]) * (EITP__GET(dy[j]) - mean));
+    }
+}
+
+/* log(sum(e^x)) as the largest x and what comes on top of it. */
+static double EITP__REF(log_sum_exp)(const EITP__ELEMENT *x, int64_t count, EITP__REAL *largest) {
+    double sum = 0;
+    *largest = EITP__REF(row_largest)(x, count);
+    for (int64_t j = 0; j < count; j++)
+        sum += (double)EITP__REF_MATH(exp)(EITP__GET(x[j]) - *largest);
+    return log(sum);
+}
+
+static void EITP__REF(log_softmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL largest, rest = (EITP__REAL)EITP__REF(log_sum_exp)(x, c, &largest);
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT(EITP__GET(x[j]) - largest - rest);
+    }
+}
+
+static void EITP__REF(log_softmax_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *y = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL sum = (EITP__REAL)EITP__REF(row_sum)(dy, c);
+        for (int64_t j = 0; j < c; j++)
+            dx[j] = EITP__PUT(EITP__GET(dy[j]) - EITP__REF_MATH(exp)(EITP__GET(y[j])) * sum);
+    }
+}
+
+/*
+ * GELU by tanh is x * gate with gate = (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3). The gate is
+ * sigmoid(2 u), and so it is computed: 1 + tanh(u) would lose what is small.
+ */
+static EITP__REAL EITP__REF(gelu_gate)(EITP__REAL x) {
+    const EITP__REAL twice = (EITP__REAL)1.5957691216057307118, cubic = (EITP__REAL)0.044715;
+    return 1 / (1 + EITP__REF_MATH(exp)(-twice * x * (1 + cubic * x * x)));
+}
+
+static void EITP__REF(gelu_tanh)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(EITP__GET(x[i]) * EITP__REF(gelu_gate)(EITP__GET(x[i])));
+}
+
+static void EITP__REF(gelu_tanh_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__REAL twice = (EITP__REAL)1.5957691216057307118, cubic = (EITP__REAL)0.134145, far = 20;
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL x = EITP__GET(from[i]), gate = EITP__REF(gelu_gate)(x), slope = 0;
+        /* Far from 0 the gate is 0 or 1, and the cube would overflow. */
+        if (x > -far && x < far)
+            slope = gate * (1 - gate) * x * twice * (1 + cubic * x * x);
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (gate + slope));
+    }
+}
+
+/*
+ * GELU is x * Phi(x), Phi the distribution function of the standard normal, which comes from erfc: 1 + erf would lose
+ * what is small.
+ */
+static EITP__REAL EITP__REF(normal_distribution)(EITP__REAL x) {
+    return (EITP__REAL)0.5 * EITP__REF_MATH(erfc)(x * -(EITP__REAL)0.70710678118654752440);
+}
+
+static void EITP__REF(gelu_erf)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(EITP__GET(x[i]) * EITP__REF(normal_distribution)(EITP__GET(x[i])));
+}
+
+static void EITP__REF(gelu_erf_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__REAL density = (EITP__REAL)0.39894228040143267794, half = (EITP__REAL)0.5;
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL x = EITP__GET(from[i]);
+        EITP__REAL slope = x * density * EITP__REF_MATH(exp)(-half * x * x);
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (EITP__REF(normal_distribution)(x) + slope));
+    }
+}
+
+static void EITP__REF(layer_norm)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    const EITP__REAL *bias = (const EITP__REAL *)call->inputs[2].data;
+    EITP__REAL *means = (EITP__REAL *)call->outputs[1].data, *deviations = (EITP__REAL *)call->outputs[2].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean, deviation;
+        double centre = EITP__REF(row_sum)(x, c) / (double)c, squares = 0;
+        for (int64_t j = 0; j < c; j++)
+            squares += ((double)EITP__GET(x[j]) - centre) * ((double)EITP__GET(x[j]) - centre);
+        means[row] = mean = (EITP__REAL)centre;
+        deviations[row] = deviation = (EITP__REAL)(1 / sqrt(squares / (double)c + call->reals[0]));
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT((EITP__GET(x[j]) - mean) * deviation * gain[j] + bias[j]);
+    }
+}
+
+/* dx = deviation * (g - mean(g) - z * mean(g * z)), where g = gain * dy and z = (x - mean) * deviation. */
+static void EITP__REF(layer_norm_backward_input)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[5].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean_g, mean_gz, mean = ((const EITP__REAL *)call->inputs[3].data)[row];
+        EITP__REAL deviation = ((const EITP__REAL *)call->inputs[4].data)[row];
+        double sum_g = 0, sum_gz = 0;
+        for (int64_t j = 0; j < c; j++) {
+            double g = (double)gain[j] * (double)EITP__GET(dy[j]);
+            sum_g += g;
+            sum_gz += g * (double)((EITP__GET(x[j]) - mean) * deviation);
+        }
+        mean_g = (EITP__REAL)(sum_g / (double)c);
+        mean_gz = (EITP__REAL)(sum_gz / (double)c);
+        for (int64_t j = 0; j < c; j++) {
+            EITP__REAL g = gain[j] * EITP__GET(dy[j]), z = (EITP__GET(x[j]) - mean) * deviation;
+            dx[j] = EITP__PUT(deviation * (g - mean_g - z * mean_gz));
+        }
+    }
+}
+
+static void EITP__REF(layer_norm_backward_parameters)(const eitp__call *call, int64_t begin, int64_t end,
+                                                      void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const EITP__REAL *means = (const EITP__REAL *)call->inputs[3].data;
+    const EITP__REAL *deviations = (const EITP__REAL *)call->inputs[4].data;
+    EITP__REAL *dgain = (EITP__REAL *)call->outputs[0].data, *dbias = (EITP__REAL *)call->outputs[1].data;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++) {
+        dgain[j] = carry != 0 ? carry * dgain[j] : 0;
+        dbias[j] = carry != 0 ? carry * dbias[j] : 0;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[5].data + row * c;
+        EITP__REAL mean = means[row], deviation = deviations[row];
+        for (int64_t j = begin; j < end; j++) {
+            EITP__REAL d = EITP__GET(dy[j]);
+            dgain[j] += d * ((EITP__GET(x[j]) - mean) * deviation);
+            dbias[j] += d;
+        }
+    }
+}
+
+static void EITP__REF(embedding)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *table = &call->inputs[0];
+    const int32_t *ids = (const int32_t *)call->inputs[1].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    int64_t c = eitp__ref_columns(table);
+    (void)workspace;
+    for (int64_t i = begin, count; i < end; i += count) {
+        int64_t id = ids[i / c], column = i % c;
+        count = eitp__ref_smaller(end - i, c - column);
+        if (id >= 0 && id < table->shape[0])
+            memcpy(y + i, (const EITP__ELEMENT *)table->data + id * c + column, (size_t)count * sizeof *y);
+        else
+            memset(y + i, 0, (size_t)count * sizeof *y);
+    }
+}
+
+static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *table = &call->outputs[0];
+    const int32_t *ids = (const int32_t *)call->inputs[0].data;
+    int64_t c = eitp__ref_columns(table), rows = call->inputs[0].elements, vocabulary = table->shape[0];
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    (void)workspace;
+    for (int64_t id = 0; id < vocabulary && carry != 1; id++) {
+        EITP__REAL *to = (EITP__REAL *)table->data + id * c;
+        for (int64_t j = begin; j < end; j++)
+            to[j] = carry != 0 ? carry * to[j] : 0;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
+        EITP__REAL *to;
+        if (ids[row] < 0 || ids[row] >= vocabulary)
+            continue;
+        to = (EITP__REAL *)table->data + ids[row] * c;
+        for (int64_t j = begin; j < end; j++)
+            to[j] += EITP__GET(dy[j]);
+    }
+}
+/* <<kernels/ref/network.inc */
+
+/* >>kernels/ref/loss.inc */
+/* Cross-entropy, of one element type. A target that is the ignored one, or no index of the row, costs nothing. */
+
+static int EITP__REF(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
+    return target != call->integers[0] && target >= 0 && target < columns;
+}
+
+static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = eitp__ref_columns(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    EITP__REAL *losses = (EITP__REAL *)call->outputs[0].data, *sums = (EITP__REAL *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
+        EITP__REAL largest;
+        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = 0;
+        if (EITP__REF(target_counts)(call, targets[row], v))
+            loss = rest + ((double)largest - (double)EITP__GET(x[targets[row]]));
+        losses[row] = (EITP__REAL)loss;
+        sums[row] = (EITP__REAL)((double)largest + rest);
+    }
+}
+
+/* The gradient may be in the place of the logits. */
+static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = eitp__ref_columns(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    const EITP__REAL *sums = (const EITP__REAL *)call->inputs[2].data;
+    const EITP__REAL *dlosses = (const EITP__REAL *)call->inputs[3].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
+        EITP__REAL sum = sums[row], dloss = dlosses[row], hit;
+        if (!EITP__REF(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = dloss * (EITP__REF_MATH(exp)(EITP__GET(x[targets[row]]) - sum) - 1);
+        for (int64_t j = 0; j < v; j++)
+            dx[j] = EITP__PUT(dloss * EITP__REF_MATH(exp)(EITP__GET(x[j]) - sum));
+        dx[targets[row]] = EITP__PUT(hit);
+    }
+}
+
+/* A logit's probability is e^(logit - top), which e holds, times e^(top - logsumexp), which its block shares. */
+static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = eitp__ref_columns(&call->inputs[0]), blocks = eitp__ref_columns(&call->inputs[1]);
+    const int32_t *targets = (const int32_t *)call->inputs[2].data;
+    const EITP__REAL *sums = (const EITP__REAL *)call->inputs[3].data;
+    const EITP__REAL *dlosses = (const EITP__REAL *)call->inputs[4].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *e = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
+        const EITP__REAL *tops = (const EITP__REAL *)call->inputs[1].data + row * blocks;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
+        if (!EITP__REF(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        for (int64_t block = 0; block < blocks; block++) {
+            int64_t first = block * EITP__HEAD_BLOCK, stop = eitp__ref_smaller(v, first + EITP__HEAD_BLOCK);
+            EITP__REAL factor = EITP__REF_MATH(exp)(tops[block] - sums[row]);
+            for (int64_t j = first; j < stop; j++)
+                dx[j] = EITP__PUT((EITP__GET(e[j]) * factor - (EITP__REAL)(j == targets[row])) * dlosses[row]);
+        }
+    }
+}
+/* <<kernels/ref/loss.inc */
+#undef EITP__GET
+#undef EITP__PUT
+#undef EITP__REF
+
+#define EITP__GET(x) eitp__f16_to_f32(x)
+#define EITP__PUT(x) eitp__f32_to_f16(x)
+#define EITP__REF(name) eitp__ref_##name##_f16
+
+/* >>kernels/ref/elementwise.inc */
+/* Elementwise kernels of one element type. A result may be in the place of an operand. */
+
+#define EITP__REF_UNARY(name, expression)                                                                              \
+    static void EITP__REF(name)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                 \
+        const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;                                       \
+        EITP__ELEMENT *to = (EITP__ELEMENT *)call->outputs[0].data;                                                    \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i++) {                                                                        \
+            EITP__REAL x = EITP__GET(from[i]);                                                                         \
+            to[i] = EITP__PUT(expression);                                                                             \
+        }                                                                                                              \
+    }
+
+EITP__REF_UNARY(negate, -x)
+EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
+EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
+EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
+EITP__REF_UNARY(sigmoid, 1 / (1 + EITP__REF_MATH(exp)(-x)))
+EITP__REF_UNARY(relu, x < 0 ? 0 : x)
+EITP__REF_UNARY(erf, EITP__REF_MATH(erf)(x))
+
+#undef EITP__REF_UNARY
+
+static void EITP__REF(affine)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    EITP__REAL factor = (EITP__REAL)call->reals[0], term = (EITP__REAL)call->reals[1];
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(factor * EITP__GET(x[i]) + term);
+}
+
+static void EITP__REF(clamp)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    EITP__REAL low = (EITP__REAL)call->reals[0], high = (EITP__REAL)call->reals[1];
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL value = EITP__GET(x[i]);
+        y[i] = EITP__PUT(value < low ? low : value > high ? high : value);
+    }
+}
+
+EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a + b)
+EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
+EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
+EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
+EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
+
+/* Element e of x draws number first_row * width + e of its stream; four neighbours share a block of random words. */
+static void EITP__REF(dropout)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *input = &call->inputs[0];
+    const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)input->data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    EITP__REAL scale = (EITP__REAL)(1 / (1 - call->reals[0]));
+    float probability = (float)call->reals[0];
+    int64_t width = input->rank && input->shape[0] ? input->elements / input->shape[0] : 1;
+    uint32_t words[4] = {0, 0, 0, 0};
+    uint64_t index;
+    (void)workspace;
+    if (!key || !(probability > 0)) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *x);
+        return;
+    }
+    index = (uint64_t)key[2] * (uint64_t)width + (uint64_t)begin;
+    for (int64_t i = begin; i < end; i++, index++) {
+        if (i == begin || (index & 3) == 0)
+            eitp__philox((uint64_t)key[0], (uint64_t)key[1], (uint32_t)call->integers[0], index >> 2, words);
+        if ((float)(words[index & 3] >> 8) * (1.0f / 16777216.0f) < probability)
+            y[i] = 0;
+        else
+            y[i] = EITP__PUT(EITP__GET(x[i]) * scale);
+    }
+}
+
+static void EITP__REF(accumulate)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *target = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[1].data;
+    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    EITP__REAL carry = factor ? (EITP__REAL)factor[0] : 1;
+    (void)workspace;
+    if (carry == 0) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *y);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(carry * EITP__GET(target[i]) + EITP__GET(x[i]));
+}
+/* <<kernels/ref/elementwise.inc */
+
+/* >>kernels/ref/reduce.inc */
+/*
+ * Reductions of one element type. Where the last dimension is summed, a sum is made in double and rounded once. Where
+ * it is kept, neighbouring sums go through the rows together, each from what the output holds: so accumulating over two
+ * calls is the same chain of additions as over one.
+ */
+
+/* In double, in four sums of every fourth term. */
+static double EITP__REF(row_sum)(const EITP__ELEMENT *x, int64_t count) {
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        s0 += (double)EITP__GET(x[i]);
+        s1 += (double)EITP__GET(x[i + 1]);
+        s2 += (double)EITP__GET(x[i + 2]);
+        s3 += (double)EITP__GET(x[i + 3]);
+    }
+    for (; i < count; i++)
+        s0 += (double)EITP__GET(x[i]);
+    return (s0 + s1) + (s2 + s3);
+}
+
+/* What is not a number stays. */
+static EITP__REAL EITP__REF(larger)(EITP__REAL a, EITP__REAL b) {
+    return b > a || b != b ? b : a;
+}
+
+static void EITP__REF(sum_rows)(const eitp__call *call, const eitp__ref_reduction *reduction, int64_t begin,
+                                int64_t end) {
+    const eitp__ref_grid *summed = &reduction->reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__REAL *y = (EITP__REAL *)call->outputs[0].data;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction->kept, begin);
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction->kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(summed, 0);
+        double sum = 0;
+        for (int64_t t = 0, count; t < reduction->terms; t += count, eitp__ref_walk_on(summed, &walk, count)) {
+            count = eitp__ref_walk_run(summed, &walk, reduction->terms - t);
+            sum += EITP__REF(row_sum)(x + kept.offset[0] + walk.offset[0], count);
+        }
+        y[i] = carry != 0 ? (EITP__REAL)((double)(carry * y[i]) + sum) : (EITP__REAL)sum;
+    }
+}
+
+static void EITP__REF(sum_columns)(const eitp__call *call, const eitp__ref_reduction *reduction, int64_t begin,
+                                   int64_t end) {
+    const eitp__ref_grid *summed = &reduction->reduced;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction->kept, begin);
+    for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_on(&reduction->kept, &kept, count)) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + kept.offset[0];
+        EITP__REAL *y = (EITP__REAL *)call->outputs[0].data + i;
+        eitp__ref_walk walk = eitp__ref_walk_from(summed, 0);
+        count = eitp__ref_walk_run(&reduction->kept, &kept, end - i);
+        for (int64_t j = 0; j < count; j++)
+            y[j] = carry != 0 ? carry * y[j] : 0;
+        for (int64_t t = 0; t < reduction->terms; t++, eitp__ref_walk_on(summed, &walk, 1)) {
+            const EITP__ELEMENT *row = x + walk.offset[0];
+            for (int64_t j = 0; j < count; j++)
+                y[j] += EITP__GET(row[j]);
+        }
+    }
+}
+
+static void EITP__REF(sum)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    (void)workspace;
+    if (reduction.by_rows)
+        EITP__REF(sum_rows)(call, &reduction, begin, end);
+    else
+        EITP__REF(sum_columns)(call, &reduction, begin, end);
+}
+
+/* The largest of nothing is minus infinity. */
+static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    const eitp__ref_grid *reduced = &reduction.reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
+    int64_t step = reduced->stride[0][reduced->rank - 1];
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction.kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
+        EITP__REAL largest = -(EITP__REAL)INFINITY;
+        for (int64_t t = 0, count; t < reduction.terms; t += count, eitp__ref_walk_on(reduced, &walk, count)) {
+            const EITP__ELEMENT *row = x + kept.offset[0] + walk.offset[0];
+            count = eitp__ref_walk_run(reduced, &walk, reduction.terms - t);
+            for (int64_t j = 0; j < count; j++)
+                largest = EITP__REF(larger)(largest, EITP__GET(row[j * step]));
+        }
+        y[i] = EITP__PUT(largest);
+    }
+}
+
+static double EITP__REF(square)(EITP__ELEMENT x) {
+    return (double)EITP__GET(x) * (double)EITP__GET(x);
+}
+
+static void EITP__REF(sum_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + block * EITP__SUM_BLOCK;
+        int64_t count = eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK), i = 0;
+        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+        for (; i + 4 <= count; i += 4) {
+            s0 += EITP__REF(square)(x[i]);
+            s1 += EITP__REF(square)(x[i + 1]);
+            s2 += EITP__REF(square)(x[i + 2]);
+            s3 += EITP__REF(square)(x[i + 3]);
+        }
+        for (; i < count; i++)
+            s0 += EITP__REF(square)(x[i]);
+        y[block] = (s0 + s1) + (s2 + s3);
+    }
+}
+/* <<kernels/ref/reduce.inc */
+
+/* >>kernels/ref/network.inc */
+/*
+ * The layers of a network, of one element type: softmax, GELU, layer norm, embedding. Sums along a row are made in
+ * double; those over rows are one chain of additions for each column, in the order of the rows.
+ */
+
+static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
+    EITP__REAL largest = -(EITP__REAL)INFINITY;
+    for (int64_t i = 0; i < count; i++)
+        largest = EITP__GET(x[i]) > largest ? EITP__GET(x[i]) : largest;
+    return largest;
+}
+
+static void EITP__REF(softmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL largest = EITP__REF(row_largest)(x, c), factor;
+        double sum = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += (double)EITP__REF_MATH(exp)(EITP__GET(x[j]) - largest);
+        factor = (EITP__REAL)(1 / sum);
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT(EITP__REF_MATH(exp)(EITP__GET(x[j]) - largest) * factor);
+    }
+}
+
+static void EITP__REF(softmax_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *y = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean;
+        double sum = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += (double)EITP__GET(y[j]) * (double)EITP__GET(dy[j]);
+        mean = (EITP__REAL)sum;
+        for (int64_t j = 0; j < c; j++)
+            dx[j] = EITP__PUT(EITP__GET(y[j]) * (EITP__GET(dy[j]) - mean));
+    }
+}
+
+/* log(sum(e^x)) as the largest x and what comes on top of it. */
+static double EITP__REF(log_sum_exp)(const EITP__ELEMENT *x, int64_t count, EITP__REAL *largest) {
+    double sum = 0;
+    *largest = EITP__REF(row_largest)(x, count);
+    for (int64_t j = 0; j < count; j++)
+        sum += (double)EITP__REF_MATH(exp)(EITP__GET(x[j]) - *largest);
+    return log(sum);
+}
+
+static void EITP__REF(log_softmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL largest, rest = (EITP__REAL)EITP__REF(log_sum_exp)(x, c, &largest);
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT(EITP__GET(x[j]) - largest - rest);
+    }
+}
+
+static void EITP__REF(log_softmax_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *y = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL sum = (EITP__REAL)EITP__REF(row_sum)(dy, c);
+        for (int64_t j = 0; j < c; j++)
+            dx[j] = EITP__PUT(EITP__GET(dy[j]) - EITP__REF_MATH(exp)(EITP__GET(y[j])) * sum);
+    }
+}
+
+/*
+ * GELU by tanh is x * gate with gate = (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3). The gate is
+ * sigmoid(2 u), and so it is computed: 1 + tanh(u) would lose what is small.
+ */
+static EITP__REAL EITP__REF(gelu_gate)(EITP__REAL x) {
+    const EITP__REAL twice = (EITP__REAL)1.5957691216057307118, cubic = (EITP__REAL)0.044715;
+    return 1 / (1 + EITP__REF_MATH(exp)(-twice * x * (1 + cubic * x * x)));
+}
+
+static void EITP__REF(gelu_tanh)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(EITP__GET(x[i]) * EITP__REF(gelu_gate)(EITP__GET(x[i])));
+}
+
+static void EITP__REF(gelu_tanh_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__REAL twice = (EITP__REAL)1.5957691216057307118, cubic = (EITP__REAL)0.134145, far = 20;
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL x = EITP__GET(from[i]), gate = EITP__REF(gelu_gate)(x), slope = 0;
+        /* Far from 0 the gate is 0 or 1, and the cube would overflow. */
+        if (x > -far && x < far)
+            slope = gate * (1 - gate) * x * twice * (1 + cubic * x * x);
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (gate + slope));
+    }
+}
+
+/*
+ * GELU is x * Phi(x), Phi the distribution function of the standard normal, which comes from erfc: 1 + erf would lose
+ * what is small.
+ */
+static EITP__REAL EITP__REF(normal_distribution)(EITP__REAL x) {
+    return (EITP__REAL)0.5 * EITP__REF_MATH(erfc)(x * -(EITP__REAL)0.70710678118654752440);
+}
+
+static void EITP__REF(gelu_erf)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(EITP__GET(x[i]) * EITP__REF(normal_distribution)(EITP__GET(x[i])));
+}
+
+static void EITP__REF(gelu_erf_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__REAL density = (EITP__REAL)0.39894228040143267794, half = (EITP__REAL)0.5;
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL x = EITP__GET(from[i]);
+        EITP__REAL slope = x * density * EITP__REF_MATH(exp)(-half * x * x);
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (EITP__REF(normal_distribution)(x) + slope));
+    }
+}
+
+static void EITP__REF(layer_norm)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    const EITP__REAL *bias = (const EITP__REAL *)call->inputs[2].data;
+    EITP__REAL *means = (EITP__REAL *)call->outputs[1].data, *deviations = (EITP__REAL *)call->outputs[2].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean, deviation;
+        double centre = EITP__REF(row_sum)(x, c) / (double)c, squares = 0;
+        for (int64_t j = 0; j < c; j++)
+            squares += ((double)EITP__GET(x[j]) - centre) * ((double)EITP__GET(x[j]) - centre);
+        means[row] = mean = (EITP__REAL)centre;
+        deviations[row] = deviation = (EITP__REAL)(1 / sqrt(squares / (double)c + call->reals[0]));
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT((EITP__GET(x[j]) - mean) * deviation * gain[j] + bias[j]);
+    }
+}
+
+/* dx = deviation * (g - mean(g) - z * mean(g * z)), where g = gain * dy and z = (x - mean) * deviation. */
+static void EITP__REF(layer_norm_backward_input)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[5].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean_g, mean_gz, mean = ((const EITP__REAL *)call->inputs[3].data)[row];
+        EITP__REAL deviation = ((const EITP__REAL *)call->inputs[4].data)[row];
+        double sum_g = 0, sum_gz = 0;
+        for (int64_t j = 0; j < c; j++) {
+            double g = (double)gain[j] * (double)EITP__GET(dy[j]);
+            sum_g += g;
+            sum_gz += g * (double)((EITP__GET(x[j]) - mean) * deviation);
+        }
+        mean_g = (EITP__REAL)(sum_g / (double)c);
+        mean_gz = (EITP__REAL)(sum_gz / (double)c);
+        for (int64_t j = 0; j < c; j++) {
+            EITP__REAL g = gain[j] * EITP__GET(dy[j]), z = (EITP__GET(x[j]) - mean) * deviation;
+            dx[j] = EITP__PUT(deviation * (g - mean_g - z * mean_gz));
+        }
+    }
+}
+
+static void EITP__REF(layer_norm_backward_parameters)(const eitp__call *call, int64_t begin, int64_t end,
+                                                      void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const EITP__REAL *means = (const EITP__REAL *)call->inputs[3].data;
+    const EITP__REAL *deviations = (const EITP__REAL *)call->inputs[4].data;
+    EITP__REAL *dgain = (EITP__REAL *)call->outputs[0].data, *dbias = (EITP__REAL *)call->outputs[1].data;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++) {
+        dgain[j] = carry != 0 ? carry * dgain[j] : 0;
+        dbias[j] = carry != 0 ? carry * dbias[j] : 0;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[5].data + row * c;
+        EITP__REAL mean = means[row], deviation = deviations[row];
+        for (int64_t j = begin; j < end; j++) {
+            EITP__REAL d = EITP__GET(dy[j]);
+            dgain[j] += d * ((EITP__GET(x[j]) - mean) * deviation);
+            dbias[j] += d;
+        }
+    }
+}
+
+static void EITP__REF(embedding)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *table = &call->inputs[0];
+    const int32_t *ids = (const int32_t *)call->inputs[1].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    int64_t c = eitp__ref_columns(table);
+    (void)workspace;
+    for (int64_t i = begin, count; i < end; i += count) {
+        int64_t id = ids[i / c], column = i % c;
+        count = eitp__ref_smaller(end - i, c - column);
+        if (id >= 0 && id < table->shape[0])
+            memcpy(y + i, (const EITP__ELEMENT *)table->data + id * c + column, (size_t)count * sizeof *y);
+        else
+            memset(y + i, 0, (size_t)count * sizeof *y);
+    }
+}
+
+static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *table = &call->outputs[0];
+    const int32_t *ids = (const int32_t *)call->inputs[0].data;
+    int64_t c = eitp__ref_columns(table), rows = call->inputs[0].elements, vocabulary = table->shape[0];
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    (void)workspace;
+    for (int64_t id = 0; id < vocabulary && carry != 1; id++) {
+        EITP__REAL *to = (EITP__REAL *)table->data + id * c;
+        for (int64_t j = begin; j < end; j++)
+            to[j] = carry != 0 ? carry * to[j] : 0;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
+        EITP__REAL *to;
+        if (ids[row] < 0 || ids[row] >= vocabulary)
+            continue;
+        to = (EITP__REAL *)table->data + ids[row] * c;
+        for (int64_t j = begin; j < end; j++)
+            to[j] += EITP__GET(dy[j]);
+    }
+}
+/* <<kernels/ref/network.inc */
+
+/* >>kernels/ref/loss.inc */
+/* Cross-entropy, of one element type. A target that is the ignored one, or no index of the row, costs nothing. */
+
+static int EITP__REF(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
+    return target != call->integers[0] && target >= 0 && target < columns;
+}
+
+static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = eitp__ref_columns(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    EITP__REAL *losses = (EITP__REAL *)call->outputs[0].data, *sums = (EITP__REAL *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
+        EITP__REAL largest;
+        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = 0;
+        if (EITP__REF(target_counts)(call, targets[row], v))
+            loss = rest + ((double)largest - (double)EITP__GET(x[targets[row]]));
+        losses[row] = (EITP__REAL)loss;
+        sums[row] = (EITP__REAL)((double)largest + rest);
+    }
+}
+
+/* The gradient may be in the place of the logits. */
+static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = eitp__ref_columns(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    const EITP__REAL *sums = (const EITP__REAL *)call->inputs[2].data;
+    const EITP__REAL *dlosses = (const EITP__REAL *)call->inputs[3].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
+        EITP__REAL sum = sums[row], dloss = dlosses[row], hit;
+        if (!EITP__REF(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = dloss * (EITP__REF_MATH(exp)(EITP__GET(x[targets[row]]) - sum) - 1);
+        for (int64_t j = 0; j < v; j++)
+            dx[j] = EITP__PUT(dloss * EITP__REF_MATH(exp)(EITP__GET(x[j]) - sum));
+        dx[targets[row]] = EITP__PUT(hit);
+    }
+}
+
+/* A logit's probability is e^(logit - top), which e holds, times e^(top - logsumexp), which its block shares. */
+static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = eitp__ref_columns(&call->inputs[0]), blocks = eitp__ref_columns(&call->inputs[1]);
+    const int32_t *targets = (const int32_t *)call->inputs[2].data;
+    const EITP__REAL *sums = (const EITP__REAL *)call->inputs[3].data;
+    const EITP__REAL *dlosses = (const EITP__REAL *)call->inputs[4].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *e = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
+        const EITP__REAL *tops = (const EITP__REAL *)call->inputs[1].data + row * blocks;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
+        if (!EITP__REF(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        for (int64_t block = 0; block < blocks; block++) {
+            int64_t first = block * EITP__HEAD_BLOCK, stop = eitp__ref_smaller(v, first + EITP__HEAD_BLOCK);
+            EITP__REAL factor = EITP__REF_MATH(exp)(tops[block] - sums[row]);
+            for (int64_t j = first; j < stop; j++)
+                dx[j] = EITP__PUT((EITP__GET(e[j]) * factor - (EITP__REAL)(j == targets[row])) * dlosses[row]);
+        }
+    }
+}
+/* <<kernels/ref/loss.inc */
+#undef EITP__ELEMENT
 #undef EITP__REAL
+#undef EITP__GET
+#undef EITP__PUT
 #undef EITP__REF
 #undef EITP__REF_MATH
 
-/* Slots of both types, with the function's name. */
+/* Slots of every floating type, with the function's name. */
 #define EITP__REF_PRIMITIVES(X)                                                                                        \
     X(NEGATE, negate)                                                                                                  \
     X(EXP, exp)                                                                                                        \
@@ -8476,12 +9659,16 @@ static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t be
     X(EQUAL, equal)                                                                                                    \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \
-    X(SCATTER_ADD, scatter_add)                                                                                        \
     X(DROPOUT, dropout)                                                                                                \
     X(ACCUMULATE, accumulate)                                                                                          \
-    X(SUM_SQUARES, sum_squares)                                                                                        \
+    X(SUM_SQUARES, sum_squares)
+
+/* Slots of F32 and F64. */
+#define EITP__REF_WIDE(X)                                                                                              \
+    X(SCATTER_ADD, scatter_add)                                                                                        \
     X(ADAMW, adamw)
 
+/* Slots of F32 and the 16-bit types. */
 #define EITP__REF_FUSED(X)                                                                                             \
     X(SOFTMAX, softmax)                                                                                                \
     X(SOFTMAX_BACKWARD, softmax_backward)                                                                              \
@@ -8497,21 +9684,33 @@ static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t be
     X(EMBEDDING, embedding)                                                                                            \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
-    X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)
+    X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
+    X(HEAD_BACKWARD, head_backward)
 
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__register_ref_casts(table);
     eitp__register_ref_movement(table);
     eitp__register_ref_attention(table);
+#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F64, eitp__ref_##name##_f64);
+    EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
+    EITP__REF_WIDE(EITP__REF_REGISTER)
+#undef EITP__REF_REGISTER
 #define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F32, eitp__ref_##name##_f32);
+    EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
+    EITP__REF_WIDE(EITP__REF_REGISTER)
+    EITP__REF_FUSED(EITP__REF_REGISTER)
+#undef EITP__REF_REGISTER
+#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_BF16, eitp__ref_##name##_bf16);
     EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
     EITP__REF_FUSED(EITP__REF_REGISTER)
 #undef EITP__REF_REGISTER
-#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F64, eitp__ref_##name##_f64);
+#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F16, eitp__ref_##name##_f16);
     EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
+    EITP__REF_FUSED(EITP__REF_REGISTER)
 #undef EITP__REF_REGISTER
     eitp__ref_register(table, EITP__SLOT_LESS, EITP_I32, eitp__ref_less_i32);
     eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
+    eitp__ref_register(table, EITP__SLOT_HEAD_LOSS, EITP_F32, eitp__ref_head_loss);
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);
@@ -8520,7 +9719,7 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
 /* <<kernels/ref/ref.c */
 
 /* >>kernels/avx2/avx2.c */
-/* The f32 kernels for processors with AVX2 and FMA. */
+/* The kernels for processors with AVX2, FMA and F16C. */
 
 #if defined(__x86_64__)
 
@@ -8566,6 +9765,61 @@ EITP__SIMD_INLINE void eitp__avx2_store_first(float *p, int64_t count, __m256 v)
     _mm256_maskstore_ps(p, eitp__avx2_mask(count), v);
 }
 
+/* The same for elements of 16 bits, which are rounded to the nearest, ties to even; a NaN stays one. */
+EITP__SIMD_INLINE __m256 eitp__avx2_widen_bf16(__m128i v) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
+}
+
+EITP__SIMD_INLINE __m128i eitp__avx2_narrow_bf16(__m256 v) {
+    __m256i bits = _mm256_castps_si256(v), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    __m256 nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
+    bits = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(nan)), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_load_bf16(const uint16_t *p) {
+    return eitp__avx2_widen_bf16(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_bf16(uint16_t *p, __m256 v) {
+    _mm_storeu_si128((__m128i *)(void *)p, eitp__avx2_narrow_bf16(v));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_load_f16(const uint16_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_f16(uint16_t *p, __m256 v) {
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* AVX2 has no masks for 16 bits: through a buffer. */
+EITP__SIMD_INLINE __m256 eitp__avx2_load_first_bf16(const uint16_t *p, int64_t count, __m256 rest) {
+    uint16_t buffer[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    memcpy(buffer, p, (size_t)count * sizeof *p);
+    return _mm256_blendv_ps(rest, eitp__avx2_load_bf16(buffer), _mm256_castsi256_ps(eitp__avx2_mask(count)));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_first_bf16(uint16_t *p, int64_t count, __m256 v) {
+    uint16_t buffer[8];
+    eitp__avx2_store_bf16(buffer, v);
+    memcpy(p, buffer, (size_t)count * sizeof *p);
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_load_first_f16(const uint16_t *p, int64_t count, __m256 rest) {
+    uint16_t buffer[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    memcpy(buffer, p, (size_t)count * sizeof *p);
+    return _mm256_blendv_ps(rest, eitp__avx2_load_f16(buffer), _mm256_castsi256_ps(eitp__avx2_mask(count)));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_first_f16(uint16_t *p, int64_t count, __m256 v) {
+    uint16_t buffer[8];
+    eitp__avx2_store_f16(buffer, v);
+    memcpy(p, buffer, (size_t)count * sizeof *p);
+}
+
 EITP__SIMD_INLINE __m256 eitp__avx2_spread(float x) {
     return _mm256_set1_ps(x);
 }
@@ -8607,6 +9861,11 @@ EITP__SIMD_INLINE __m256 eitp__avx2_choose_less(__m256 a, __m256 b, __m256 yes, 
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
 
+/* In each lane: is v a number ? yes : no. */
+EITP__SIMD_INLINE __m256 eitp__avx2_choose_number(__m256 v, __m256 yes, __m256 no) {
+    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
+}
+
 /* To the nearest integer, for |v| < 2^31. */
 EITP__SIMD_INLINE __m256 eitp__avx2_round(__m256 v) {
     return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -8618,6 +9877,17 @@ EITP__SIMD_INLINE __m256 eitp__avx2_scale(__m256 v, __m256 n) {
     __m256i other = _mm256_sub_epi32(whole, half);
     v = _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
     return _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(other, bias), 23)));
+}
+
+/* v = m * 2^n with 1 <= m < 2, for a normal v above 0. */
+EITP__SIMD_INLINE __m256 eitp__avx2_exponent(__m256 v) {
+    __m256i n = _mm256_srli_epi32(_mm256_castps_si256(v), 23);
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(n, _mm256_set1_epi32(127)));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_mantissa(__m256 v) {
+    __m256 one = _mm256_set1_ps(1.0f), bits = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffff));
+    return _mm256_or_ps(_mm256_and_ps(v, bits), one);
 }
 
 /* Over the lanes of one vector: the sum, in a fixed order, and the largest. */
@@ -8670,6 +9940,47 @@ EITP__SIMD_INLINE void eitp__avx2_split_bf16(__m256 v, uint16_t *highs, int16_t 
     __m256i high = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x8000)), 16);
     _mm_storeu_si128((__m128i *)(void *)highs, eitp__avx2_low_halves(high));
     _mm_storeu_si128((__m128i *)(void *)remainders, eitp__avx2_low_halves(bits));
+}
+
+/* Unsigned integers of 32 bits. */
+typedef __m256i eitp__avx2_integers;
+
+EITP__SIMD_INLINE __m256i eitp__avx2_load_integers(const uint32_t *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+EITP__SIMD_INLINE __m256i eitp__avx2_spread_integer(uint32_t x) {
+    return _mm256_set1_epi32((int)x);
+}
+
+EITP__SIMD_INLINE __m256i eitp__avx2_exclusive_or(__m256i a, __m256i b) {
+    return _mm256_xor_si256(a, b);
+}
+
+/* The lower half of each product, and the upper one. */
+EITP__SIMD_INLINE __m256i eitp__avx2_multiply_whole(__m256i a, __m256i b, __m256i *high) {
+    __m256i even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+
+/* The upper 24 bits as a fraction. */
+EITP__SIMD_INLINE __m256 eitp__avx2_fraction(__m256i v) {
+    return _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 8)) * _mm256_set1_ps(1.0f / 16777216.0f);
+}
+
+/* The first lane of each of the four, then the second of each, and so on. */
+EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1, __m256 v2, __m256 v3) {
+    __m256 a = _mm256_unpacklo_ps(v0, v1), b = _mm256_unpacklo_ps(v2, v3);
+    __m256 c = _mm256_unpackhi_ps(v0, v1), d = _mm256_unpackhi_ps(v2, v3);
+    v0 = _mm256_shuffle_ps(a, b, 0x44);
+    v1 = _mm256_shuffle_ps(a, b, 0xee);
+    v2 = _mm256_shuffle_ps(c, d, 0x44);
+    v3 = _mm256_shuffle_ps(c, d, 0xee);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(v0, v1, 0x20));
+    _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(v2, v3, 0x20));
+    _mm256_storeu_ps(to + 16, _mm256_permute2f128_ps(v0, v1, 0x31));
+    _mm256_storeu_ps(to + 24, _mm256_permute2f128_ps(v2, v3, 0x31));
 }
 
 /* Turns 8 x 8 elements. */
@@ -9062,19 +10373,40 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
  */
 
 /* `count` elements at p, any number of them: a whole vector, or the first few and `rest`. */
-EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(fetch)(const float *p, int64_t count, EITP__SIMD(vector) rest) {
-    return count >= EITP__SIMD_LANES ? EITP__SIMD(load)(p) : EITP__SIMD(load_first)(p, count, rest);
-}
+#define EITP__SIMD_ANY_COUNT(type, element)                                                                            \
+    EITP__SIMD_INLINE EITP__SIMD(vector)                                                                               \
+        EITP__SIMD(fetch##type)(const element *p, int64_t count, EITP__SIMD(vector) rest) {                            \
+        return count >= EITP__SIMD_LANES ? EITP__SIMD(load##type)(p) : EITP__SIMD(load_first##type)(p, count, rest);   \
+    }                                                                                                                  \
+    EITP__SIMD_INLINE void EITP__SIMD(put##type)(element * p, int64_t count, EITP__SIMD(vector) v) {                   \
+        if (count >= EITP__SIMD_LANES)                                                                                 \
+            EITP__SIMD(store##type)(p, v);                                                                             \
+        else                                                                                                           \
+            EITP__SIMD(store_first##type)(p, count, v);                                                                \
+    }
 
-EITP__SIMD_INLINE void EITP__SIMD(put)(float *p, int64_t count, EITP__SIMD(vector) v) {
-    if (count >= EITP__SIMD_LANES)
-        EITP__SIMD(store)(p, v);
-    else
-        EITP__SIMD(store_first)(p, count, v);
-}
+EITP__SIMD_ANY_COUNT(, float)
+EITP__SIMD_ANY_COUNT(_bf16, uint16_t)
+EITP__SIMD_ANY_COUNT(_f16, uint16_t)
+
+#undef EITP__SIMD_ANY_COUNT
 
 EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(zeros)(void) {
     return EITP__SIMD(spread)(0.0f);
+}
+
+/* In each lane the larger one; what is not a number stays. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(larger)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
+    return EITP__SIMD(choose_number)(a, EITP__SIMD(at_least)(a, b), a);
+}
+
+/* The largest of the lanes; one that is not a number stays. */
+EITP__SIMD_INLINE float EITP__SIMD(largest_of)(EITP__SIMD(vector) v) {
+    float lanes[EITP__SIMD_LANES];
+    EITP__SIMD(store)(lanes, v);
+    for (int i = 1; i < EITP__SIMD_LANES; i++)
+        lanes[0] = lanes[0] != lanes[0] || lanes[0] > lanes[i] ? lanes[0] : lanes[i];
+    return lanes[0];
 }
 
 /* e^x within 1 unit (1.5 where the result is subnormal): 2^n e^r with |r| <= log(2) / 2. */
@@ -9112,25 +10444,85 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(sigmoid)(EITP__SIMD(vector) x) {
     EITP__SIMD(vector) one = EITP__SIMD(spread)(1.0f);
     return one / (one + EITP__SIMD(exp)(EITP__SIMD(zeros)() - x));
 }
-/* <<kernels/simd/math.inc */
 
-/* >>kernels/simd/flat.inc */
-/* Elementwise kernels. Every lane does the same, so that an element's value does not depend on where a piece starts. */
+/* log(x) within 2 units: the logarithms of 2^n and of m, the mantissa, taken so that it is nearest to 1. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(log)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector)
+    none = EITP__SIMD(zeros)(), one = EITP__SIMD(spread)(1.0f), infinite = EITP__SIMD(spread)(INFINITY);
+    EITP__SIMD(vector) least = EITP__SIMD(spread)(1.17549435e-38f), large = EITP__SIMD(spread)(1.41421354f);
+    EITP__SIMD(vector) normal = EITP__SIMD(choose_less)(x, least, x * EITP__SIMD(spread)(8388608.0f), x);
+    EITP__SIMD(vector) n = EITP__SIMD(exponent)(normal), m = EITP__SIMD(mantissa)(normal), square, p;
+    n -= EITP__SIMD(choose_less)(x, least, EITP__SIMD(spread)(23.0f), none);
+    n += EITP__SIMD(choose_less)(large, m, one, none);
+    m = EITP__SIMD(choose_less)(large, m, m * EITP__SIMD(spread)(0.5f), m) - one;
+    square = m * m;
+    p = EITP__SIMD(spread)(0.0697161183f);
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(-0.114797339f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(0.116854198f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(-0.124256872f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(0.142490581f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(-0.166678026f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(0.200007156f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(-0.24999997f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(0.333333313f));
+    p = EITP__SIMD(multiply_add)(n, EITP__SIMD(spread)(1.42860677e-6f), p * square * m); /* log(2), in two parts */
+    p = EITP__SIMD(subtract_product)(p, square, EITP__SIMD(spread)(0.5f)) + m;
+    p = EITP__SIMD(multiply_add)(n, EITP__SIMD(spread)(0.693145752f), p);
+    /* What no logarithm is for: 0, infinity, below 0, and what is not a number. */
+    p = EITP__SIMD(choose_less)(none, x, p, none - infinite);
+    p = EITP__SIMD(choose_less)(x, infinite, p, x);
+    return EITP__SIMD(choose_less)(x, none, none / none, p);
+}
 
-#define EITP__SIMD_UNARY(name, expression)                                                                             \
-    static void EITP__SIMD(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {          \
-        const float *from = (const float *)call->inputs[0].data;                                                       \
-        float *to = (float *)call->outputs[0].data;                                                                    \
-        (void)workspace;                                                                                               \
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
-            EITP__SIMD(vector) x = EITP__SIMD(fetch)(from + i, end - i, EITP__SIMD(zeros)());                          \
-            EITP__SIMD(put)(to + i, end - i, (expression));                                                            \
-        }                                                                                                              \
-    }
+/* e^(-a b) for 0 <= a b < 105, with what rounding takes off the product. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(exp_minus)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
+    EITP__SIMD(vector) product = a * b, e = EITP__SIMD(exp)(EITP__SIMD(zeros)() - product);
+    return EITP__SIMD(multiply_add)(e, EITP__SIMD(subtract_product)(product, a, b), e);
+}
 
-EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
-EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
-EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
+/* e^(x^2) erfc(x) for 0 <= x <= 10.3: (x + 3) of it is a polynomial in (x - 3) / (x + 3). */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(scaled_erfc)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) one = EITP__SIMD(spread)(1.0f), inverse = one / (x + EITP__SIMD(spread)(3.0f));
+    EITP__SIMD(vector) q = EITP__SIMD(subtract_product)(one, EITP__SIMD(spread)(6.0f), inverse), p;
+    p = EITP__SIMD(spread)(-0.000333609147f);
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(-0.000498446345f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(0.00307859946f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(-0.00121702871f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(-0.0268369187f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(0.119527169f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(-0.310466588f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(0.590228438f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(-0.88339448f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(1.07400692f));
+    return p * inverse;
+}
+
+/* erf(x) within 2 units: a polynomial near 0, elsewhere 1 - erfc(|x|). */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(erf)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) size = EITP__SIMD(at_most)(EITP__SIMD(spread)(4.0f), EITP__SIMD(magnitude)(x)), square = x * x;
+    EITP__SIMD(vector) near = EITP__SIMD(spread)(-0.000610268675f), far;
+    near = EITP__SIMD(multiply_add)(near, square, EITP__SIMD(spread)(0.00501448428f));
+    near = EITP__SIMD(multiply_add)(near, square, EITP__SIMD(spread)(-0.0267807189f));
+    near = EITP__SIMD(multiply_add)(near, square, EITP__SIMD(spread)(0.112821944f));
+    near = EITP__SIMD(multiply_add)(near, square, EITP__SIMD(spread)(-0.376125276f));
+    near = EITP__SIMD(multiply_add)(near, square, EITP__SIMD(spread)(0.128379151f));
+    near = EITP__SIMD(multiply_add)(near, x, x);
+    far = EITP__SIMD(spread)(1.0f) - EITP__SIMD(exp_minus)(size, size) * EITP__SIMD(scaled_erfc)(size);
+    return EITP__SIMD(choose_less)(size, EITP__SIMD(spread)(0.9f), near, EITP__SIMD(with_sign)(far, x));
+}
+
+/*
+ * The distribution function of the standard normal within 3 units (4 where it is subnormal): for x < 0 half of
+ * erfc(|x| / sqrt(2)), so that nothing is lost where it is small. `density` gets sqrt(2 pi) times its derivative.
+ */
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD(normal_distribution)(EITP__SIMD(vector) x, EITP__SIMD(vector) * density) {
+    EITP__SIMD(vector) half = EITP__SIMD(spread)(0.5f), one = EITP__SIMD(spread)(1.0f), tail;
+    EITP__SIMD(vector) size = EITP__SIMD(at_most)(EITP__SIMD(spread)(14.5f), EITP__SIMD(magnitude)(x));
+    *density = EITP__SIMD(exp_minus)(size * half, size);
+    tail = *density * (half * EITP__SIMD(scaled_erfc)(size * EITP__SIMD(spread)(0.707106769f)));
+    return EITP__SIMD(choose_less)(x, EITP__SIMD(zeros)(), tail, one - tail);
+}
 
 /*
  * GELU with the tanh approximation is x * sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), since (1 + tanh u) / 2 is
@@ -9141,31 +10533,35 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_gate)(EITP__SIMD(vector) x)
     return EITP__SIMD(sigmoid)(x * EITP__SIMD(multiply_add)(cubic, x * x, linear));
 }
 
-EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_gate)(x) * x)
-
-static void EITP__SIMD(gelu_tanh_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const float *from = (const float *)call->inputs[0].data, *gradient = (const float *)call->inputs[1].data;
-    float *to = (float *)call->outputs[0].data;
-    EITP__SIMD(vector) one = EITP__SIMD(spread)(1.0f), limit = EITP__SIMD(spread)(20.0f);
-    EITP__SIMD(vector) cubic = EITP__SIMD(spread)(0.214064449f), linear = EITP__SIMD(spread)(1.59576912f);
-    (void)workspace;
-    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) x = EITP__SIMD(fetch)(from + i, end - i, EITP__SIMD(zeros)());
-        EITP__SIMD(vector) d = EITP__SIMD(fetch)(gradient + i, end - i, EITP__SIMD(zeros)());
-        EITP__SIMD(vector) gate = EITP__SIMD(gelu_gate)(x), inner, slope;
-        /* The gate's own slope: 0 far from 0, where the cube must not overflow. */
-        inner = EITP__SIMD(at_most)(limit, EITP__SIMD(at_least)(EITP__SIMD(zeros)() - limit, x));
-        slope = inner * EITP__SIMD(multiply_add)(cubic, inner * inner, linear) * (gate * (one - gate));
-        EITP__SIMD(put)(to + i, end - i, d * (gate + slope));
-    }
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_tanh)(EITP__SIMD(vector) x) {
+    return EITP__SIMD(gelu_gate)(x) * x;
 }
 
-#undef EITP__SIMD_UNARY
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_tanh_slope)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) one = EITP__SIMD(spread)(1.0f), limit = EITP__SIMD(spread)(20.0f);
+    EITP__SIMD(vector) cubic = EITP__SIMD(spread)(0.214064449f), linear = EITP__SIMD(spread)(1.59576912f);
+    EITP__SIMD(vector) gate = EITP__SIMD(gelu_gate)(x), inner;
+    /* The gate's own slope: 0 far from 0, where the cube must not overflow. */
+    inner = EITP__SIMD(at_most)(limit, EITP__SIMD(at_least)(EITP__SIMD(zeros)() - limit, x));
+    return gate + inner * EITP__SIMD(multiply_add)(cubic, inner * inner, linear) * (gate * (one - gate));
+}
 
-/*
- * Binary operations with broadcasting. Neighbouring dimensions in which the operands agree about being repeated are one
- * run; the last run is the inner loop.
- */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_erf)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) density;
+    return EITP__SIMD(normal_distribution)(x, &density) * x;
+}
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_erf_slope)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) limit = EITP__SIMD(spread)(20.0f), density, below = EITP__SIMD(normal_distribution)(x, &density);
+    x = EITP__SIMD(at_most)(limit, EITP__SIMD(at_least)(EITP__SIMD(zeros)() - limit, x));
+    return EITP__SIMD(multiply_add)(x * EITP__SIMD(spread)(0.398942292f), density, below);
+}
+/* <<kernels/simd/math.inc */
+
+/* >>kernels/simd/runs.inc */
+/* The dimensions of operands: their columns, and runs, which are neighbours that are treated alike and so are one. */
+
+/* Of two operands that broadcast; alike is what is repeated in the same operands. */
 typedef struct EITP__SIMD(runs) {
     int count;
     int64_t size[EITP_MAX_RANK + 1];
@@ -9206,125 +10602,7 @@ static EITP__SIMD(runs) EITP__SIMD(find_runs)(const eitp__call *call) {
     return runs;
 }
 
-EITP__SIMD_INLINE EITP__SIMD(vector)
-    EITP__SIMD(fetch_repeated)(const float *p, int64_t stride, int64_t index, int64_t count) {
-    return stride ? EITP__SIMD(fetch)(p + index, count, EITP__SIMD(zeros)()) : EITP__SIMD(spread)(*p);
-}
-
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
-    static void EITP__SIMD(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {          \
-        EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
-        float *to = (float *)call->outputs[0].data;                                                                    \
-        (void)workspace;                                                                                               \
-        for (int64_t i = begin, next; i < end; i = next) {                                                             \
-            int64_t column = i % runs.size[0], rest = i / runs.size[0], length = runs.size[0] - column;                \
-            const float *a = (const float *)call->inputs[0].data, *b = (const float *)call->inputs[1].data;            \
-            next = end - i < length ? end : i + length;                                                                \
-            for (int r = 1; r < runs.count; rest /= runs.size[r], r++) {                                               \
-                a += rest % runs.size[r] * runs.strides[0][r];                                                         \
-                b += rest % runs.size[r] * runs.strides[1][r];                                                         \
-            }                                                                                                          \
-            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {                                  \
-                EITP__SIMD(vector) u = EITP__SIMD(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);       \
-                EITP__SIMD(vector) v = EITP__SIMD(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);       \
-                EITP__SIMD(put)(to + i + j, count - j, u operator v);                                                  \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
-
-#undef EITP__SIMD_BINARY
-
-static void EITP__SIMD(accumulate_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const float *target = (const float *)call->inputs[0].data, *from = (const float *)call->inputs[1].data;
-    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
-    float *to = (float *)call->outputs[0].data, carry = factor ? factor[0] : 1.0f;
-    (void)workspace;
-    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) x = EITP__SIMD(fetch)(from + i, end - i, EITP__SIMD(zeros)());
-        if (carry != 0.0f) {
-            EITP__SIMD(vector) old = EITP__SIMD(fetch)(target + i, end - i, EITP__SIMD(zeros)());
-            x = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(carry), old, x);
-        }
-        EITP__SIMD(put)(to + i, end - i, x);
-    }
-}
-/* <<kernels/simd/flat.inc */
-
-/* >>kernels/simd/reduce.inc */
-/* Sums and maxima of a row; the slots SUM and SUM_SQUARES. The order of additions follows from the shape alone. */
-
-EITP__SIMD_INLINE float EITP__SIMD(row_sum)(const float *p, int64_t count) {
-    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, s2 = s0, s3 = s0, none = s0;
-    int64_t i = 0;
-    for (; count - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
-        s0 += EITP__SIMD(load)(p + i);
-        s1 += EITP__SIMD(load)(p + i + EITP__SIMD_LANES);
-        s2 += EITP__SIMD(load)(p + i + 2 * EITP__SIMD_LANES);
-        s3 += EITP__SIMD(load)(p + i + 3 * EITP__SIMD_LANES);
-    }
-    for (; i < count; i += EITP__SIMD_LANES)
-        s0 += EITP__SIMD(fetch)(p + i, count - i, none);
-    return EITP__SIMD(sum)((s0 + s1) + (s2 + s3));
-}
-
-/* The sum of a[i] * b[i]. */
-EITP__SIMD_INLINE float EITP__SIMD(row_dot)(const float *a, const float *b, int64_t count) {
-    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = s0;
-    int64_t i = 0;
-    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-        s0 = EITP__SIMD(multiply_add)(EITP__SIMD(load)(a + i), EITP__SIMD(load)(b + i), s0);
-        s1 = EITP__SIMD(multiply_add)(EITP__SIMD(load)(a + i + EITP__SIMD_LANES),
-                                      EITP__SIMD(load)(b + i + EITP__SIMD_LANES), s1);
-    }
-    for (; i < count; i += EITP__SIMD_LANES)
-        s0 = EITP__SIMD(multiply_add)(EITP__SIMD(fetch)(a + i, count - i, none),
-                                      EITP__SIMD(fetch)(b + i, count - i, none), s0);
-    return EITP__SIMD(sum)(s0 + s1);
-}
-
-/* The largest, ignoring what is not a number; minus infinity where there is nothing. */
-EITP__SIMD_INLINE float EITP__SIMD(row_largest)(const float *p, int64_t count) {
-    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY), m0 = none, m1 = none;
-    int64_t i = 0;
-    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-        m0 = EITP__SIMD(at_least)(EITP__SIMD(load)(p + i), m0);
-        m1 = EITP__SIMD(at_least)(EITP__SIMD(load)(p + i + EITP__SIMD_LANES), m1);
-    }
-    for (; i < count; i += EITP__SIMD_LANES)
-        m0 = EITP__SIMD(at_least)(EITP__SIMD(fetch)(p + i, count - i, none), m0);
-    return EITP__SIMD(largest)(EITP__SIMD(at_least)(m0, m1));
-}
-
-/* The sum of e^(p[i] - top). Where `to` is not NULL the terms are stored there; it may be p. */
-EITP__SIMD_INLINE float EITP__SIMD(row_sum_exp)(const float *p, int64_t count, float top, float *to) {
-    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = EITP__SIMD(spread)(-INFINITY);
-    EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
-    int64_t i = 0;
-    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-        EITP__SIMD(vector) e0 = EITP__SIMD(exp)(EITP__SIMD(load)(p + i) - shift);
-        EITP__SIMD(vector) e1 = EITP__SIMD(exp)(EITP__SIMD(load)(p + i + EITP__SIMD_LANES) - shift);
-        s0 += e0;
-        s1 += e1;
-        if (to) {
-            EITP__SIMD(store)(to + i, e0);
-            EITP__SIMD(store)(to + i + EITP__SIMD_LANES, e1);
-        }
-    }
-    for (; i < count; i += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD(fetch)(p + i, count - i, none) - shift);
-        s0 += e;
-        if (to)
-            EITP__SIMD(put)(to + i, count - i, e);
-    }
-    return EITP__SIMD(sum)(s0 + s1);
-}
-
-/* The dimensions of a SUM's input as runs that are kept or summed, from the last. */
+/* Of the input of a reduction, from the last: runs that are kept or reduced. */
 typedef struct EITP__SIMD(sum_runs) {
     int count;
     int64_t size[EITP_MAX_RANK + 1];
@@ -9377,187 +10655,610 @@ EITP__SIMD_INLINE int64_t EITP__SIMD(sum_offset)(const EITP__SIMD(sum_runs) * ru
     return offset;
 }
 
+EITP__SIMD_INLINE int64_t EITP__SIMD(columns)(const eitp__operand *x) {
+    return x->rank ? x->shape[x->rank - 1] : 1;
+}
+/* <<kernels/simd/runs.inc */
+
+/* >>kernels/simd/random.inc */
+/* Random numbers: those of eitp__kernel_uniform, many at a time. */
+
+/* Ten rounds of Philox for as many blocks as there are lanes; a lane's four words are in `words`. */
+EITP__SIMD_INLINE void EITP__SIMD(philox)(uint64_t seed, uint64_t step, uint32_t stream, uint64_t block,
+                                          EITP__SIMD(integers) words[4]) {
+    EITP__SIMD(integers) c0, c1, c2 = EITP__SIMD(spread_integer)((uint32_t)step);
+    EITP__SIMD(integers) c3 = EITP__SIMD(spread_integer)(stream), high0, high1, low0, low1;
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
+    uint32_t lower[EITP__SIMD_LANES], upper[EITP__SIMD_LANES];
+    for (int i = 0; i < EITP__SIMD_LANES; i++) {
+        lower[i] = (uint32_t)(block + (uint64_t)i);
+        upper[i] = (uint32_t)((block + (uint64_t)i) >> 32);
+    }
+    c0 = EITP__SIMD(load_integers)(lower);
+    c1 = EITP__SIMD(load_integers)(upper);
+    for (int round = 0; round < 10; round++) {
+        low0 = EITP__SIMD(multiply_whole)(c0, EITP__SIMD(spread_integer)(0xD2511F53u), &high0);
+        low1 = EITP__SIMD(multiply_whole)(c2, EITP__SIMD(spread_integer)(0xCD9E8D57u), &high1);
+        c0 = EITP__SIMD(exclusive_or)(EITP__SIMD(exclusive_or)(high1, c1), EITP__SIMD(spread_integer)(k0));
+        c2 = EITP__SIMD(exclusive_or)(EITP__SIMD(exclusive_or)(high0, c3), EITP__SIMD(spread_integer)(k1));
+        c1 = low1;
+        c3 = low0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    words[0] = c0;
+    words[1] = c1;
+    words[2] = c2;
+    words[3] = c3;
+}
+
+/* Numbers `first` to `first + count` of a stream; the key is seed, step, and what the caller makes of it. */
+static void EITP__SIMD(uniforms)(const int64_t *key, uint32_t stream, uint64_t first, int64_t count, float *to) {
+    float drawn[4 * EITP__SIMD_LANES];
+    EITP__SIMD(integers) words[4];
+    for (int64_t i = 0, next; i < count; i = next) {
+        uint64_t index = first + (uint64_t)i;
+        int64_t skipped = (int64_t)(index & 3);
+        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], stream, index >> 2, words);
+        EITP__SIMD(store_by_lanes)
+        (drawn, EITP__SIMD(fraction)(words[0]), EITP__SIMD(fraction)(words[1]), EITP__SIMD(fraction)(words[2]),
+         EITP__SIMD(fraction)(words[3]));
+        next = i + 4 * EITP__SIMD_LANES - skipped < count ? i + 4 * EITP__SIMD_LANES - skipped : count;
+        memcpy(to + i, drawn + skipped, (size_t)(next - i) * sizeof *to);
+    }
+}
+/* <<kernels/simd/random.inc */
+
+/* >>kernels/simd/loss.inc */
+/* What the losses of all element types share, and the losses from what HEAD left of the logits. */
+
+/* A target that is the ignored one, or no index of the row, costs nothing. */
+EITP__SIMD_INLINE int EITP__SIMD(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
+    return target != call->integers[0] && target >= 0 && target < columns;
+}
+
+static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t blocks = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *picked = (const float *)call->inputs[2].data;
+    const int32_t *targets = (const int32_t *)call->inputs[3].data;
+    float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const float *tops = (const float *)call->inputs[0].data + row * blocks;
+        const float *sums = (const float *)call->inputs[1].data + row * blocks;
+        EITP__SIMD(vector) largest = EITP__SIMD(spread)(-INFINITY), sum = none;
+        float top, log_sum;
+        for (int64_t b = 0; b < blocks; b += EITP__SIMD_LANES)
+            largest = EITP__SIMD(at_least)(EITP__SIMD(fetch)(tops + b, blocks - b, largest), largest);
+        top = EITP__SIMD(largest)(largest);
+        largest = EITP__SIMD(spread)(top);
+        for (int64_t b = 0; b < blocks; b += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD(fetch)(tops + b, blocks - b, largest) - largest);
+            sum = EITP__SIMD(multiply_add)(e, EITP__SIMD(fetch)(sums + b, blocks - b, none), sum);
+        }
+        log_sum = logf(EITP__SIMD(sum)(sum));
+        logsumexps[row] = top + log_sum;
+        losses[row] = 0.0f;
+        if (EITP__SIMD(target_counts)(call, targets[row], call->integers[1]))
+            losses[row] = log_sum - (picked[row] - top);
+    }
+}
+/* <<kernels/simd/loss.inc */
+
+/* >>kernels/simd/columns.inc */
+/*
+ * The kernels that exist for each element type, pasted once for each. An instance: EITP__SIMD_ELEMENT is what is
+ * stored, EITP__SIMD_TYPED names the functions that know it, EITP__SIMD_GET and EITP__SIMD_MAKE make a float of an
+ * element and an element of a float. What is computed with is float.
+ */
+
+/* Slots and the functions for them. */
+#define EITP__SIMD_COLUMN(X)                                                                                           \
+    X(NEGATE, negate)                                                                                                  \
+    X(EXP, exp)                                                                                                        \
+    X(LOG, log)                                                                                                        \
+    X(SQRT, sqrt)                                                                                                      \
+    X(TANH, tanh)                                                                                                      \
+    X(SIGMOID, sigmoid)                                                                                                \
+    X(RELU, relu)                                                                                                      \
+    X(ERF, erf)                                                                                                        \
+    X(AFFINE, affine)                                                                                                  \
+    X(CLAMP, clamp)                                                                                                    \
+    X(CAST, cast)                                                                                                      \
+    X(ADD, add)                                                                                                        \
+    X(SUBTRACT, subtract)                                                                                              \
+    X(MULTIPLY, multiply)                                                                                              \
+    X(DIVIDE, divide)                                                                                                  \
+    X(SUM, sum)                                                                                                        \
+    X(MAX, max)                                                                                                        \
+    X(SOFTMAX, softmax)                                                                                                \
+    X(SOFTMAX_BACKWARD, softmax_backward)                                                                              \
+    X(LOG_SOFTMAX, log_softmax)                                                                                        \
+    X(LOG_SOFTMAX_BACKWARD, log_softmax_backward)                                                                      \
+    X(GELU_TANH, gelu_tanh)                                                                                            \
+    X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
+    X(GELU_ERF, gelu_erf)                                                                                              \
+    X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
+    X(LAYER_NORM, layer_norm)                                                                                          \
+    X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
+    X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
+    X(CROSS_ENTROPY, cross_entropy)                                                                                    \
+    X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
+    X(HEAD_BACKWARD, head_backward)                                                                                    \
+    X(DROPOUT, dropout)                                                                                                \
+    X(ACCUMULATE, accumulate)                                                                                          \
+    X(SUM_SQUARES, sum_squares)
+
+#define EITP__SIMD_ELEMENT float
+#define EITP__SIMD_DTYPE EITP_F32
+#define EITP__SIMD_TYPED(name) EITP__SIMD(name)
+#define EITP__SIMD_GET(x) (x)
+#define EITP__SIMD_MAKE(x) (x)
+
+/* >>kernels/simd/flat.inc */
+/*
+ * Elementwise kernels of one element type. Every lane does the same, so that an element's value does not depend on
+ * where a piece starts.
+ */
+
+#define EITP__SIMD_UNARY(name, expression)                                                                             \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD_TYPED(put)(to + i, end - i, (expression));                                                      \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
+EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
+EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
+EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
+EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
+EITP__SIMD_UNARY(erf, EITP__SIMD(erf)(x))
+EITP__SIMD_UNARY(affine, EITP__SIMD(spread)((float)call->reals[0]) * x + EITP__SIMD(spread)((float)call->reals[1]))
+EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->reals[1]),
+                                            EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
+EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
+EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+
+#undef EITP__SIMD_UNARY
+
+#define EITP__SIMD_BACKWARD(name, slope)                                                                               \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        const EITP__SIMD_ELEMENT *gradient = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                         \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(gradient + i, end - i, zero);                               \
+            EITP__SIMD_TYPED(put)(to + i, end - i, d * EITP__SIMD(slope)(x));                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
+EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+
+#undef EITP__SIMD_BACKWARD
+
+/* Binary operations with broadcasting; the last run is the inner loop. */
+
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(fetch_repeated)(const EITP__SIMD_ELEMENT *p, int64_t stride, int64_t index, int64_t count) {
+    return stride ? EITP__SIMD_TYPED(fetch)(p + index, count, EITP__SIMD(zeros)())
+                  : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
+}
+
+#define EITP__SIMD_BINARY(name, operator)                                                                              \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin, next; i < end; i = next) {                                                             \
+            int64_t column = i % runs.size[0], rest = i / runs.size[0], length = runs.size[0] - column;                \
+            const EITP__SIMD_ELEMENT *a = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                            \
+            const EITP__SIMD_ELEMENT *b = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                            \
+            next = end - i < length ? end : i + length;                                                                \
+            for (int r = 1; r < runs.count; rest /= runs.size[r], r++) {                                               \
+                a += rest % runs.size[r] * runs.strides[0][r];                                                         \
+                b += rest % runs.size[r] * runs.strides[1][r];                                                         \
+            }                                                                                                          \
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {                                  \
+                EITP__SIMD(vector) u, v;                                                                               \
+                u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
+                v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BINARY(add, +)
+EITP__SIMD_BINARY(subtract, -)
+EITP__SIMD_BINARY(multiply, *)
+EITP__SIMD_BINARY(divide, /)
+
+#undef EITP__SIMD_BINARY
+
+static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *target = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;
+    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    float carry = factor ? factor[0] : 1.0f;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, EITP__SIMD(zeros)());
+        if (carry != 0.0f) {
+            EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(target + i, end - i, EITP__SIMD(zeros)());
+            x = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(carry), old, x);
+        }
+        EITP__SIMD_TYPED(put)(to + i, end - i, x);
+    }
+}
+
+/* Element e of x draws number first_row * width + e of its stream. */
+static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *input = &call->inputs[0];
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
+    const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t width = input->rank && input->shape[0] ? input->elements / input->shape[0] : 1;
+    EITP__SIMD(vector) probability = EITP__SIMD(spread)((float)call->reals[0]), zero = EITP__SIMD(zeros)();
+    EITP__SIMD(vector) scale = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[0])));
+    float drawn[16 * EITP__SIMD_LANES];
+    (void)workspace;
+    if (!key || !((float)call->reals[0] > 0.0f)) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *x);
+        return;
+    }
+    for (int64_t i = begin, count; i < end; i += count) {
+        count = end - i < 16 * EITP__SIMD_LANES ? end - i : 16 * EITP__SIMD_LANES;
+        EITP__SIMD(uniforms)
+        (key, (uint32_t)call->integers[0], (uint64_t)key[2] * (uint64_t)width + (uint64_t)i, count, drawn);
+        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD(load)(drawn + j);
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i + j, count - j, zero);
+            EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(choose_less)(u, probability, zero, v * scale));
+        }
+    }
+}
+
+/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
+static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
+    void *y = call->outputs[0].data;
+    switch (call->outputs[0].dtype) {
+    case EITP_F32:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_BF16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_F16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    default:
+        eitp__ref_cast(call, begin, end, workspace);
+    }
+}
+/* <<kernels/simd/flat.inc */
+
+/* >>kernels/simd/reduce.inc */
+/*
+ * Sums and maxima of a row of one element type; the slots SUM, MAX and SUM_SQUARES. The order of additions follows from
+ * the shape alone.
+ */
+
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, s2 = s0, s3 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        s0 += EITP__SIMD_TYPED(load)(p + i);
+        s1 += EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES);
+        s2 += EITP__SIMD_TYPED(load)(p + i + 2 * EITP__SIMD_LANES);
+        s3 += EITP__SIMD_TYPED(load)(p + i + 3 * EITP__SIMD_LANES);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 += EITP__SIMD_TYPED(fetch)(p + i, count - i, none);
+    return EITP__SIMD(sum)((s0 + s1) + (s2 + s3));
+}
+
+/* The sum of a[i] * b[i]. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_dot)(const EITP__SIMD_ELEMENT *a, const EITP__SIMD_ELEMENT *b,
+                                                  int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i), EITP__SIMD_TYPED(load)(b + i), s0);
+        s1 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i + EITP__SIMD_LANES),
+                                      EITP__SIMD_TYPED(load)(b + i + EITP__SIMD_LANES), s1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(a + i, count - i, none),
+                                      EITP__SIMD_TYPED(fetch)(b + i, count - i, none), s0);
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
+/* The largest, ignoring what is not a number; minus infinity where there is nothing. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_largest)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY), m0 = none, m1 = none;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i), m0);
+        m1 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), m1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none), m0);
+    return EITP__SIMD(largest)(EITP__SIMD(at_least)(m0, m1));
+}
+
+/* The sum of e^(p[i] - top). Where `to` is not NULL the terms are stored there; it may be p. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum_exp)(const EITP__SIMD_ELEMENT *p, int64_t count, float top,
+                                                      EITP__SIMD_ELEMENT *to) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = EITP__SIMD(spread)(-INFINITY);
+    EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e0 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i) - shift);
+        EITP__SIMD(vector) e1 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES) - shift);
+        s0 += e0;
+        s1 += e1;
+        if (to) {
+            EITP__SIMD_TYPED(store)(to + i, e0);
+            EITP__SIMD_TYPED(store)(to + i + EITP__SIMD_LANES, e1);
+        }
+    }
+    for (; i < count; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none) - shift);
+        s0 += e;
+        if (to)
+            EITP__SIMD_TYPED(put)(to + i, count - i, e);
+    }
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
 /* Sums go on from carry * y, term by term in order where the last run is kept, and row by row where it is summed. */
-static void EITP__SIMD(sum_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+static void EITP__SIMD_TYPED(sum_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
-    const float *from = (const float *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
     float *y = (float *)call->outputs[0].data;
     float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
     int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
     (void)workspace;
     for (int64_t i = begin, next; i < end; i = next) {
         int64_t column = i % kept;
-        const float *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
         next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
         if (runs.summed[0]) {
             float sum = carry != 0.0f ? carry * y[i] : 0.0f;
             for (int64_t t = 0; t < runs.terms; t++)
-                sum += EITP__SIMD(row_sum)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0]);
+                sum += EITP__SIMD_TYPED(row_sum)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0]);
             y[i] = sum;
             continue;
         }
         for (int64_t j = i; j < next; j++)
             y[j] = carry != 0.0f ? carry * y[j] : 0.0f;
         for (int64_t t = 0; t < runs.terms; t++) {
-            const float *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
             for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
-                EITP__SIMD(vector) sum = EITP__SIMD(fetch)(y + i + j, count - j, EITP__SIMD(zeros)());
-                EITP__SIMD(put)(y + i + j, count - j, sum + EITP__SIMD(fetch)(row + j, count - j, EITP__SIMD(zeros)()));
+                EITP__SIMD(vector) sum = EITP__SIMD(fetch)(y + i + j, count - j, none);
+                sum += EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD(put)(y + i + j, count - j, sum);
             }
         }
     }
 }
 
-static void EITP__SIMD(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const float *from = (const float *)call->inputs[0].data;
+/* The largest of `count` elements and of what is in the lanes of `found`. */
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(row_larger)(const EITP__SIMD_ELEMENT *p, int64_t count, EITP__SIMD(vector) found) {
+    for (int64_t i = 0; i < count; i += EITP__SIMD_LANES)
+        found = EITP__SIMD(larger)(found, EITP__SIMD_TYPED(fetch)(p + i, count - i, found));
+    return found;
+}
+
+/* As for sums; an element that is the largest so far is exact in any type. */
+static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY);
+    (void)workspace;
+    for (int64_t i = begin, next; i < end; i = next) {
+        int64_t column = i % kept;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
+        if (runs.summed[0]) {
+            EITP__SIMD(vector) found = none;
+            for (int64_t t = 0; t < runs.terms; t++)
+                found = EITP__SIMD_TYPED(row_larger)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0], found);
+            y[i] = EITP__SIMD_MAKE(EITP__SIMD(largest_of)(found));
+            continue;
+        }
+        for (int64_t j = i; j < next; j++)
+            y[j] = EITP__SIMD_MAKE(-INFINITY);
+        for (int64_t t = 0; t < runs.terms; t++) {
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
+                EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(y + i + j, count - j, none);
+                EITP__SIMD(vector) other = EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(larger)(old, other));
+            }
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
     double *to = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
-        const float *p = from + block * EITP__SUM_BLOCK;
+        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
         int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
         EITP__SIMD(doubles) even[2], odd[2];
         even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
         count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
         for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-            EITP__SIMD(add_squares)(EITP__SIMD(load)(p + i), even);
-            EITP__SIMD(add_squares)(EITP__SIMD(load)(p + i + EITP__SIMD_LANES), odd);
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
         }
         for (; i < count; i += EITP__SIMD_LANES)
-            EITP__SIMD(add_squares)(EITP__SIMD(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
         to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
     }
 }
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows: softmax, layer norm, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
 
-EITP__SIMD_INLINE int64_t EITP__SIMD(columns)(const eitp__operand *x) {
-    return x->rank ? x->shape[x->rank - 1] : 1;
-}
-
-static void EITP__SIMD(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * c;
-        float *y = (float *)call->outputs[0].data + row * c;
-        float sum = EITP__SIMD(row_sum_exp)(x, c, EITP__SIMD(row_largest)(x, c), y);
-        EITP__SIMD(vector) factor = EITP__SIMD(spread)(1.0f / sum);
-        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES)
-            EITP__SIMD(put)(y + j, c - j, factor * EITP__SIMD(fetch)(y + j, c - j, factor));
-    }
-}
-
-static void EITP__SIMD(softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
-    (void)workspace;
-    for (int64_t row = begin; row < end; row++) {
-        const float *y = (const float *)call->inputs[0].data + row * c;
-        const float *dy = (const float *)call->inputs[1].data + row * c;
-        float *dx = (float *)call->outputs[0].data + row * c;
-        EITP__SIMD(vector) mean = EITP__SIMD(spread)(EITP__SIMD(row_dot)(y, dy, c));
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        /* The exponentials wait in y where it does not round them. */
+        int waits = sizeof *y == sizeof(float);
+        float top = EITP__SIMD_TYPED(row_largest)(x, c),
+              sum = EITP__SIMD_TYPED(row_sum_exp)(x, c, top, waits ? y : NULL);
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(top), factor = EITP__SIMD(spread)(1.0f / sum);
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) d = EITP__SIMD(fetch)(dy + j, c - j, mean);
-            EITP__SIMD(put)(dx + j, c - j, EITP__SIMD(fetch)(y + j, c - j, mean) * (d - mean));
+            EITP__SIMD(vector) e = EITP__SIMD_TYPED(fetch)((waits ? y : x) + j, c - j, shift);
+            EITP__SIMD_TYPED(put)(y + j, c - j, factor * (waits ? e : EITP__SIMD(exp)(e - shift)));
         }
     }
 }
 
-static void EITP__SIMD(log_softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+static void EITP__SIMD_TYPED(softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * c;
-        float *y = (float *)call->outputs[0].data + row * c;
-        float top = EITP__SIMD(row_largest)(x, c);
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) mean = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_dot)(y, dy, c));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, c - j, mean);
+            EITP__SIMD_TYPED(put)(dx + j, c - j, EITP__SIMD_TYPED(fetch)(y + j, c - j, mean) * (d - mean));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(log_softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float top = EITP__SIMD_TYPED(row_largest)(x, c);
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
-        EITP__SIMD(vector) log_sum = EITP__SIMD(spread)(logf(EITP__SIMD(row_sum_exp)(x, c, top, NULL)));
+        EITP__SIMD(vector) log_sum = EITP__SIMD(spread)(logf(EITP__SIMD_TYPED(row_sum_exp)(x, c, top, NULL)));
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES)
-            EITP__SIMD(put)(y + j, c - j, EITP__SIMD(fetch)(x + j, c - j, shift) - shift - log_sum);
+            EITP__SIMD_TYPED(put)(y + j, c - j, EITP__SIMD_TYPED(fetch)(x + j, c - j, shift) - shift - log_sum);
     }
 }
 
-static void EITP__SIMD(log_softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+static void EITP__SIMD_TYPED(log_softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                       void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *y = (const float *)call->inputs[0].data + row * c;
-        const float *dy = (const float *)call->inputs[1].data + row * c;
-        float *dx = (float *)call->outputs[0].data + row * c;
-        EITP__SIMD(vector) sum = EITP__SIMD(spread)(EITP__SIMD(row_sum)(dy, c));
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) sum = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_sum)(dy, c));
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) p = EITP__SIMD(exp)(EITP__SIMD(fetch)(y + j, c - j, sum));
-            EITP__SIMD(put)(dx + j, c - j, EITP__SIMD(subtract_product)(EITP__SIMD(fetch)(dy + j, c - j, sum), p, sum));
+            EITP__SIMD(vector) p = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(y + j, c - j, sum));
+            EITP__SIMD_TYPED(put)
+            (dx + j, c - j, EITP__SIMD(subtract_product)(EITP__SIMD_TYPED(fetch)(dy + j, c - j, sum), p, sum));
         }
     }
 }
 
-static void EITP__SIMD(layer_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+static void EITP__SIMD_TYPED(layer_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
     const float *gain = (const float *)call->inputs[1].data, *bias = (const float *)call->inputs[2].data;
     float *means = (float *)call->outputs[1].data, *deviations = (float *)call->outputs[2].data;
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * c;
-        float *y = (float *)call->outputs[0].data + row * c;
-        float mean = EITP__SIMD(row_sum)(x, c) / (float)c;
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float mean = EITP__SIMD_TYPED(row_sum)(x, c) / (float)c;
         EITP__SIMD(vector) centre = EITP__SIMD(spread)(mean), s0 = EITP__SIMD(zeros)(), s1 = s0, scale;
         int64_t i = 0;
         for (; c - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-            EITP__SIMD(vector) u = EITP__SIMD(load)(x + i) - centre;
-            EITP__SIMD(vector) v = EITP__SIMD(load)(x + i + EITP__SIMD_LANES) - centre;
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(load)(x + i) - centre;
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(load)(x + i + EITP__SIMD_LANES) - centre;
             s0 = EITP__SIMD(multiply_add)(u, u, s0);
             s1 = EITP__SIMD(multiply_add)(v, v, s1);
         }
         for (; i < c; i += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) u = EITP__SIMD(fetch)(x + i, c - i, centre) - centre;
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(fetch)(x + i, c - i, centre) - centre;
             s0 = EITP__SIMD(multiply_add)(u, u, s0);
         }
         means[row] = mean;
         deviations[row] = 1.0f / sqrtf(EITP__SIMD(sum)(s0 + s1) / (float)c + (float)call->reals[0]);
         scale = EITP__SIMD(spread)(deviations[row]);
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) u = (EITP__SIMD(fetch)(x + j, c - j, centre) - centre) * scale;
+            EITP__SIMD(vector) u = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
             u = EITP__SIMD(multiply_add)(u, EITP__SIMD(fetch)(gain + j, c - j, scale),
                                          EITP__SIMD(fetch)(bias + j, c - j, scale));
-            EITP__SIMD(put)(y + j, c - j, u);
+            EITP__SIMD_TYPED(put)(y + j, c - j, u);
         }
     }
 }
 
 /* dx = deviation * (g - mean(g) - z * mean(g * z)) with g = gain * dy and z = (x - mean) * deviation. */
-static void EITP__SIMD(layer_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
-                                                      void *workspace) {
+static void EITP__SIMD_TYPED(layer_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                            void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
     const float *gain = (const float *)call->inputs[1].data;
     EITP__SIMD(vector) none = EITP__SIMD(zeros)();
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * c;
-        const float *dy = (const float *)call->inputs[5].data + row * c;
-        float *dx = (float *)call->outputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
         EITP__SIMD(vector) centre = EITP__SIMD(spread)(((const float *)call->inputs[3].data)[row]);
         EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[4].data)[row]);
         EITP__SIMD(vector) sum = none, product = none, mean, slope;
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD(fetch)(dy + j, c - j, none);
-            EITP__SIMD(vector) z = (EITP__SIMD(fetch)(x + j, c - j, centre) - centre) * scale;
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
             sum += g;
             product = EITP__SIMD(multiply_add)(g, z, product);
         }
         mean = EITP__SIMD(spread)(EITP__SIMD(sum)(sum) / (float)c);
         slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD(fetch)(dy + j, c - j, none);
-            EITP__SIMD(vector) z = (EITP__SIMD(fetch)(x + j, c - j, centre) - centre) * scale;
-            EITP__SIMD(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g - mean, z, slope));
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g - mean, z, slope));
         }
     }
 }
 
-static void EITP__SIMD(layer_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
-                                                           void *workspace) {
+static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                                 void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
     const float *means = (const float *)call->inputs[3].data, *deviations = (const float *)call->inputs[4].data;
     float *dgain = (float *)call->outputs[0].data, *dbias = (float *)call->outputs[1].data;
@@ -9569,12 +11270,12 @@ static void EITP__SIMD(layer_norm_backward_parameters_run)(const eitp__call *cal
         dbias[j] = carry != 0.0f ? carry * dbias[j] : 0.0f;
     }
     for (int64_t row = 0; row < rows; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * c;
-        const float *dy = (const float *)call->inputs[5].data + row * c;
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
         EITP__SIMD(vector) centre = EITP__SIMD(spread)(means[row]), scale = EITP__SIMD(spread)(deviations[row]);
         for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) d = EITP__SIMD(fetch)(dy + j, end - j, none);
-            EITP__SIMD(vector) z = (EITP__SIMD(fetch)(x + j, end - j, centre) - centre) * scale;
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, end - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, end - j, centre) - centre) * scale;
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
@@ -9582,48 +11283,1650 @@ static void EITP__SIMD(layer_norm_backward_parameters_run)(const eitp__call *cal
     }
 }
 
-/* A target that is the ignored one, or no index of the row, costs nothing. */
-EITP__SIMD_INLINE int EITP__SIMD(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
-    return target != call->integers[0] && target >= 0 && target < columns;
+/* Rows are added in their order, each where its id is. */
+static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                     void *workspace) {
+    const int32_t *ids = (const int32_t *)call->inputs[0].data;
+    float *table = (float *)call->outputs[0].data;
+    int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
+    (void)workspace;
+    for (int64_t id = 0; id < vocabulary && carry != 1.0f; id++) {
+        float *to = table + id * c;
+        if (carry == 0.0f)
+            memset(to + begin, 0, (size_t)(end - begin) * sizeof *to);
+        for (int64_t j = begin; j < end && carry != 0.0f; j += EITP__SIMD_LANES)
+            EITP__SIMD(put)(to + j, end - j, factor * EITP__SIMD(fetch)(to + j, end - j, none));
+    }
+    for (int64_t row = 0; row < call->inputs[0].elements; row++) {
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        float *to;
+        if (ids[row] < 0 || ids[row] >= vocabulary)
+            continue;
+        to = table + ids[row] * c;
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
+            EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
+        }
+    }
 }
 
-static void EITP__SIMD(cross_entropy_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+#define EITP__SIMD_PART 4096
+
+/*
+ * The logarithm of the sum of e^(x[i] - top), top the largest. A part of the row is read twice while it is in the
+ * nearest cache; a larger top scales the sum of what was before.
+ */
+static float EITP__SIMD_TYPED(row_log_sum_exp)(const EITP__SIMD_ELEMENT *x, int64_t count, float *top) {
+    float sum = 0.0f;
+    *top = -INFINITY;
+    for (int64_t i = 0; i < count; i += EITP__SIMD_PART) {
+        int64_t part = count - i < EITP__SIMD_PART ? count - i : EITP__SIMD_PART;
+        float largest = EITP__SIMD_TYPED(row_largest)(x + i, part);
+        if (largest > *top) {
+            sum = i ? sum * expf(*top - largest) : 0.0f;
+            *top = largest;
+        }
+        sum += EITP__SIMD_TYPED(row_sum_exp)(x + i, part, *top, NULL);
+    }
+    return logf(sum);
+}
+
+static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
     const int32_t *targets = (const int32_t *)call->inputs[1].data;
     float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * v;
-        float top = EITP__SIMD(row_largest)(x, v), log_sum = logf(EITP__SIMD(row_sum_exp)(x, v, top, NULL));
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
         losses[row] = 0.0f;
         if (EITP__SIMD(target_counts)(call, targets[row], v))
-            losses[row] = log_sum - (x[targets[row]] - top);
+            losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
 }
 
-static void EITP__SIMD(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
-                                                   void *workspace) {
+static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                         void *workspace) {
     int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
     const int32_t *targets = (const int32_t *)call->inputs[1].data;
     const float *logsumexps = (const float *)call->inputs[2].data, *dlosses = (const float *)call->inputs[3].data;
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * v;
-        float *dx = (float *)call->outputs[0].data + row * v;
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
             memset(dx, 0, (size_t)v * sizeof *dx);
             continue;
         }
-        hit = (expf(x[targets[row]] - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
+        hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
         for (int64_t j = 0; j < v; j += EITP__SIMD_LANES)
-            EITP__SIMD(put)(dx + j, v - j, factor * EITP__SIMD(exp)(EITP__SIMD(fetch)(x + j, v - j, shift) - shift));
-        dx[targets[row]] = hit;
+            EITP__SIMD_TYPED(put)
+        (dx + j, v - j, factor * EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(x + j, v - j, shift) - shift));
+        dx[targets[row]] = EITP__SIMD_MAKE(hit);
+    }
+}
+
+#undef EITP__SIMD_PART
+
+/* A logit's probability is e^(logit - top), which e holds, times e^(top - logsumexp), which its block shares. */
+static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]), blocks = EITP__SIMD(columns)(&call->inputs[1]);
+    const int32_t *targets = (const int32_t *)call->inputs[2].data;
+    const float *logsumexps = (const float *)call->inputs[3].data, *dlosses = (const float *)call->inputs[4].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *e = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        const float *tops = (const float *)call->inputs[1].data + row * blocks;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
+        EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
+        float hit;
+        if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
+        for (int64_t block = 0; block < blocks; block++) {
+            int64_t j = block * EITP__HEAD_BLOCK, stop = v - j < EITP__HEAD_BLOCK ? v : j + EITP__HEAD_BLOCK;
+            EITP__SIMD(vector) factor = EITP__SIMD(spread)(tops[block] - logsumexps[row]);
+            factor = EITP__SIMD(exp)(factor) * dloss;
+            for (; j < stop; j += EITP__SIMD_LANES)
+                EITP__SIMD_TYPED(put)(dx + j, stop - j, factor * EITP__SIMD_TYPED(fetch)(e + j, stop - j, none));
+        }
+        dx[targets[row]] = EITP__SIMD_MAKE((hit - 1.0f) * dlosses[row]); /* dx may be e */
     }
 }
 /* <<kernels/simd/rows.inc */
+
+/* >>kernels/simd/attention_cached.inc */
+/* Attention over a cache of keys and values of one element type: of one sequence, a row and a head at a time. */
+
+static size_t EITP__SIMD_TYPED(attention_cached_workspace)(const eitp__call *call) {
+    return (size_t)call->inputs[1].shape[0] * sizeof(float);
+}
+
+/* Stores part 1 (keys) or 2 (values) of the rows at `position`; those whose place is outside the cache are not. */
+static void EITP__SIMD_TYPED(extend_cache)(const eitp__call *call, int part, int64_t position) {
+    const eitp__operand *cache = &call->outputs[part];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)cache->data;
+    int64_t c = cache->shape[1], rows = call->inputs[0].shape[0];
+    if (to != call->inputs[part].data)
+        memcpy(to, call->inputs[part].data, (size_t)cache->elements * sizeof *to);
+    for (int64_t i = 0; i < rows; i++)
+        if (position + i >= 0 && position + i < cache->shape[0])
+            memcpy(to + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof *to);
+}
+
+/* y = factor * the sum of weights[j] * x[j], over rows x of `width` elements that are `stride` apart. */
+static void EITP__SIMD_TYPED(weighted_sum)(const EITP__SIMD_ELEMENT *x, int64_t stride, int64_t width,
+                                           const float *weights, int64_t count, float factor, EITP__SIMD_ELEMENT *y) {
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), scale = EITP__SIMD(spread)(factor);
+    int64_t i = 0;
+    for (; width - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) s0 = none, s1 = none, s2 = none, s3 = none;
+        for (int64_t j = 0; j < count; j++) {
+            const EITP__SIMD_ELEMENT *p = x + j * stride + i;
+            EITP__SIMD(vector) weight = EITP__SIMD(spread)(weights[j]);
+            s0 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p), s0);
+            s1 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), s1);
+            s2 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), s2);
+            s3 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), s3);
+        }
+        EITP__SIMD_TYPED(store)(y + i, scale * s0);
+        EITP__SIMD_TYPED(store)(y + i + EITP__SIMD_LANES, scale * s1);
+        EITP__SIMD_TYPED(store)(y + i + 2 * EITP__SIMD_LANES, scale * s2);
+        EITP__SIMD_TYPED(store)(y + i + 3 * EITP__SIMD_LANES, scale * s3);
+    }
+    for (; i < width; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) sum = none;
+        for (int64_t j = 0; j < count; j++)
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(weights[j]),
+                                           EITP__SIMD_TYPED(fetch)(x + j * stride + i, width - i, none), sum);
+        EITP__SIMD_TYPED(put)(y + i, width - i, scale * sum);
+    }
+}
+
+static void EITP__SIMD_TYPED(attention_cached_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
+    int64_t longest = call->outputs[1].shape[0], c = call->outputs[1].shape[1], d = c / call->integers[0];
+    int64_t position = ((const int32_t *)call->inputs[3].data)[0];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *k = (const EITP__SIMD_ELEMENT *)call->outputs[1].data;
+    const EITP__SIMD_ELEMENT *v = (const EITP__SIMD_ELEMENT *)call->outputs[2].data;
+    float *scores = (float *)workspace, scale = (float)call->reals[0];
+    (void)begin;
+    (void)end;
+    EITP__SIMD_TYPED(extend_cache)(call, 1, position);
+    EITP__SIMD_TYPED(extend_cache)(call, 2, position);
+    for (int64_t i = 0; i < call->inputs[0].shape[0]; i++) {
+        EITP__SIMD_ELEMENT *o = (EITP__SIMD_ELEMENT *)call->outputs[0].data + i * c;
+        int64_t count = position + i + 1;
+        if (count < 1 || count > longest) {
+            memset(o, 0, (size_t)c * sizeof *o);
+            continue;
+        }
+        for (int64_t at = 0; at < c; at += d) {
+            float sum;
+            for (int64_t j = 0; j < count; j++)
+                scores[j] = scale * EITP__SIMD_TYPED(row_dot)(qkv + 3 * i * c + at, k + j * c + at, d);
+            sum = EITP__SIMD(row_sum_exp)(scores, count, EITP__SIMD(row_largest)(scores, count), scores);
+            EITP__SIMD_TYPED(weighted_sum)(v + at, c, d, scores, count, 1.0f / sum, o + at);
+        }
+    }
+}
+/* <<kernels/simd/attention_cached.inc */
+
+/* >>kernels/simd/register_column.inc */
+/* Writes the kernels of one element type into the table. */
+static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.set = EITP__SIMD_SET;
+#define EITP__SIMD_REGISTER(slot, name)                                                                                \
+    kernel.run = EITP__SIMD_TYPED(name##_run);                                                                         \
+    table->kernels[EITP__SLOT_##slot][EITP__SIMD_DTYPE] = kernel;
+    EITP__SIMD_COLUMN(EITP__SIMD_REGISTER)
+#undef EITP__SIMD_REGISTER
+    kernel.run = EITP__SIMD_TYPED(attention_cached_run);
+    kernel.workspace = EITP__SIMD_TYPED(attention_cached_workspace);
+    table->kernels[EITP__SLOT_ATTENTION_CACHED][EITP__SIMD_DTYPE] = kernel;
+}
+/* <<kernels/simd/register_column.inc */
+#undef EITP__SIMD_ELEMENT
+#undef EITP__SIMD_DTYPE
+#undef EITP__SIMD_TYPED
+#undef EITP__SIMD_GET
+#undef EITP__SIMD_MAKE
+
+#define EITP__SIMD_ELEMENT uint16_t
+#define EITP__SIMD_DTYPE EITP_BF16
+#define EITP__SIMD_TYPED(name) EITP__SIMD(name##_bf16)
+#define EITP__SIMD_GET(x) eitp__bf16_to_f32(x)
+#define EITP__SIMD_MAKE(x) eitp__f32_to_bf16(x)
+
+/* >>kernels/simd/flat.inc */
+/*
+ * Elementwise kernels of one element type. Every lane does the same, so that an element's value does not depend on
+ * where a piece starts.
+ */
+
+#define EITP__SIMD_UNARY(name, expression)                                                                             \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD_TYPED(put)(to + i, end - i, (expression));                                                      \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
+EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
+EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
+EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
+EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
+EITP__SIMD_UNARY(erf, EITP__SIMD(erf)(x))
+EITP__SIMD_UNARY(affine, EITP__SIMD(spread)((float)call->reals[0]) * x + EITP__SIMD(spread)((float)call->reals[1]))
+EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->reals[1]),
+                                            EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
+EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
+EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+
+#undef EITP__SIMD_UNARY
+
+#define EITP__SIMD_BACKWARD(name, slope)                                                                               \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        const EITP__SIMD_ELEMENT *gradient = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                         \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(gradient + i, end - i, zero);                               \
+            EITP__SIMD_TYPED(put)(to + i, end - i, d * EITP__SIMD(slope)(x));                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
+EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+
+#undef EITP__SIMD_BACKWARD
+
+/* Binary operations with broadcasting; the last run is the inner loop. */
+
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(fetch_repeated)(const EITP__SIMD_ELEMENT *p, int64_t stride, int64_t index, int64_t count) {
+    return stride ? EITP__SIMD_TYPED(fetch)(p + index, count, EITP__SIMD(zeros)())
+                  : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
+}
+
+#define EITP__SIMD_BINARY(name, operator)                                                                              \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin, next; i < end; i = next) {                                                             \
+            int64_t column = i % runs.size[0], rest = i / runs.size[0], length = runs.size[0] - column;                \
+            const EITP__SIMD_ELEMENT *a = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                            \
+            const EITP__SIMD_ELEMENT *b = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                            \
+            next = end - i < length ? end : i + length;                                                                \
+            for (int r = 1; r < runs.count; rest /= runs.size[r], r++) {                                               \
+                a += rest % runs.size[r] * runs.strides[0][r];                                                         \
+                b += rest % runs.size[r] * runs.strides[1][r];                                                         \
+            }                                                                                                          \
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {                                  \
+                EITP__SIMD(vector) u, v;                                                                               \
+                u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
+                v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BINARY(add, +)
+EITP__SIMD_BINARY(subtract, -)
+EITP__SIMD_BINARY(multiply, *)
+EITP__SIMD_BINARY(divide, /)
+
+#undef EITP__SIMD_BINARY
+
+static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *target = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;
+    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    float carry = factor ? factor[0] : 1.0f;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, EITP__SIMD(zeros)());
+        if (carry != 0.0f) {
+            EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(target + i, end - i, EITP__SIMD(zeros)());
+            x = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(carry), old, x);
+        }
+        EITP__SIMD_TYPED(put)(to + i, end - i, x);
+    }
+}
+
+/* Element e of x draws number first_row * width + e of its stream. */
+static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *input = &call->inputs[0];
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
+    const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t width = input->rank && input->shape[0] ? input->elements / input->shape[0] : 1;
+    EITP__SIMD(vector) probability = EITP__SIMD(spread)((float)call->reals[0]), zero = EITP__SIMD(zeros)();
+    EITP__SIMD(vector) scale = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[0])));
+    float drawn[16 * EITP__SIMD_LANES];
+    (void)workspace;
+    if (!key || !((float)call->reals[0] > 0.0f)) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *x);
+        return;
+    }
+    for (int64_t i = begin, count; i < end; i += count) {
+        count = end - i < 16 * EITP__SIMD_LANES ? end - i : 16 * EITP__SIMD_LANES;
+        EITP__SIMD(uniforms)
+        (key, (uint32_t)call->integers[0], (uint64_t)key[2] * (uint64_t)width + (uint64_t)i, count, drawn);
+        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD(load)(drawn + j);
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i + j, count - j, zero);
+            EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(choose_less)(u, probability, zero, v * scale));
+        }
+    }
+}
+
+/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
+static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
+    void *y = call->outputs[0].data;
+    switch (call->outputs[0].dtype) {
+    case EITP_F32:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_BF16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_F16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    default:
+        eitp__ref_cast(call, begin, end, workspace);
+    }
+}
+/* <<kernels/simd/flat.inc */
+
+/* >>kernels/simd/reduce.inc */
+/*
+ * Sums and maxima of a row of one element type; the slots SUM, MAX and SUM_SQUARES. The order of additions follows from
+ * the shape alone.
+ */
+
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, s2 = s0, s3 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        s0 += EITP__SIMD_TYPED(load)(p + i);
+        s1 += EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES);
+        s2 += EITP__SIMD_TYPED(load)(p + i + 2 * EITP__SIMD_LANES);
+        s3 += EITP__SIMD_TYPED(load)(p + i + 3 * EITP__SIMD_LANES);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 += EITP__SIMD_TYPED(fetch)(p + i, count - i, none);
+    return EITP__SIMD(sum)((s0 + s1) + (s2 + s3));
+}
+
+/* The sum of a[i] * b[i]. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_dot)(const EITP__SIMD_ELEMENT *a, const EITP__SIMD_ELEMENT *b,
+                                                  int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i), EITP__SIMD_TYPED(load)(b + i), s0);
+        s1 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i + EITP__SIMD_LANES),
+                                      EITP__SIMD_TYPED(load)(b + i + EITP__SIMD_LANES), s1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(a + i, count - i, none),
+                                      EITP__SIMD_TYPED(fetch)(b + i, count - i, none), s0);
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
+/* The largest, ignoring what is not a number; minus infinity where there is nothing. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_largest)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY), m0 = none, m1 = none;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i), m0);
+        m1 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), m1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none), m0);
+    return EITP__SIMD(largest)(EITP__SIMD(at_least)(m0, m1));
+}
+
+/* The sum of e^(p[i] - top). Where `to` is not NULL the terms are stored there; it may be p. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum_exp)(const EITP__SIMD_ELEMENT *p, int64_t count, float top,
+                                                      EITP__SIMD_ELEMENT *to) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = EITP__SIMD(spread)(-INFINITY);
+    EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e0 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i) - shift);
+        EITP__SIMD(vector) e1 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES) - shift);
+        s0 += e0;
+        s1 += e1;
+        if (to) {
+            EITP__SIMD_TYPED(store)(to + i, e0);
+            EITP__SIMD_TYPED(store)(to + i + EITP__SIMD_LANES, e1);
+        }
+    }
+    for (; i < count; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none) - shift);
+        s0 += e;
+        if (to)
+            EITP__SIMD_TYPED(put)(to + i, count - i, e);
+    }
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
+/* Sums go on from carry * y, term by term in order where the last run is kept, and row by row where it is summed. */
+static void EITP__SIMD_TYPED(sum_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    float *y = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t i = begin, next; i < end; i = next) {
+        int64_t column = i % kept;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
+        if (runs.summed[0]) {
+            float sum = carry != 0.0f ? carry * y[i] : 0.0f;
+            for (int64_t t = 0; t < runs.terms; t++)
+                sum += EITP__SIMD_TYPED(row_sum)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0]);
+            y[i] = sum;
+            continue;
+        }
+        for (int64_t j = i; j < next; j++)
+            y[j] = carry != 0.0f ? carry * y[j] : 0.0f;
+        for (int64_t t = 0; t < runs.terms; t++) {
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
+                EITP__SIMD(vector) sum = EITP__SIMD(fetch)(y + i + j, count - j, none);
+                sum += EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD(put)(y + i + j, count - j, sum);
+            }
+        }
+    }
+}
+
+/* The largest of `count` elements and of what is in the lanes of `found`. */
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(row_larger)(const EITP__SIMD_ELEMENT *p, int64_t count, EITP__SIMD(vector) found) {
+    for (int64_t i = 0; i < count; i += EITP__SIMD_LANES)
+        found = EITP__SIMD(larger)(found, EITP__SIMD_TYPED(fetch)(p + i, count - i, found));
+    return found;
+}
+
+/* As for sums; an element that is the largest so far is exact in any type. */
+static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY);
+    (void)workspace;
+    for (int64_t i = begin, next; i < end; i = next) {
+        int64_t column = i % kept;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
+        if (runs.summed[0]) {
+            EITP__SIMD(vector) found = none;
+            for (int64_t t = 0; t < runs.terms; t++)
+                found = EITP__SIMD_TYPED(row_larger)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0], found);
+            y[i] = EITP__SIMD_MAKE(EITP__SIMD(largest_of)(found));
+            continue;
+        }
+        for (int64_t j = i; j < next; j++)
+            y[j] = EITP__SIMD_MAKE(-INFINITY);
+        for (int64_t t = 0; t < runs.terms; t++) {
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
+                EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(y + i + j, count - j, none);
+                EITP__SIMD(vector) other = EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(larger)(old, other));
+            }
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    double *to = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++) {
+        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
+        int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
+        EITP__SIMD(doubles) even[2], odd[2];
+        even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
+        count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
+        for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+        }
+        for (; i < count; i += EITP__SIMD_LANES)
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+        to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
+    }
+}
+/* <<kernels/simd/reduce.inc */
+
+/* >>kernels/simd/rows.inc */
+/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+
+static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        /* The exponentials wait in y where it does not round them. */
+        int waits = sizeof *y == sizeof(float);
+        float top = EITP__SIMD_TYPED(row_largest)(x, c),
+              sum = EITP__SIMD_TYPED(row_sum_exp)(x, c, top, waits ? y : NULL);
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(top), factor = EITP__SIMD(spread)(1.0f / sum);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) e = EITP__SIMD_TYPED(fetch)((waits ? y : x) + j, c - j, shift);
+            EITP__SIMD_TYPED(put)(y + j, c - j, factor * (waits ? e : EITP__SIMD(exp)(e - shift)));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) mean = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_dot)(y, dy, c));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, c - j, mean);
+            EITP__SIMD_TYPED(put)(dx + j, c - j, EITP__SIMD_TYPED(fetch)(y + j, c - j, mean) * (d - mean));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(log_softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float top = EITP__SIMD_TYPED(row_largest)(x, c);
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
+        EITP__SIMD(vector) log_sum = EITP__SIMD(spread)(logf(EITP__SIMD_TYPED(row_sum_exp)(x, c, top, NULL)));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES)
+            EITP__SIMD_TYPED(put)(y + j, c - j, EITP__SIMD_TYPED(fetch)(x + j, c - j, shift) - shift - log_sum);
+    }
+}
+
+static void EITP__SIMD_TYPED(log_softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                       void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) sum = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_sum)(dy, c));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) p = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(y + j, c - j, sum));
+            EITP__SIMD_TYPED(put)
+            (dx + j, c - j, EITP__SIMD(subtract_product)(EITP__SIMD_TYPED(fetch)(dy + j, c - j, sum), p, sum));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(layer_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data, *bias = (const float *)call->inputs[2].data;
+    float *means = (float *)call->outputs[1].data, *deviations = (float *)call->outputs[2].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float mean = EITP__SIMD_TYPED(row_sum)(x, c) / (float)c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(mean), s0 = EITP__SIMD(zeros)(), s1 = s0, scale;
+        int64_t i = 0;
+        for (; c - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(load)(x + i) - centre;
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(load)(x + i + EITP__SIMD_LANES) - centre;
+            s0 = EITP__SIMD(multiply_add)(u, u, s0);
+            s1 = EITP__SIMD(multiply_add)(v, v, s1);
+        }
+        for (; i < c; i += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(fetch)(x + i, c - i, centre) - centre;
+            s0 = EITP__SIMD(multiply_add)(u, u, s0);
+        }
+        means[row] = mean;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD(sum)(s0 + s1) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            u = EITP__SIMD(multiply_add)(u, EITP__SIMD(fetch)(gain + j, c - j, scale),
+                                         EITP__SIMD(fetch)(bias + j, c - j, scale));
+            EITP__SIMD_TYPED(put)(y + j, c - j, u);
+        }
+    }
+}
+
+/* dx = deviation * (g - mean(g) - z * mean(g * z)) with g = gain * dy and z = (x - mean) * deviation. */
+static void EITP__SIMD_TYPED(layer_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                            void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(((const float *)call->inputs[3].data)[row]);
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[4].data)[row]);
+        EITP__SIMD(vector) sum = none, product = none, mean, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            sum += g;
+            product = EITP__SIMD(multiply_add)(g, z, product);
+        }
+        mean = EITP__SIMD(spread)(EITP__SIMD(sum)(sum) / (float)c);
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g - mean, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                                 void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *means = (const float *)call->inputs[3].data, *deviations = (const float *)call->inputs[4].data;
+    float *dgain = (float *)call->outputs[0].data, *dbias = (float *)call->outputs[1].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++) {
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+        dbias[j] = carry != 0.0f ? carry * dbias[j] : 0.0f;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(means[row]), scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, end - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, end - j, centre) - centre) * scale;
+            EITP__SIMD(put)
+            (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
+            EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+/* Rows are added in their order, each where its id is. */
+static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                     void *workspace) {
+    const int32_t *ids = (const int32_t *)call->inputs[0].data;
+    float *table = (float *)call->outputs[0].data;
+    int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
+    (void)workspace;
+    for (int64_t id = 0; id < vocabulary && carry != 1.0f; id++) {
+        float *to = table + id * c;
+        if (carry == 0.0f)
+            memset(to + begin, 0, (size_t)(end - begin) * sizeof *to);
+        for (int64_t j = begin; j < end && carry != 0.0f; j += EITP__SIMD_LANES)
+            EITP__SIMD(put)(to + j, end - j, factor * EITP__SIMD(fetch)(to + j, end - j, none));
+    }
+    for (int64_t row = 0; row < call->inputs[0].elements; row++) {
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        float *to;
+        if (ids[row] < 0 || ids[row] >= vocabulary)
+            continue;
+        to = table + ids[row] * c;
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
+            EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
+        }
+    }
+}
+
+#define EITP__SIMD_PART 4096
+
+/*
+ * The logarithm of the sum of e^(x[i] - top), top the largest. A part of the row is read twice while it is in the
+ * nearest cache; a larger top scales the sum of what was before.
+ */
+static float EITP__SIMD_TYPED(row_log_sum_exp)(const EITP__SIMD_ELEMENT *x, int64_t count, float *top) {
+    float sum = 0.0f;
+    *top = -INFINITY;
+    for (int64_t i = 0; i < count; i += EITP__SIMD_PART) {
+        int64_t part = count - i < EITP__SIMD_PART ? count - i : EITP__SIMD_PART;
+        float largest = EITP__SIMD_TYPED(row_largest)(x + i, part);
+        if (largest > *top) {
+            sum = i ? sum * expf(*top - largest) : 0.0f;
+            *top = largest;
+        }
+        sum += EITP__SIMD_TYPED(row_sum_exp)(x + i, part, *top, NULL);
+    }
+    return logf(sum);
+}
+
+static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
+        logsumexps[row] = top + log_sum;
+        losses[row] = 0.0f;
+        if (EITP__SIMD(target_counts)(call, targets[row], v))
+            losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
+    }
+}
+
+static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                         void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    const float *logsumexps = (const float *)call->inputs[2].data, *dlosses = (const float *)call->inputs[3].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
+        float hit;
+        if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
+        for (int64_t j = 0; j < v; j += EITP__SIMD_LANES)
+            EITP__SIMD_TYPED(put)
+        (dx + j, v - j, factor * EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(x + j, v - j, shift) - shift));
+        dx[targets[row]] = EITP__SIMD_MAKE(hit);
+    }
+}
+
+#undef EITP__SIMD_PART
+
+/* A logit's probability is e^(logit - top), which e holds, times e^(top - logsumexp), which its block shares. */
+static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]), blocks = EITP__SIMD(columns)(&call->inputs[1]);
+    const int32_t *targets = (const int32_t *)call->inputs[2].data;
+    const float *logsumexps = (const float *)call->inputs[3].data, *dlosses = (const float *)call->inputs[4].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *e = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        const float *tops = (const float *)call->inputs[1].data + row * blocks;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
+        EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
+        float hit;
+        if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
+        for (int64_t block = 0; block < blocks; block++) {
+            int64_t j = block * EITP__HEAD_BLOCK, stop = v - j < EITP__HEAD_BLOCK ? v : j + EITP__HEAD_BLOCK;
+            EITP__SIMD(vector) factor = EITP__SIMD(spread)(tops[block] - logsumexps[row]);
+            factor = EITP__SIMD(exp)(factor) * dloss;
+            for (; j < stop; j += EITP__SIMD_LANES)
+                EITP__SIMD_TYPED(put)(dx + j, stop - j, factor * EITP__SIMD_TYPED(fetch)(e + j, stop - j, none));
+        }
+        dx[targets[row]] = EITP__SIMD_MAKE((hit - 1.0f) * dlosses[row]); /* dx may be e */
+    }
+}
+/* <<kernels/simd/rows.inc */
+
+/* >>kernels/simd/attention_cached.inc */
+/* Attention over a cache of keys and values of one element type: of one sequence, a row and a head at a time. */
+
+static size_t EITP__SIMD_TYPED(attention_cached_workspace)(const eitp__call *call) {
+    return (size_t)call->inputs[1].shape[0] * sizeof(float);
+}
+
+/* Stores part 1 (keys) or 2 (values) of the rows at `position`; those whose place is outside the cache are not. */
+static void EITP__SIMD_TYPED(extend_cache)(const eitp__call *call, int part, int64_t position) {
+    const eitp__operand *cache = &call->outputs[part];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)cache->data;
+    int64_t c = cache->shape[1], rows = call->inputs[0].shape[0];
+    if (to != call->inputs[part].data)
+        memcpy(to, call->inputs[part].data, (size_t)cache->elements * sizeof *to);
+    for (int64_t i = 0; i < rows; i++)
+        if (position + i >= 0 && position + i < cache->shape[0])
+            memcpy(to + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof *to);
+}
+
+/* y = factor * the sum of weights[j] * x[j], over rows x of `width` elements that are `stride` apart. */
+static void EITP__SIMD_TYPED(weighted_sum)(const EITP__SIMD_ELEMENT *x, int64_t stride, int64_t width,
+                                           const float *weights, int64_t count, float factor, EITP__SIMD_ELEMENT *y) {
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), scale = EITP__SIMD(spread)(factor);
+    int64_t i = 0;
+    for (; width - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) s0 = none, s1 = none, s2 = none, s3 = none;
+        for (int64_t j = 0; j < count; j++) {
+            const EITP__SIMD_ELEMENT *p = x + j * stride + i;
+            EITP__SIMD(vector) weight = EITP__SIMD(spread)(weights[j]);
+            s0 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p), s0);
+            s1 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), s1);
+            s2 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), s2);
+            s3 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), s3);
+        }
+        EITP__SIMD_TYPED(store)(y + i, scale * s0);
+        EITP__SIMD_TYPED(store)(y + i + EITP__SIMD_LANES, scale * s1);
+        EITP__SIMD_TYPED(store)(y + i + 2 * EITP__SIMD_LANES, scale * s2);
+        EITP__SIMD_TYPED(store)(y + i + 3 * EITP__SIMD_LANES, scale * s3);
+    }
+    for (; i < width; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) sum = none;
+        for (int64_t j = 0; j < count; j++)
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(weights[j]),
+                                           EITP__SIMD_TYPED(fetch)(x + j * stride + i, width - i, none), sum);
+        EITP__SIMD_TYPED(put)(y + i, width - i, scale * sum);
+    }
+}
+
+static void EITP__SIMD_TYPED(attention_cached_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
+    int64_t longest = call->outputs[1].shape[0], c = call->outputs[1].shape[1], d = c / call->integers[0];
+    int64_t position = ((const int32_t *)call->inputs[3].data)[0];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *k = (const EITP__SIMD_ELEMENT *)call->outputs[1].data;
+    const EITP__SIMD_ELEMENT *v = (const EITP__SIMD_ELEMENT *)call->outputs[2].data;
+    float *scores = (float *)workspace, scale = (float)call->reals[0];
+    (void)begin;
+    (void)end;
+    EITP__SIMD_TYPED(extend_cache)(call, 1, position);
+    EITP__SIMD_TYPED(extend_cache)(call, 2, position);
+    for (int64_t i = 0; i < call->inputs[0].shape[0]; i++) {
+        EITP__SIMD_ELEMENT *o = (EITP__SIMD_ELEMENT *)call->outputs[0].data + i * c;
+        int64_t count = position + i + 1;
+        if (count < 1 || count > longest) {
+            memset(o, 0, (size_t)c * sizeof *o);
+            continue;
+        }
+        for (int64_t at = 0; at < c; at += d) {
+            float sum;
+            for (int64_t j = 0; j < count; j++)
+                scores[j] = scale * EITP__SIMD_TYPED(row_dot)(qkv + 3 * i * c + at, k + j * c + at, d);
+            sum = EITP__SIMD(row_sum_exp)(scores, count, EITP__SIMD(row_largest)(scores, count), scores);
+            EITP__SIMD_TYPED(weighted_sum)(v + at, c, d, scores, count, 1.0f / sum, o + at);
+        }
+    }
+}
+/* <<kernels/simd/attention_cached.inc */
+
+/* >>kernels/simd/register_column.inc */
+/* Writes the kernels of one element type into the table. */
+static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.set = EITP__SIMD_SET;
+#define EITP__SIMD_REGISTER(slot, name)                                                                                \
+    kernel.run = EITP__SIMD_TYPED(name##_run);                                                                         \
+    table->kernels[EITP__SLOT_##slot][EITP__SIMD_DTYPE] = kernel;
+    EITP__SIMD_COLUMN(EITP__SIMD_REGISTER)
+#undef EITP__SIMD_REGISTER
+    kernel.run = EITP__SIMD_TYPED(attention_cached_run);
+    kernel.workspace = EITP__SIMD_TYPED(attention_cached_workspace);
+    table->kernels[EITP__SLOT_ATTENTION_CACHED][EITP__SIMD_DTYPE] = kernel;
+}
+/* <<kernels/simd/register_column.inc */
+#undef EITP__SIMD_DTYPE
+#undef EITP__SIMD_TYPED
+#undef EITP__SIMD_GET
+#undef EITP__SIMD_MAKE
+
+#define EITP__SIMD_DTYPE EITP_F16
+#define EITP__SIMD_TYPED(name) EITP__SIMD(name##_f16)
+#define EITP__SIMD_GET(x) eitp__f16_to_f32(x)
+#define EITP__SIMD_MAKE(x) eitp__f32_to_f16(x)
+
+/* >>kernels/simd/flat.inc */
+/*
+ * Elementwise kernels of one element type. Every lane does the same, so that an element's value does not depend on
+ * where a piece starts.
+ */
+
+#define EITP__SIMD_UNARY(name, expression)                                                                             \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD_TYPED(put)(to + i, end - i, (expression));                                                      \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
+EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
+EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
+EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
+EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
+EITP__SIMD_UNARY(erf, EITP__SIMD(erf)(x))
+EITP__SIMD_UNARY(affine, EITP__SIMD(spread)((float)call->reals[0]) * x + EITP__SIMD(spread)((float)call->reals[1]))
+EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->reals[1]),
+                                            EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
+EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
+EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+
+#undef EITP__SIMD_UNARY
+
+#define EITP__SIMD_BACKWARD(name, slope)                                                                               \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        const EITP__SIMD_ELEMENT *gradient = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                         \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(gradient + i, end - i, zero);                               \
+            EITP__SIMD_TYPED(put)(to + i, end - i, d * EITP__SIMD(slope)(x));                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
+EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+
+#undef EITP__SIMD_BACKWARD
+
+/* Binary operations with broadcasting; the last run is the inner loop. */
+
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(fetch_repeated)(const EITP__SIMD_ELEMENT *p, int64_t stride, int64_t index, int64_t count) {
+    return stride ? EITP__SIMD_TYPED(fetch)(p + index, count, EITP__SIMD(zeros)())
+                  : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
+}
+
+#define EITP__SIMD_BINARY(name, operator)                                                                              \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin, next; i < end; i = next) {                                                             \
+            int64_t column = i % runs.size[0], rest = i / runs.size[0], length = runs.size[0] - column;                \
+            const EITP__SIMD_ELEMENT *a = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                            \
+            const EITP__SIMD_ELEMENT *b = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                            \
+            next = end - i < length ? end : i + length;                                                                \
+            for (int r = 1; r < runs.count; rest /= runs.size[r], r++) {                                               \
+                a += rest % runs.size[r] * runs.strides[0][r];                                                         \
+                b += rest % runs.size[r] * runs.strides[1][r];                                                         \
+            }                                                                                                          \
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {                                  \
+                EITP__SIMD(vector) u, v;                                                                               \
+                u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
+                v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BINARY(add, +)
+EITP__SIMD_BINARY(subtract, -)
+EITP__SIMD_BINARY(multiply, *)
+EITP__SIMD_BINARY(divide, /)
+
+#undef EITP__SIMD_BINARY
+
+static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *target = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;
+    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    float carry = factor ? factor[0] : 1.0f;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, EITP__SIMD(zeros)());
+        if (carry != 0.0f) {
+            EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(target + i, end - i, EITP__SIMD(zeros)());
+            x = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(carry), old, x);
+        }
+        EITP__SIMD_TYPED(put)(to + i, end - i, x);
+    }
+}
+
+/* Element e of x draws number first_row * width + e of its stream. */
+static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *input = &call->inputs[0];
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
+    const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t width = input->rank && input->shape[0] ? input->elements / input->shape[0] : 1;
+    EITP__SIMD(vector) probability = EITP__SIMD(spread)((float)call->reals[0]), zero = EITP__SIMD(zeros)();
+    EITP__SIMD(vector) scale = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[0])));
+    float drawn[16 * EITP__SIMD_LANES];
+    (void)workspace;
+    if (!key || !((float)call->reals[0] > 0.0f)) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *x);
+        return;
+    }
+    for (int64_t i = begin, count; i < end; i += count) {
+        count = end - i < 16 * EITP__SIMD_LANES ? end - i : 16 * EITP__SIMD_LANES;
+        EITP__SIMD(uniforms)
+        (key, (uint32_t)call->integers[0], (uint64_t)key[2] * (uint64_t)width + (uint64_t)i, count, drawn);
+        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD(load)(drawn + j);
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i + j, count - j, zero);
+            EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(choose_less)(u, probability, zero, v * scale));
+        }
+    }
+}
+
+/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
+static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
+    void *y = call->outputs[0].data;
+    switch (call->outputs[0].dtype) {
+    case EITP_F32:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_BF16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_F16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    default:
+        eitp__ref_cast(call, begin, end, workspace);
+    }
+}
+/* <<kernels/simd/flat.inc */
+
+/* >>kernels/simd/reduce.inc */
+/*
+ * Sums and maxima of a row of one element type; the slots SUM, MAX and SUM_SQUARES. The order of additions follows from
+ * the shape alone.
+ */
+
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, s2 = s0, s3 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        s0 += EITP__SIMD_TYPED(load)(p + i);
+        s1 += EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES);
+        s2 += EITP__SIMD_TYPED(load)(p + i + 2 * EITP__SIMD_LANES);
+        s3 += EITP__SIMD_TYPED(load)(p + i + 3 * EITP__SIMD_LANES);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 += EITP__SIMD_TYPED(fetch)(p + i, count - i, none);
+    return EITP__SIMD(sum)((s0 + s1) + (s2 + s3));
+}
+
+/* The sum of a[i] * b[i]. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_dot)(const EITP__SIMD_ELEMENT *a, const EITP__SIMD_ELEMENT *b,
+                                                  int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i), EITP__SIMD_TYPED(load)(b + i), s0);
+        s1 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i + EITP__SIMD_LANES),
+                                      EITP__SIMD_TYPED(load)(b + i + EITP__SIMD_LANES), s1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(a + i, count - i, none),
+                                      EITP__SIMD_TYPED(fetch)(b + i, count - i, none), s0);
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
+/* The largest, ignoring what is not a number; minus infinity where there is nothing. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_largest)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY), m0 = none, m1 = none;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i), m0);
+        m1 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), m1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none), m0);
+    return EITP__SIMD(largest)(EITP__SIMD(at_least)(m0, m1));
+}
+
+/* The sum of e^(p[i] - top). Where `to` is not NULL the terms are stored there; it may be p. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum_exp)(const EITP__SIMD_ELEMENT *p, int64_t count, float top,
+                                                      EITP__SIMD_ELEMENT *to) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = EITP__SIMD(spread)(-INFINITY);
+    EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e0 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i) - shift);
+        EITP__SIMD(vector) e1 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES) - shift);
+        s0 += e0;
+        s1 += e1;
+        if (to) {
+            EITP__SIMD_TYPED(store)(to + i, e0);
+            EITP__SIMD_TYPED(store)(to + i + EITP__SIMD_LANES, e1);
+        }
+    }
+    for (; i < count; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none) - shift);
+        s0 += e;
+        if (to)
+            EITP__SIMD_TYPED(put)(to + i, count - i, e);
+    }
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
+/* Sums go on from carry * y, term by term in order where the last run is kept, and row by row where it is summed. */
+static void EITP__SIMD_TYPED(sum_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    float *y = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t i = begin, next; i < end; i = next) {
+        int64_t column = i % kept;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
+        if (runs.summed[0]) {
+            float sum = carry != 0.0f ? carry * y[i] : 0.0f;
+            for (int64_t t = 0; t < runs.terms; t++)
+                sum += EITP__SIMD_TYPED(row_sum)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0]);
+            y[i] = sum;
+            continue;
+        }
+        for (int64_t j = i; j < next; j++)
+            y[j] = carry != 0.0f ? carry * y[j] : 0.0f;
+        for (int64_t t = 0; t < runs.terms; t++) {
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
+                EITP__SIMD(vector) sum = EITP__SIMD(fetch)(y + i + j, count - j, none);
+                sum += EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD(put)(y + i + j, count - j, sum);
+            }
+        }
+    }
+}
+
+/* The largest of `count` elements and of what is in the lanes of `found`. */
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(row_larger)(const EITP__SIMD_ELEMENT *p, int64_t count, EITP__SIMD(vector) found) {
+    for (int64_t i = 0; i < count; i += EITP__SIMD_LANES)
+        found = EITP__SIMD(larger)(found, EITP__SIMD_TYPED(fetch)(p + i, count - i, found));
+    return found;
+}
+
+/* As for sums; an element that is the largest so far is exact in any type. */
+static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY);
+    (void)workspace;
+    for (int64_t i = begin, next; i < end; i = next) {
+        int64_t column = i % kept;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
+        if (runs.summed[0]) {
+            EITP__SIMD(vector) found = none;
+            for (int64_t t = 0; t < runs.terms; t++)
+                found = EITP__SIMD_TYPED(row_larger)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0], found);
+            y[i] = EITP__SIMD_MAKE(EITP__SIMD(largest_of)(found));
+            continue;
+        }
+        for (int64_t j = i; j < next; j++)
+            y[j] = EITP__SIMD_MAKE(-INFINITY);
+        for (int64_t t = 0; t < runs.terms; t++) {
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
+                EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(y + i + j, count - j, none);
+                EITP__SIMD(vector) other = EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(larger)(old, other));
+            }
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    double *to = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++) {
+        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
+        int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
+        EITP__SIMD(doubles) even[2], odd[2];
+        even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
+        count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
+        for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+        }
+        for (; i < count; i += EITP__SIMD_LANES)
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+        to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
+    }
+}
+/* <<kernels/simd/reduce.inc */
+
+/* >>kernels/simd/rows.inc */
+/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+
+static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        /* The exponentials wait in y where it does not round them. */
+        int waits = sizeof *y == sizeof(float);
+        float top = EITP__SIMD_TYPED(row_largest)(x, c),
+              sum = EITP__SIMD_TYPED(row_sum_exp)(x, c, top, waits ? y : NULL);
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(top), factor = EITP__SIMD(spread)(1.0f / sum);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) e = EITP__SIMD_TYPED(fetch)((waits ? y : x) + j, c - j, shift);
+            EITP__SIMD_TYPED(put)(y + j, c - j, factor * (waits ? e : EITP__SIMD(exp)(e - shift)));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) mean = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_dot)(y, dy, c));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, c - j, mean);
+            EITP__SIMD_TYPED(put)(dx + j, c - j, EITP__SIMD_TYPED(fetch)(y + j, c - j, mean) * (d - mean));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(log_softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float top = EITP__SIMD_TYPED(row_largest)(x, c);
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
+        EITP__SIMD(vector) log_sum = EITP__SIMD(spread)(logf(EITP__SIMD_TYPED(row_sum_exp)(x, c, top, NULL)));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES)
+            EITP__SIMD_TYPED(put)(y + j, c - j, EITP__SIMD_TYPED(fetch)(x + j, c - j, shift) - shift - log_sum);
+    }
+}
+
+static void EITP__SIMD_TYPED(log_softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                       void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) sum = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_sum)(dy, c));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) p = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(y + j, c - j, sum));
+            EITP__SIMD_TYPED(put)
+            (dx + j, c - j, EITP__SIMD(subtract_product)(EITP__SIMD_TYPED(fetch)(dy + j, c - j, sum), p, sum));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(layer_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data, *bias = (const float *)call->inputs[2].data;
+    float *means = (float *)call->outputs[1].data, *deviations = (float *)call->outputs[2].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float mean = EITP__SIMD_TYPED(row_sum)(x, c) / (float)c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(mean), s0 = EITP__SIMD(zeros)(), s1 = s0, scale;
+        int64_t i = 0;
+        for (; c - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(load)(x + i) - centre;
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(load)(x + i + EITP__SIMD_LANES) - centre;
+            s0 = EITP__SIMD(multiply_add)(u, u, s0);
+            s1 = EITP__SIMD(multiply_add)(v, v, s1);
+        }
+        for (; i < c; i += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(fetch)(x + i, c - i, centre) - centre;
+            s0 = EITP__SIMD(multiply_add)(u, u, s0);
+        }
+        means[row] = mean;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD(sum)(s0 + s1) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            u = EITP__SIMD(multiply_add)(u, EITP__SIMD(fetch)(gain + j, c - j, scale),
+                                         EITP__SIMD(fetch)(bias + j, c - j, scale));
+            EITP__SIMD_TYPED(put)(y + j, c - j, u);
+        }
+    }
+}
+
+/* dx = deviation * (g - mean(g) - z * mean(g * z)) with g = gain * dy and z = (x - mean) * deviation. */
+static void EITP__SIMD_TYPED(layer_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                            void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(((const float *)call->inputs[3].data)[row]);
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[4].data)[row]);
+        EITP__SIMD(vector) sum = none, product = none, mean, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            sum += g;
+            product = EITP__SIMD(multiply_add)(g, z, product);
+        }
+        mean = EITP__SIMD(spread)(EITP__SIMD(sum)(sum) / (float)c);
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g - mean, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                                 void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *means = (const float *)call->inputs[3].data, *deviations = (const float *)call->inputs[4].data;
+    float *dgain = (float *)call->outputs[0].data, *dbias = (float *)call->outputs[1].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++) {
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+        dbias[j] = carry != 0.0f ? carry * dbias[j] : 0.0f;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(means[row]), scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, end - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, end - j, centre) - centre) * scale;
+            EITP__SIMD(put)
+            (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
+            EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+/* Rows are added in their order, each where its id is. */
+static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                     void *workspace) {
+    const int32_t *ids = (const int32_t *)call->inputs[0].data;
+    float *table = (float *)call->outputs[0].data;
+    int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
+    (void)workspace;
+    for (int64_t id = 0; id < vocabulary && carry != 1.0f; id++) {
+        float *to = table + id * c;
+        if (carry == 0.0f)
+            memset(to + begin, 0, (size_t)(end - begin) * sizeof *to);
+        for (int64_t j = begin; j < end && carry != 0.0f; j += EITP__SIMD_LANES)
+            EITP__SIMD(put)(to + j, end - j, factor * EITP__SIMD(fetch)(to + j, end - j, none));
+    }
+    for (int64_t row = 0; row < call->inputs[0].elements; row++) {
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        float *to;
+        if (ids[row] < 0 || ids[row] >= vocabulary)
+            continue;
+        to = table + ids[row] * c;
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
+            EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
+        }
+    }
+}
+
+#define EITP__SIMD_PART 4096
+
+/*
+ * The logarithm of the sum of e^(x[i] - top), top the largest. A part of the row is read twice while it is in the
+ * nearest cache; a larger top scales the sum of what was before.
+ */
+static float EITP__SIMD_TYPED(row_log_sum_exp)(const EITP__SIMD_ELEMENT *x, int64_t count, float *top) {
+    float sum = 0.0f;
+    *top = -INFINITY;
+    for (int64_t i = 0; i < count; i += EITP__SIMD_PART) {
+        int64_t part = count - i < EITP__SIMD_PART ? count - i : EITP__SIMD_PART;
+        float largest = EITP__SIMD_TYPED(row_largest)(x + i, part);
+        if (largest > *top) {
+            sum = i ? sum * expf(*top - largest) : 0.0f;
+            *top = largest;
+        }
+        sum += EITP__SIMD_TYPED(row_sum_exp)(x + i, part, *top, NULL);
+    }
+    return logf(sum);
+}
+
+static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
+        logsumexps[row] = top + log_sum;
+        losses[row] = 0.0f;
+        if (EITP__SIMD(target_counts)(call, targets[row], v))
+            losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
+    }
+}
+
+static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                         void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    const float *logsumexps = (const float *)call->inputs[2].data, *dlosses = (const float *)call->inputs[3].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
+        float hit;
+        if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
+        for (int64_t j = 0; j < v; j += EITP__SIMD_LANES)
+            EITP__SIMD_TYPED(put)
+        (dx + j, v - j, factor * EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(x + j, v - j, shift) - shift));
+        dx[targets[row]] = EITP__SIMD_MAKE(hit);
+    }
+}
+
+#undef EITP__SIMD_PART
+
+/* A logit's probability is e^(logit - top), which e holds, times e^(top - logsumexp), which its block shares. */
+static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]), blocks = EITP__SIMD(columns)(&call->inputs[1]);
+    const int32_t *targets = (const int32_t *)call->inputs[2].data;
+    const float *logsumexps = (const float *)call->inputs[3].data, *dlosses = (const float *)call->inputs[4].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *e = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        const float *tops = (const float *)call->inputs[1].data + row * blocks;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
+        EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
+        float hit;
+        if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
+        for (int64_t block = 0; block < blocks; block++) {
+            int64_t j = block * EITP__HEAD_BLOCK, stop = v - j < EITP__HEAD_BLOCK ? v : j + EITP__HEAD_BLOCK;
+            EITP__SIMD(vector) factor = EITP__SIMD(spread)(tops[block] - logsumexps[row]);
+            factor = EITP__SIMD(exp)(factor) * dloss;
+            for (; j < stop; j += EITP__SIMD_LANES)
+                EITP__SIMD_TYPED(put)(dx + j, stop - j, factor * EITP__SIMD_TYPED(fetch)(e + j, stop - j, none));
+        }
+        dx[targets[row]] = EITP__SIMD_MAKE((hit - 1.0f) * dlosses[row]); /* dx may be e */
+    }
+}
+/* <<kernels/simd/rows.inc */
+
+/* >>kernels/simd/attention_cached.inc */
+/* Attention over a cache of keys and values of one element type: of one sequence, a row and a head at a time. */
+
+static size_t EITP__SIMD_TYPED(attention_cached_workspace)(const eitp__call *call) {
+    return (size_t)call->inputs[1].shape[0] * sizeof(float);
+}
+
+/* Stores part 1 (keys) or 2 (values) of the rows at `position`; those whose place is outside the cache are not. */
+static void EITP__SIMD_TYPED(extend_cache)(const eitp__call *call, int part, int64_t position) {
+    const eitp__operand *cache = &call->outputs[part];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)cache->data;
+    int64_t c = cache->shape[1], rows = call->inputs[0].shape[0];
+    if (to != call->inputs[part].data)
+        memcpy(to, call->inputs[part].data, (size_t)cache->elements * sizeof *to);
+    for (int64_t i = 0; i < rows; i++)
+        if (position + i >= 0 && position + i < cache->shape[0])
+            memcpy(to + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof *to);
+}
+
+/* y = factor * the sum of weights[j] * x[j], over rows x of `width` elements that are `stride` apart. */
+static void EITP__SIMD_TYPED(weighted_sum)(const EITP__SIMD_ELEMENT *x, int64_t stride, int64_t width,
+                                           const float *weights, int64_t count, float factor, EITP__SIMD_ELEMENT *y) {
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), scale = EITP__SIMD(spread)(factor);
+    int64_t i = 0;
+    for (; width - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) s0 = none, s1 = none, s2 = none, s3 = none;
+        for (int64_t j = 0; j < count; j++) {
+            const EITP__SIMD_ELEMENT *p = x + j * stride + i;
+            EITP__SIMD(vector) weight = EITP__SIMD(spread)(weights[j]);
+            s0 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p), s0);
+            s1 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), s1);
+            s2 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), s2);
+            s3 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), s3);
+        }
+        EITP__SIMD_TYPED(store)(y + i, scale * s0);
+        EITP__SIMD_TYPED(store)(y + i + EITP__SIMD_LANES, scale * s1);
+        EITP__SIMD_TYPED(store)(y + i + 2 * EITP__SIMD_LANES, scale * s2);
+        EITP__SIMD_TYPED(store)(y + i + 3 * EITP__SIMD_LANES, scale * s3);
+    }
+    for (; i < width; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) sum = none;
+        for (int64_t j = 0; j < count; j++)
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(weights[j]),
+                                           EITP__SIMD_TYPED(fetch)(x + j * stride + i, width - i, none), sum);
+        EITP__SIMD_TYPED(put)(y + i, width - i, scale * sum);
+    }
+}
+
+static void EITP__SIMD_TYPED(attention_cached_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
+    int64_t longest = call->outputs[1].shape[0], c = call->outputs[1].shape[1], d = c / call->integers[0];
+    int64_t position = ((const int32_t *)call->inputs[3].data)[0];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *k = (const EITP__SIMD_ELEMENT *)call->outputs[1].data;
+    const EITP__SIMD_ELEMENT *v = (const EITP__SIMD_ELEMENT *)call->outputs[2].data;
+    float *scores = (float *)workspace, scale = (float)call->reals[0];
+    (void)begin;
+    (void)end;
+    EITP__SIMD_TYPED(extend_cache)(call, 1, position);
+    EITP__SIMD_TYPED(extend_cache)(call, 2, position);
+    for (int64_t i = 0; i < call->inputs[0].shape[0]; i++) {
+        EITP__SIMD_ELEMENT *o = (EITP__SIMD_ELEMENT *)call->outputs[0].data + i * c;
+        int64_t count = position + i + 1;
+        if (count < 1 || count > longest) {
+            memset(o, 0, (size_t)c * sizeof *o);
+            continue;
+        }
+        for (int64_t at = 0; at < c; at += d) {
+            float sum;
+            for (int64_t j = 0; j < count; j++)
+                scores[j] = scale * EITP__SIMD_TYPED(row_dot)(qkv + 3 * i * c + at, k + j * c + at, d);
+            sum = EITP__SIMD(row_sum_exp)(scores, count, EITP__SIMD(row_largest)(scores, count), scores);
+            EITP__SIMD_TYPED(weighted_sum)(v + at, c, d, scores, count, 1.0f / sum, o + at);
+        }
+    }
+}
+/* <<kernels/simd/attention_cached.inc */
+
+/* >>kernels/simd/register_column.inc */
+/* Writes the kernels of one element type into the table. */
+static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.set = EITP__SIMD_SET;
+#define EITP__SIMD_REGISTER(slot, name)                                                                                \
+    kernel.run = EITP__SIMD_TYPED(name##_run);                                                                         \
+    table->kernels[EITP__SLOT_##slot][EITP__SIMD_DTYPE] = kernel;
+    EITP__SIMD_COLUMN(EITP__SIMD_REGISTER)
+#undef EITP__SIMD_REGISTER
+    kernel.run = EITP__SIMD_TYPED(attention_cached_run);
+    kernel.workspace = EITP__SIMD_TYPED(attention_cached_workspace);
+    table->kernels[EITP__SLOT_ATTENTION_CACHED][EITP__SIMD_DTYPE] = kernel;
+}
+/* <<kernels/simd/register_column.inc */
+#undef EITP__SIMD_ELEMENT
+#undef EITP__SIMD_DTYPE
+#undef EITP__SIMD_TYPED
+#undef EITP__SIMD_GET
+#undef EITP__SIMD_MAKE
+
+#undef EITP__SIMD_COLUMN
+/* <<kernels/simd/columns.inc */
 
 /* >>kernels/simd/optimizer.inc */
 /*
@@ -10298,30 +13601,12 @@ static void EITP__SIMD(set)(eitp__kernel_table *table, eitp__slot slot, eitp__ke
 }
 
 static void EITP__SIMD(register)(eitp__kernel_table *table) {
+    EITP__SIMD(register_column)(table);
+    EITP__SIMD(register_column_bf16)(table);
+    EITP__SIMD(register_column_f16)(table);
     table->kernels[EITP__SLOT_MATMUL][EITP_F32] = EITP__SIMD(matmul_kernel)(EITP__SIMD_SET);
     EITP__SIMD(register_attention)(table);
-    EITP__SIMD(set)(table, EITP__SLOT_EXP, EITP__SIMD(exp_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_TANH, EITP__SIMD(tanh_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SIGMOID, EITP__SIMD(sigmoid_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_ADD, EITP__SIMD(add_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SUBTRACT, EITP__SIMD(subtract_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_MULTIPLY, EITP__SIMD(multiply_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_DIVIDE, EITP__SIMD(divide_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_GELU_TANH, EITP__SIMD(gelu_tanh_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_GELU_TANH_BACKWARD, EITP__SIMD(gelu_tanh_backward_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SUM, EITP__SIMD(sum_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SUM_SQUARES, EITP__SIMD(sum_squares_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_ACCUMULATE, EITP__SIMD(accumulate_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SOFTMAX, EITP__SIMD(softmax_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SOFTMAX_BACKWARD, EITP__SIMD(softmax_backward_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_LOG_SOFTMAX, EITP__SIMD(log_softmax_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_LOG_SOFTMAX_BACKWARD, EITP__SIMD(log_softmax_backward_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_LAYER_NORM, EITP__SIMD(layer_norm_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_LAYER_NORM_BACKWARD_INPUT, EITP__SIMD(layer_norm_backward_input_run), NULL);
-    EITP__SIMD(set)
-    (table, EITP__SLOT_LAYER_NORM_BACKWARD_PARAMETERS, EITP__SIMD(layer_norm_backward_parameters_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_CROSS_ENTROPY, EITP__SIMD(cross_entropy_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_CROSS_ENTROPY_BACKWARD, EITP__SIMD(cross_entropy_backward_run), NULL);
+    EITP__SIMD(set)(table, EITP__SLOT_HEAD_LOSS, EITP__SIMD(head_loss_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
     table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
     table->kernels[EITP__SLOT_ADAMW][EITP_F16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
@@ -10353,18 +13638,23 @@ EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table) {
 /* <<kernels/avx2/avx2.c */
 
 /* >>kernels/avx512/avx512.c */
-/* The f32 kernels for processors with AVX-512 (F, BW, DQ and VL). */
+/*
+ * The kernels for processors with AVX-512 (F, BW, DQ and VL). With EITP__EMULATED the including file has given the
+ * intrinsics another meaning, and any processor will do.
+ */
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(EITP__EMULATED)
 
+#if !defined(EITP__EMULATED)
 #include <immintrin.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))),                   \
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))),              \
                              apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#endif
 #endif
 
 /*
@@ -10397,6 +13687,54 @@ EITP__SIMD_INLINE __m512 eitp__avx512_load_first(const float *p, int64_t count, 
 
 EITP__SIMD_INLINE void eitp__avx512_store_first(float *p, int64_t count, __m512 v) {
     _mm512_mask_storeu_ps(p, eitp__avx512_mask(count), v);
+}
+
+/* The same for elements of 16 bits, which are rounded to the nearest, ties to even; a NaN stays one. */
+EITP__SIMD_INLINE __m512 eitp__avx512_widen_bf16(__m256i v) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+}
+
+EITP__SIMD_INLINE __m256i eitp__avx512_narrow_bf16(__m512 v) {
+    __m512i bits = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+    bits = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), rounded, quiet);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_load_bf16(const uint16_t *p) {
+    return eitp__avx512_widen_bf16(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_bf16(uint16_t *p, __m512 v) {
+    _mm256_storeu_si256((__m256i *)(void *)p, eitp__avx512_narrow_bf16(v));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_load_first_bf16(const uint16_t *p, int64_t count, __m512 rest) {
+    __mmask16 mask = eitp__avx512_mask(count);
+    return _mm512_mask_mov_ps(rest, mask, eitp__avx512_widen_bf16(_mm256_maskz_loadu_epi16(mask, p)));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_first_bf16(uint16_t *p, int64_t count, __m512 v) {
+    _mm256_mask_storeu_epi16(p, eitp__avx512_mask(count), eitp__avx512_narrow_bf16(v));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_load_f16(const uint16_t *p) {
+    return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_f16(uint16_t *p, __m512 v) {
+    __m256i bits = _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_si256((__m256i *)(void *)p, bits);
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_load_first_f16(const uint16_t *p, int64_t count, __m512 rest) {
+    __mmask16 mask = eitp__avx512_mask(count);
+    return _mm512_mask_cvtph_ps(rest, mask, _mm256_maskz_loadu_epi16(mask, p));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_first_f16(uint16_t *p, int64_t count, __m512 v) {
+    _mm256_mask_storeu_epi16(p, eitp__avx512_mask(count), _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
 }
 
 EITP__SIMD_INLINE __m512 eitp__avx512_spread(float x) {
@@ -10441,6 +13779,11 @@ EITP__SIMD_INLINE __m512 eitp__avx512_choose_less(__m512 a, __m512 b, __m512 yes
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
 }
 
+/* In each lane: is v a number ? yes : no. */
+EITP__SIMD_INLINE __m512 eitp__avx512_choose_number(__m512 v, __m512 yes, __m512 no) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), no, yes);
+}
+
 /* To the nearest integer, for |v| < 2^31. */
 EITP__SIMD_INLINE __m512 eitp__avx512_round(__m512 v) {
     return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtps_epi32(0xffff, v));
@@ -10449,6 +13792,17 @@ EITP__SIMD_INLINE __m512 eitp__avx512_round(__m512 v) {
 /* v * 2^n for an integral n; the result may be subnormal or infinite. */
 EITP__SIMD_INLINE __m512 eitp__avx512_scale(__m512 v, __m512 n) {
     return _mm512_maskz_scalef_ps(0xffff, v, n);
+}
+
+/* v = m * 2^n with 1 <= m < 2, for a normal v above 0. */
+EITP__SIMD_INLINE __m512 eitp__avx512_exponent(__m512 v) {
+    __m512i n = _mm512_srli_epi32(_mm512_castps_si512(v), 23);
+    return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_sub_epi32(n, _mm512_set1_epi32(127)));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_mantissa(__m512 v) {
+    __m512i bits = _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffff));
+    return _mm512_castsi512_ps(_mm512_or_si512(bits, _mm512_set1_epi32(0x3f800000)));
 }
 
 /* Over the lanes of one vector: the sum, in a fixed order, and the largest. */
@@ -10506,6 +13860,50 @@ EITP__SIMD_INLINE void eitp__avx512_split_bf16(__m512 v, uint16_t *highs, int16_
     __m512i high = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), 16);
     _mm256_storeu_si256((__m256i *)(void *)highs, _mm512_maskz_cvtepi32_epi16(0xffff, high));
     _mm256_storeu_si256((__m256i *)(void *)remainders, _mm512_maskz_cvtepi32_epi16(0xffff, bits));
+}
+
+/* Unsigned integers of 32 bits. */
+typedef __m512i eitp__avx512_integers;
+
+EITP__SIMD_INLINE __m512i eitp__avx512_load_integers(const uint32_t *p) {
+    return _mm512_loadu_si512(p);
+}
+
+EITP__SIMD_INLINE __m512i eitp__avx512_spread_integer(uint32_t x) {
+    return _mm512_set1_epi32((int)x);
+}
+
+EITP__SIMD_INLINE __m512i eitp__avx512_exclusive_or(__m512i a, __m512i b) {
+    return _mm512_xor_si512(a, b);
+}
+
+/* The lower half of each product, and the upper one. */
+EITP__SIMD_INLINE __m512i eitp__avx512_multiply_whole(__m512i a, __m512i b, __m512i *high) {
+    __m512i even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
+    *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+    return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
+}
+
+/* The upper 24 bits as a fraction. */
+EITP__SIMD_INLINE __m512 eitp__avx512_fraction(__m512i v) {
+    return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_srli_epi32(v, 8)) * _mm512_set1_ps(1.0f / 16777216.0f);
+}
+
+/* The first lane of each of the four, then the second of each, and so on. */
+EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 v1, __m512 v2, __m512 v3) {
+    __m512 a = _mm512_unpacklo_ps(v0, v1), b = _mm512_unpacklo_ps(v2, v3);
+    __m512 c = _mm512_unpackhi_ps(v0, v1), d = _mm512_unpackhi_ps(v2, v3), parts[4];
+    parts[0] = _mm512_shuffle_ps(a, b, 0x44);
+    parts[1] = _mm512_shuffle_ps(a, b, 0xee);
+    parts[2] = _mm512_shuffle_ps(c, d, 0x44);
+    parts[3] = _mm512_shuffle_ps(c, d, 0xee);
+    for (int i = 0; i < 4; i++) {
+        __m256 low = eitp__avx512_low(parts[i]), high = eitp__avx512_high(parts[i]);
+        _mm_storeu_ps(to + 4 * i, _mm256_castps256_ps128(low));
+        _mm_storeu_ps(to + 16 + 4 * i, _mm256_extractf128_ps(low, 1));
+        _mm_storeu_ps(to + 32 + 4 * i, _mm256_castps256_ps128(high));
+        _mm_storeu_ps(to + 48 + 4 * i, _mm256_extractf128_ps(high, 1));
+    }
 }
 
 /* Turns 8 x 8 elements. */
@@ -10887,19 +14285,40 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
  */
 
 /* `count` elements at p, any number of them: a whole vector, or the first few and `rest`. */
-EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(fetch)(const float *p, int64_t count, EITP__SIMD(vector) rest) {
-    return count >= EITP__SIMD_LANES ? EITP__SIMD(load)(p) : EITP__SIMD(load_first)(p, count, rest);
-}
+#define EITP__SIMD_ANY_COUNT(type, element)                                                                            \
+    EITP__SIMD_INLINE EITP__SIMD(vector)                                                                               \
+        EITP__SIMD(fetch##type)(const element *p, int64_t count, EITP__SIMD(vector) rest) {                            \
+        return count >= EITP__SIMD_LANES ? EITP__SIMD(load##type)(p) : EITP__SIMD(load_first##type)(p, count, rest);   \
+    }                                                                                                                  \
+    EITP__SIMD_INLINE void EITP__SIMD(put##type)(element * p, int64_t count, EITP__SIMD(vector) v) {                   \
+        if (count >= EITP__SIMD_LANES)                                                                                 \
+            EITP__SIMD(store##type)(p, v);                                                                             \
+        else                                                                                                           \
+            EITP__SIMD(store_first##type)(p, count, v);                                                                \
+    }
 
-EITP__SIMD_INLINE void EITP__SIMD(put)(float *p, int64_t count, EITP__SIMD(vector) v) {
-    if (count >= EITP__SIMD_LANES)
-        EITP__SIMD(store)(p, v);
-    else
-        EITP__SIMD(store_first)(p, count, v);
-}
+EITP__SIMD_ANY_COUNT(, float)
+EITP__SIMD_ANY_COUNT(_bf16, uint16_t)
+EITP__SIMD_ANY_COUNT(_f16, uint16_t)
+
+#undef EITP__SIMD_ANY_COUNT
 
 EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(zeros)(void) {
     return EITP__SIMD(spread)(0.0f);
+}
+
+/* In each lane the larger one; what is not a number stays. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(larger)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
+    return EITP__SIMD(choose_number)(a, EITP__SIMD(at_least)(a, b), a);
+}
+
+/* The largest of the lanes; one that is not a number stays. */
+EITP__SIMD_INLINE float EITP__SIMD(largest_of)(EITP__SIMD(vector) v) {
+    float lanes[EITP__SIMD_LANES];
+    EITP__SIMD(store)(lanes, v);
+    for (int i = 1; i < EITP__SIMD_LANES; i++)
+        lanes[0] = lanes[0] != lanes[0] || lanes[0] > lanes[i] ? lanes[0] : lanes[i];
+    return lanes[0];
 }
 
 /* e^x within 1 unit (1.5 where the result is subnormal): 2^n e^r with |r| <= log(2) / 2. */
@@ -10937,25 +14356,85 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(sigmoid)(EITP__SIMD(vector) x) {
     EITP__SIMD(vector) one = EITP__SIMD(spread)(1.0f);
     return one / (one + EITP__SIMD(exp)(EITP__SIMD(zeros)() - x));
 }
-/* <<kernels/simd/math.inc */
 
-/* >>kernels/simd/flat.inc */
-/* Elementwise kernels. Every lane does the same, so that an element's value does not depend on where a piece starts. */
+/* log(x) within 2 units: the logarithms of 2^n and of m, the mantissa, taken so that it is nearest to 1. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(log)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector)
+    none = EITP__SIMD(zeros)(), one = EITP__SIMD(spread)(1.0f), infinite = EITP__SIMD(spread)(INFINITY);
+    EITP__SIMD(vector) least = EITP__SIMD(spread)(1.17549435e-38f), large = EITP__SIMD(spread)(1.41421354f);
+    EITP__SIMD(vector) normal = EITP__SIMD(choose_less)(x, least, x * EITP__SIMD(spread)(8388608.0f), x);
+    EITP__SIMD(vector) n = EITP__SIMD(exponent)(normal), m = EITP__SIMD(mantissa)(normal), square, p;
+    n -= EITP__SIMD(choose_less)(x, least, EITP__SIMD(spread)(23.0f), none);
+    n += EITP__SIMD(choose_less)(large, m, one, none);
+    m = EITP__SIMD(choose_less)(large, m, m * EITP__SIMD(spread)(0.5f), m) - one;
+    square = m * m;
+    p = EITP__SIMD(spread)(0.0697161183f);
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(-0.114797339f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(0.116854198f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(-0.124256872f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(0.142490581f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(-0.166678026f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(0.200007156f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(-0.24999997f));
+    p = EITP__SIMD(multiply_add)(p, m, EITP__SIMD(spread)(0.333333313f));
+    p = EITP__SIMD(multiply_add)(n, EITP__SIMD(spread)(1.42860677e-6f), p * square * m); /* log(2), in two parts */
+    p = EITP__SIMD(subtract_product)(p, square, EITP__SIMD(spread)(0.5f)) + m;
+    p = EITP__SIMD(multiply_add)(n, EITP__SIMD(spread)(0.693145752f), p);
+    /* What no logarithm is for: 0, infinity, below 0, and what is not a number. */
+    p = EITP__SIMD(choose_less)(none, x, p, none - infinite);
+    p = EITP__SIMD(choose_less)(x, infinite, p, x);
+    return EITP__SIMD(choose_less)(x, none, none / none, p);
+}
 
-#define EITP__SIMD_UNARY(name, expression)                                                                             \
-    static void EITP__SIMD(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {          \
-        const float *from = (const float *)call->inputs[0].data;                                                       \
-        float *to = (float *)call->outputs[0].data;                                                                    \
-        (void)workspace;                                                                                               \
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
-            EITP__SIMD(vector) x = EITP__SIMD(fetch)(from + i, end - i, EITP__SIMD(zeros)());                          \
-            EITP__SIMD(put)(to + i, end - i, (expression));                                                            \
-        }                                                                                                              \
-    }
+/* e^(-a b) for 0 <= a b < 105, with what rounding takes off the product. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(exp_minus)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
+    EITP__SIMD(vector) product = a * b, e = EITP__SIMD(exp)(EITP__SIMD(zeros)() - product);
+    return EITP__SIMD(multiply_add)(e, EITP__SIMD(subtract_product)(product, a, b), e);
+}
 
-EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
-EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
-EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
+/* e^(x^2) erfc(x) for 0 <= x <= 10.3: (x + 3) of it is a polynomial in (x - 3) / (x + 3). */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(scaled_erfc)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) one = EITP__SIMD(spread)(1.0f), inverse = one / (x + EITP__SIMD(spread)(3.0f));
+    EITP__SIMD(vector) q = EITP__SIMD(subtract_product)(one, EITP__SIMD(spread)(6.0f), inverse), p;
+    p = EITP__SIMD(spread)(-0.000333609147f);
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(-0.000498446345f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(0.00307859946f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(-0.00121702871f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(-0.0268369187f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(0.119527169f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(-0.310466588f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(0.590228438f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(-0.88339448f));
+    p = EITP__SIMD(multiply_add)(p, q, EITP__SIMD(spread)(1.07400692f));
+    return p * inverse;
+}
+
+/* erf(x) within 2 units: a polynomial near 0, elsewhere 1 - erfc(|x|). */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(erf)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) size = EITP__SIMD(at_most)(EITP__SIMD(spread)(4.0f), EITP__SIMD(magnitude)(x)), square = x * x;
+    EITP__SIMD(vector) near = EITP__SIMD(spread)(-0.000610268675f), far;
+    near = EITP__SIMD(multiply_add)(near, square, EITP__SIMD(spread)(0.00501448428f));
+    near = EITP__SIMD(multiply_add)(near, square, EITP__SIMD(spread)(-0.0267807189f));
+    near = EITP__SIMD(multiply_add)(near, square, EITP__SIMD(spread)(0.112821944f));
+    near = EITP__SIMD(multiply_add)(near, square, EITP__SIMD(spread)(-0.376125276f));
+    near = EITP__SIMD(multiply_add)(near, square, EITP__SIMD(spread)(0.128379151f));
+    near = EITP__SIMD(multiply_add)(near, x, x);
+    far = EITP__SIMD(spread)(1.0f) - EITP__SIMD(exp_minus)(size, size) * EITP__SIMD(scaled_erfc)(size);
+    return EITP__SIMD(choose_less)(size, EITP__SIMD(spread)(0.9f), near, EITP__SIMD(with_sign)(far, x));
+}
+
+/*
+ * The distribution function of the standard normal within 3 units (4 where it is subnormal): for x < 0 half of
+ * erfc(|x| / sqrt(2)), so that nothing is lost where it is small. `density` gets sqrt(2 pi) times its derivative.
+ */
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD(normal_distribution)(EITP__SIMD(vector) x, EITP__SIMD(vector) * density) {
+    EITP__SIMD(vector) half = EITP__SIMD(spread)(0.5f), one = EITP__SIMD(spread)(1.0f), tail;
+    EITP__SIMD(vector) size = EITP__SIMD(at_most)(EITP__SIMD(spread)(14.5f), EITP__SIMD(magnitude)(x));
+    *density = EITP__SIMD(exp_minus)(size * half, size);
+    tail = *density * (half * EITP__SIMD(scaled_erfc)(size * EITP__SIMD(spread)(0.707106769f)));
+    return EITP__SIMD(choose_less)(x, EITP__SIMD(zeros)(), tail, one - tail);
+}
 
 /*
  * GELU with the tanh approximation is x * sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), since (1 + tanh u) / 2 is
@@ -10966,31 +14445,35 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_gate)(EITP__SIMD(vector) x)
     return EITP__SIMD(sigmoid)(x * EITP__SIMD(multiply_add)(cubic, x * x, linear));
 }
 
-EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_gate)(x) * x)
-
-static void EITP__SIMD(gelu_tanh_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const float *from = (const float *)call->inputs[0].data, *gradient = (const float *)call->inputs[1].data;
-    float *to = (float *)call->outputs[0].data;
-    EITP__SIMD(vector) one = EITP__SIMD(spread)(1.0f), limit = EITP__SIMD(spread)(20.0f);
-    EITP__SIMD(vector) cubic = EITP__SIMD(spread)(0.214064449f), linear = EITP__SIMD(spread)(1.59576912f);
-    (void)workspace;
-    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) x = EITP__SIMD(fetch)(from + i, end - i, EITP__SIMD(zeros)());
-        EITP__SIMD(vector) d = EITP__SIMD(fetch)(gradient + i, end - i, EITP__SIMD(zeros)());
-        EITP__SIMD(vector) gate = EITP__SIMD(gelu_gate)(x), inner, slope;
-        /* The gate's own slope: 0 far from 0, where the cube must not overflow. */
-        inner = EITP__SIMD(at_most)(limit, EITP__SIMD(at_least)(EITP__SIMD(zeros)() - limit, x));
-        slope = inner * EITP__SIMD(multiply_add)(cubic, inner * inner, linear) * (gate * (one - gate));
-        EITP__SIMD(put)(to + i, end - i, d * (gate + slope));
-    }
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_tanh)(EITP__SIMD(vector) x) {
+    return EITP__SIMD(gelu_gate)(x) * x;
 }
 
-#undef EITP__SIMD_UNARY
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_tanh_slope)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) one = EITP__SIMD(spread)(1.0f), limit = EITP__SIMD(spread)(20.0f);
+    EITP__SIMD(vector) cubic = EITP__SIMD(spread)(0.214064449f), linear = EITP__SIMD(spread)(1.59576912f);
+    EITP__SIMD(vector) gate = EITP__SIMD(gelu_gate)(x), inner;
+    /* The gate's own slope: 0 far from 0, where the cube must not overflow. */
+    inner = EITP__SIMD(at_most)(limit, EITP__SIMD(at_least)(EITP__SIMD(zeros)() - limit, x));
+    return gate + inner * EITP__SIMD(multiply_add)(cubic, inner * inner, linear) * (gate * (one - gate));
+}
 
-/*
- * Binary operations with broadcasting. Neighbouring dimensions in which the operands agree about being repeated are one
- * run; the last run is the inner loop.
- */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_erf)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) density;
+    return EITP__SIMD(normal_distribution)(x, &density) * x;
+}
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_erf_slope)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) limit = EITP__SIMD(spread)(20.0f), density, below = EITP__SIMD(normal_distribution)(x, &density);
+    x = EITP__SIMD(at_most)(limit, EITP__SIMD(at_least)(EITP__SIMD(zeros)() - limit, x));
+    return EITP__SIMD(multiply_add)(x * EITP__SIMD(spread)(0.398942292f), density, below);
+}
+/* <<kernels/simd/math.inc */
+
+/* >>kernels/simd/runs.inc */
+/* The dimensions of operands: their columns, and runs, which are neighbours that are treated alike and so are one. */
+
+/* Of two operands that broadcast; alike is what is repeated in the same operands. */
 typedef struct EITP__SIMD(runs) {
     int count;
     int64_t size[EITP_MAX_RANK + 1];
@@ -11031,125 +14514,7 @@ static EITP__SIMD(runs) EITP__SIMD(find_runs)(const eitp__call *call) {
     return runs;
 }
 
-EITP__SIMD_INLINE EITP__SIMD(vector)
-    EITP__SIMD(fetch_repeated)(const float *p, int64_t stride, int64_t index, int64_t count) {
-    return stride ? EITP__SIMD(fetch)(p + index, count, EITP__SIMD(zeros)()) : EITP__SIMD(spread)(*p);
-}
-
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
-    static void EITP__SIMD(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {          \
-        EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
-        float *to = (float *)call->outputs[0].data;                                                                    \
-        (void)workspace;                                                                                               \
-        for (int64_t i = begin, next; i < end; i = next) {                                                             \
-            int64_t column = i % runs.size[0], rest = i / runs.size[0], length = runs.size[0] - column;                \
-            const float *a = (const float *)call->inputs[0].data, *b = (const float *)call->inputs[1].data;            \
-            next = end - i < length ? end : i + length;                                                                \
-            for (int r = 1; r < runs.count; rest /= runs.size[r], r++) {                                               \
-                a += rest % runs.size[r] * runs.strides[0][r];                                                         \
-                b += rest % runs.size[r] * runs.strides[1][r];                                                         \
-            }                                                                                                          \
-            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {                                  \
-                EITP__SIMD(vector) u = EITP__SIMD(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);       \
-                EITP__SIMD(vector) v = EITP__SIMD(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);       \
-                EITP__SIMD(put)(to + i + j, count - j, u operator v);                                                  \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
-
-#undef EITP__SIMD_BINARY
-
-static void EITP__SIMD(accumulate_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const float *target = (const float *)call->inputs[0].data, *from = (const float *)call->inputs[1].data;
-    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
-    float *to = (float *)call->outputs[0].data, carry = factor ? factor[0] : 1.0f;
-    (void)workspace;
-    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) x = EITP__SIMD(fetch)(from + i, end - i, EITP__SIMD(zeros)());
-        if (carry != 0.0f) {
-            EITP__SIMD(vector) old = EITP__SIMD(fetch)(target + i, end - i, EITP__SIMD(zeros)());
-            x = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(carry), old, x);
-        }
-        EITP__SIMD(put)(to + i, end - i, x);
-    }
-}
-/* <<kernels/simd/flat.inc */
-
-/* >>kernels/simd/reduce.inc */
-/* Sums and maxima of a row; the slots SUM and SUM_SQUARES. The order of additions follows from the shape alone. */
-
-EITP__SIMD_INLINE float EITP__SIMD(row_sum)(const float *p, int64_t count) {
-    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, s2 = s0, s3 = s0, none = s0;
-    int64_t i = 0;
-    for (; count - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
-        s0 += EITP__SIMD(load)(p + i);
-        s1 += EITP__SIMD(load)(p + i + EITP__SIMD_LANES);
-        s2 += EITP__SIMD(load)(p + i + 2 * EITP__SIMD_LANES);
-        s3 += EITP__SIMD(load)(p + i + 3 * EITP__SIMD_LANES);
-    }
-    for (; i < count; i += EITP__SIMD_LANES)
-        s0 += EITP__SIMD(fetch)(p + i, count - i, none);
-    return EITP__SIMD(sum)((s0 + s1) + (s2 + s3));
-}
-
-/* The sum of a[i] * b[i]. */
-EITP__SIMD_INLINE float EITP__SIMD(row_dot)(const float *a, const float *b, int64_t count) {
-    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = s0;
-    int64_t i = 0;
-    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-        s0 = EITP__SIMD(multiply_add)(EITP__SIMD(load)(a + i), EITP__SIMD(load)(b + i), s0);
-        s1 = EITP__SIMD(multiply_add)(EITP__SIMD(load)(a + i + EITP__SIMD_LANES),
-                                      EITP__SIMD(load)(b + i + EITP__SIMD_LANES), s1);
-    }
-    for (; i < count; i += EITP__SIMD_LANES)
-        s0 = EITP__SIMD(multiply_add)(EITP__SIMD(fetch)(a + i, count - i, none),
-                                      EITP__SIMD(fetch)(b + i, count - i, none), s0);
-    return EITP__SIMD(sum)(s0 + s1);
-}
-
-/* The largest, ignoring what is not a number; minus infinity where there is nothing. */
-EITP__SIMD_INLINE float EITP__SIMD(row_largest)(const float *p, int64_t count) {
-    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY), m0 = none, m1 = none;
-    int64_t i = 0;
-    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-        m0 = EITP__SIMD(at_least)(EITP__SIMD(load)(p + i), m0);
-        m1 = EITP__SIMD(at_least)(EITP__SIMD(load)(p + i + EITP__SIMD_LANES), m1);
-    }
-    for (; i < count; i += EITP__SIMD_LANES)
-        m0 = EITP__SIMD(at_least)(EITP__SIMD(fetch)(p + i, count - i, none), m0);
-    return EITP__SIMD(largest)(EITP__SIMD(at_least)(m0, m1));
-}
-
-/* The sum of e^(p[i] - top). Where `to` is not NULL the terms are stored there; it may be p. */
-EITP__SIMD_INLINE float EITP__SIMD(row_sum_exp)(const float *p, int64_t count, float top, float *to) {
-    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = EITP__SIMD(spread)(-INFINITY);
-    EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
-    int64_t i = 0;
-    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-        EITP__SIMD(vector) e0 = EITP__SIMD(exp)(EITP__SIMD(load)(p + i) - shift);
-        EITP__SIMD(vector) e1 = EITP__SIMD(exp)(EITP__SIMD(load)(p + i + EITP__SIMD_LANES) - shift);
-        s0 += e0;
-        s1 += e1;
-        if (to) {
-            EITP__SIMD(store)(to + i, e0);
-            EITP__SIMD(store)(to + i + EITP__SIMD_LANES, e1);
-        }
-    }
-    for (; i < count; i += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD(fetch)(p + i, count - i, none) - shift);
-        s0 += e;
-        if (to)
-            EITP__SIMD(put)(to + i, count - i, e);
-    }
-    return EITP__SIMD(sum)(s0 + s1);
-}
-
-/* The dimensions of a SUM's input as runs that are kept or summed, from the last. */
+/* Of the input of a reduction, from the last: runs that are kept or reduced. */
 typedef struct EITP__SIMD(sum_runs) {
     int count;
     int64_t size[EITP_MAX_RANK + 1];
@@ -11202,187 +14567,610 @@ EITP__SIMD_INLINE int64_t EITP__SIMD(sum_offset)(const EITP__SIMD(sum_runs) * ru
     return offset;
 }
 
+EITP__SIMD_INLINE int64_t EITP__SIMD(columns)(const eitp__operand *x) {
+    return x->rank ? x->shape[x->rank - 1] : 1;
+}
+/* <<kernels/simd/runs.inc */
+
+/* >>kernels/simd/random.inc */
+/* Random numbers: those of eitp__kernel_uniform, many at a time. */
+
+/* Ten rounds of Philox for as many blocks as there are lanes; a lane's four words are in `words`. */
+EITP__SIMD_INLINE void EITP__SIMD(philox)(uint64_t seed, uint64_t step, uint32_t stream, uint64_t block,
+                                          EITP__SIMD(integers) words[4]) {
+    EITP__SIMD(integers) c0, c1, c2 = EITP__SIMD(spread_integer)((uint32_t)step);
+    EITP__SIMD(integers) c3 = EITP__SIMD(spread_integer)(stream), high0, high1, low0, low1;
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
+    uint32_t lower[EITP__SIMD_LANES], upper[EITP__SIMD_LANES];
+    for (int i = 0; i < EITP__SIMD_LANES; i++) {
+        lower[i] = (uint32_t)(block + (uint64_t)i);
+        upper[i] = (uint32_t)((block + (uint64_t)i) >> 32);
+    }
+    c0 = EITP__SIMD(load_integers)(lower);
+    c1 = EITP__SIMD(load_integers)(upper);
+    for (int round = 0; round < 10; round++) {
+        low0 = EITP__SIMD(multiply_whole)(c0, EITP__SIMD(spread_integer)(0xD2511F53u), &high0);
+        low1 = EITP__SIMD(multiply_whole)(c2, EITP__SIMD(spread_integer)(0xCD9E8D57u), &high1);
+        c0 = EITP__SIMD(exclusive_or)(EITP__SIMD(exclusive_or)(high1, c1), EITP__SIMD(spread_integer)(k0));
+        c2 = EITP__SIMD(exclusive_or)(EITP__SIMD(exclusive_or)(high0, c3), EITP__SIMD(spread_integer)(k1));
+        c1 = low1;
+        c3 = low0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    words[0] = c0;
+    words[1] = c1;
+    words[2] = c2;
+    words[3] = c3;
+}
+
+/* Numbers `first` to `first + count` of a stream; the key is seed, step, and what the caller makes of it. */
+static void EITP__SIMD(uniforms)(const int64_t *key, uint32_t stream, uint64_t first, int64_t count, float *to) {
+    float drawn[4 * EITP__SIMD_LANES];
+    EITP__SIMD(integers) words[4];
+    for (int64_t i = 0, next; i < count; i = next) {
+        uint64_t index = first + (uint64_t)i;
+        int64_t skipped = (int64_t)(index & 3);
+        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], stream, index >> 2, words);
+        EITP__SIMD(store_by_lanes)
+        (drawn, EITP__SIMD(fraction)(words[0]), EITP__SIMD(fraction)(words[1]), EITP__SIMD(fraction)(words[2]),
+         EITP__SIMD(fraction)(words[3]));
+        next = i + 4 * EITP__SIMD_LANES - skipped < count ? i + 4 * EITP__SIMD_LANES - skipped : count;
+        memcpy(to + i, drawn + skipped, (size_t)(next - i) * sizeof *to);
+    }
+}
+/* <<kernels/simd/random.inc */
+
+/* >>kernels/simd/loss.inc */
+/* What the losses of all element types share, and the losses from what HEAD left of the logits. */
+
+/* A target that is the ignored one, or no index of the row, costs nothing. */
+EITP__SIMD_INLINE int EITP__SIMD(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
+    return target != call->integers[0] && target >= 0 && target < columns;
+}
+
+static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t blocks = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *picked = (const float *)call->inputs[2].data;
+    const int32_t *targets = (const int32_t *)call->inputs[3].data;
+    float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const float *tops = (const float *)call->inputs[0].data + row * blocks;
+        const float *sums = (const float *)call->inputs[1].data + row * blocks;
+        EITP__SIMD(vector) largest = EITP__SIMD(spread)(-INFINITY), sum = none;
+        float top, log_sum;
+        for (int64_t b = 0; b < blocks; b += EITP__SIMD_LANES)
+            largest = EITP__SIMD(at_least)(EITP__SIMD(fetch)(tops + b, blocks - b, largest), largest);
+        top = EITP__SIMD(largest)(largest);
+        largest = EITP__SIMD(spread)(top);
+        for (int64_t b = 0; b < blocks; b += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD(fetch)(tops + b, blocks - b, largest) - largest);
+            sum = EITP__SIMD(multiply_add)(e, EITP__SIMD(fetch)(sums + b, blocks - b, none), sum);
+        }
+        log_sum = logf(EITP__SIMD(sum)(sum));
+        logsumexps[row] = top + log_sum;
+        losses[row] = 0.0f;
+        if (EITP__SIMD(target_counts)(call, targets[row], call->integers[1]))
+            losses[row] = log_sum - (picked[row] - top);
+    }
+}
+/* <<kernels/simd/loss.inc */
+
+/* >>kernels/simd/columns.inc */
+/*
+ * The kernels that exist for each element type, pasted once for each. An instance: EITP__SIMD_ELEMENT is what is
+ * stored, EITP__SIMD_TYPED names the functions that know it, EITP__SIMD_GET and EITP__SIMD_MAKE make a float of an
+ * element and an element of a float. What is computed with is float.
+ */
+
+/* Slots and the functions for them. */
+#define EITP__SIMD_COLUMN(X)                                                                                           \
+    X(NEGATE, negate)                                                                                                  \
+    X(EXP, exp)                                                                                                        \
+    X(LOG, log)                                                                                                        \
+    X(SQRT, sqrt)                                                                                                      \
+    X(TANH, tanh)                                                                                                      \
+    X(SIGMOID, sigmoid)                                                                                                \
+    X(RELU, relu)                                                                                                      \
+    X(ERF, erf)                                                                                                        \
+    X(AFFINE, affine)                                                                                                  \
+    X(CLAMP, clamp)                                                                                                    \
+    X(CAST, cast)                                                                                                      \
+    X(ADD, add)                                                                                                        \
+    X(SUBTRACT, subtract)                                                                                              \
+    X(MULTIPLY, multiply)                                                                                              \
+    X(DIVIDE, divide)                                                                                                  \
+    X(SUM, sum)                                                                                                        \
+    X(MAX, max)                                                                                                        \
+    X(SOFTMAX, softmax)                                                                                                \
+    X(SOFTMAX_BACKWARD, softmax_backward)                                                                              \
+    X(LOG_SOFTMAX, log_softmax)                                                                                        \
+    X(LOG_SOFTMAX_BACKWARD, log_softmax_backward)                                                                      \
+    X(GELU_TANH, gelu_tanh)                                                                                            \
+    X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
+    X(GELU_ERF, gelu_erf)                                                                                              \
+    X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
+    X(LAYER_NORM, layer_norm)                                                                                          \
+    X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
+    X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
+    X(CROSS_ENTROPY, cross_entropy)                                                                                    \
+    X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
+    X(HEAD_BACKWARD, head_backward)                                                                                    \
+    X(DROPOUT, dropout)                                                                                                \
+    X(ACCUMULATE, accumulate)                                                                                          \
+    X(SUM_SQUARES, sum_squares)
+
+#define EITP__SIMD_ELEMENT float
+#define EITP__SIMD_DTYPE EITP_F32
+#define EITP__SIMD_TYPED(name) EITP__SIMD(name)
+#define EITP__SIMD_GET(x) (x)
+#define EITP__SIMD_MAKE(x) (x)
+
+/* >>kernels/simd/flat.inc */
+/*
+ * Elementwise kernels of one element type. Every lane does the same, so that an element's value does not depend on
+ * where a piece starts.
+ */
+
+#define EITP__SIMD_UNARY(name, expression)                                                                             \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD_TYPED(put)(to + i, end - i, (expression));                                                      \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
+EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
+EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
+EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
+EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
+EITP__SIMD_UNARY(erf, EITP__SIMD(erf)(x))
+EITP__SIMD_UNARY(affine, EITP__SIMD(spread)((float)call->reals[0]) * x + EITP__SIMD(spread)((float)call->reals[1]))
+EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->reals[1]),
+                                            EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
+EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
+EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+
+#undef EITP__SIMD_UNARY
+
+#define EITP__SIMD_BACKWARD(name, slope)                                                                               \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        const EITP__SIMD_ELEMENT *gradient = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                         \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(gradient + i, end - i, zero);                               \
+            EITP__SIMD_TYPED(put)(to + i, end - i, d * EITP__SIMD(slope)(x));                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
+EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+
+#undef EITP__SIMD_BACKWARD
+
+/* Binary operations with broadcasting; the last run is the inner loop. */
+
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(fetch_repeated)(const EITP__SIMD_ELEMENT *p, int64_t stride, int64_t index, int64_t count) {
+    return stride ? EITP__SIMD_TYPED(fetch)(p + index, count, EITP__SIMD(zeros)())
+                  : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
+}
+
+#define EITP__SIMD_BINARY(name, operator)                                                                              \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin, next; i < end; i = next) {                                                             \
+            int64_t column = i % runs.size[0], rest = i / runs.size[0], length = runs.size[0] - column;                \
+            const EITP__SIMD_ELEMENT *a = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                            \
+            const EITP__SIMD_ELEMENT *b = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                            \
+            next = end - i < length ? end : i + length;                                                                \
+            for (int r = 1; r < runs.count; rest /= runs.size[r], r++) {                                               \
+                a += rest % runs.size[r] * runs.strides[0][r];                                                         \
+                b += rest % runs.size[r] * runs.strides[1][r];                                                         \
+            }                                                                                                          \
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {                                  \
+                EITP__SIMD(vector) u, v;                                                                               \
+                u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
+                v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BINARY(add, +)
+EITP__SIMD_BINARY(subtract, -)
+EITP__SIMD_BINARY(multiply, *)
+EITP__SIMD_BINARY(divide, /)
+
+#undef EITP__SIMD_BINARY
+
+static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *target = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;
+    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    float carry = factor ? factor[0] : 1.0f;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, EITP__SIMD(zeros)());
+        if (carry != 0.0f) {
+            EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(target + i, end - i, EITP__SIMD(zeros)());
+            x = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(carry), old, x);
+        }
+        EITP__SIMD_TYPED(put)(to + i, end - i, x);
+    }
+}
+
+/* Element e of x draws number first_row * width + e of its stream. */
+static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *input = &call->inputs[0];
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
+    const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t width = input->rank && input->shape[0] ? input->elements / input->shape[0] : 1;
+    EITP__SIMD(vector) probability = EITP__SIMD(spread)((float)call->reals[0]), zero = EITP__SIMD(zeros)();
+    EITP__SIMD(vector) scale = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[0])));
+    float drawn[16 * EITP__SIMD_LANES];
+    (void)workspace;
+    if (!key || !((float)call->reals[0] > 0.0f)) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *x);
+        return;
+    }
+    for (int64_t i = begin, count; i < end; i += count) {
+        count = end - i < 16 * EITP__SIMD_LANES ? end - i : 16 * EITP__SIMD_LANES;
+        EITP__SIMD(uniforms)
+        (key, (uint32_t)call->integers[0], (uint64_t)key[2] * (uint64_t)width + (uint64_t)i, count, drawn);
+        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD(load)(drawn + j);
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i + j, count - j, zero);
+            EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(choose_less)(u, probability, zero, v * scale));
+        }
+    }
+}
+
+/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
+static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
+    void *y = call->outputs[0].data;
+    switch (call->outputs[0].dtype) {
+    case EITP_F32:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_BF16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_F16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    default:
+        eitp__ref_cast(call, begin, end, workspace);
+    }
+}
+/* <<kernels/simd/flat.inc */
+
+/* >>kernels/simd/reduce.inc */
+/*
+ * Sums and maxima of a row of one element type; the slots SUM, MAX and SUM_SQUARES. The order of additions follows from
+ * the shape alone.
+ */
+
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, s2 = s0, s3 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        s0 += EITP__SIMD_TYPED(load)(p + i);
+        s1 += EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES);
+        s2 += EITP__SIMD_TYPED(load)(p + i + 2 * EITP__SIMD_LANES);
+        s3 += EITP__SIMD_TYPED(load)(p + i + 3 * EITP__SIMD_LANES);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 += EITP__SIMD_TYPED(fetch)(p + i, count - i, none);
+    return EITP__SIMD(sum)((s0 + s1) + (s2 + s3));
+}
+
+/* The sum of a[i] * b[i]. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_dot)(const EITP__SIMD_ELEMENT *a, const EITP__SIMD_ELEMENT *b,
+                                                  int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i), EITP__SIMD_TYPED(load)(b + i), s0);
+        s1 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i + EITP__SIMD_LANES),
+                                      EITP__SIMD_TYPED(load)(b + i + EITP__SIMD_LANES), s1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(a + i, count - i, none),
+                                      EITP__SIMD_TYPED(fetch)(b + i, count - i, none), s0);
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
+/* The largest, ignoring what is not a number; minus infinity where there is nothing. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_largest)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY), m0 = none, m1 = none;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i), m0);
+        m1 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), m1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none), m0);
+    return EITP__SIMD(largest)(EITP__SIMD(at_least)(m0, m1));
+}
+
+/* The sum of e^(p[i] - top). Where `to` is not NULL the terms are stored there; it may be p. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum_exp)(const EITP__SIMD_ELEMENT *p, int64_t count, float top,
+                                                      EITP__SIMD_ELEMENT *to) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = EITP__SIMD(spread)(-INFINITY);
+    EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e0 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i) - shift);
+        EITP__SIMD(vector) e1 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES) - shift);
+        s0 += e0;
+        s1 += e1;
+        if (to) {
+            EITP__SIMD_TYPED(store)(to + i, e0);
+            EITP__SIMD_TYPED(store)(to + i + EITP__SIMD_LANES, e1);
+        }
+    }
+    for (; i < count; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none) - shift);
+        s0 += e;
+        if (to)
+            EITP__SIMD_TYPED(put)(to + i, count - i, e);
+    }
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
 /* Sums go on from carry * y, term by term in order where the last run is kept, and row by row where it is summed. */
-static void EITP__SIMD(sum_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+static void EITP__SIMD_TYPED(sum_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
-    const float *from = (const float *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
     float *y = (float *)call->outputs[0].data;
     float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
     int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
     (void)workspace;
     for (int64_t i = begin, next; i < end; i = next) {
         int64_t column = i % kept;
-        const float *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
         next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
         if (runs.summed[0]) {
             float sum = carry != 0.0f ? carry * y[i] : 0.0f;
             for (int64_t t = 0; t < runs.terms; t++)
-                sum += EITP__SIMD(row_sum)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0]);
+                sum += EITP__SIMD_TYPED(row_sum)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0]);
             y[i] = sum;
             continue;
         }
         for (int64_t j = i; j < next; j++)
             y[j] = carry != 0.0f ? carry * y[j] : 0.0f;
         for (int64_t t = 0; t < runs.terms; t++) {
-            const float *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
             for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
-                EITP__SIMD(vector) sum = EITP__SIMD(fetch)(y + i + j, count - j, EITP__SIMD(zeros)());
-                EITP__SIMD(put)(y + i + j, count - j, sum + EITP__SIMD(fetch)(row + j, count - j, EITP__SIMD(zeros)()));
+                EITP__SIMD(vector) sum = EITP__SIMD(fetch)(y + i + j, count - j, none);
+                sum += EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD(put)(y + i + j, count - j, sum);
             }
         }
     }
 }
 
-static void EITP__SIMD(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    const float *from = (const float *)call->inputs[0].data;
+/* The largest of `count` elements and of what is in the lanes of `found`. */
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(row_larger)(const EITP__SIMD_ELEMENT *p, int64_t count, EITP__SIMD(vector) found) {
+    for (int64_t i = 0; i < count; i += EITP__SIMD_LANES)
+        found = EITP__SIMD(larger)(found, EITP__SIMD_TYPED(fetch)(p + i, count - i, found));
+    return found;
+}
+
+/* As for sums; an element that is the largest so far is exact in any type. */
+static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY);
+    (void)workspace;
+    for (int64_t i = begin, next; i < end; i = next) {
+        int64_t column = i % kept;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
+        if (runs.summed[0]) {
+            EITP__SIMD(vector) found = none;
+            for (int64_t t = 0; t < runs.terms; t++)
+                found = EITP__SIMD_TYPED(row_larger)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0], found);
+            y[i] = EITP__SIMD_MAKE(EITP__SIMD(largest_of)(found));
+            continue;
+        }
+        for (int64_t j = i; j < next; j++)
+            y[j] = EITP__SIMD_MAKE(-INFINITY);
+        for (int64_t t = 0; t < runs.terms; t++) {
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
+                EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(y + i + j, count - j, none);
+                EITP__SIMD(vector) other = EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(larger)(old, other));
+            }
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
     double *to = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
-        const float *p = from + block * EITP__SUM_BLOCK;
+        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
         int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
         EITP__SIMD(doubles) even[2], odd[2];
         even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
         count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
         for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-            EITP__SIMD(add_squares)(EITP__SIMD(load)(p + i), even);
-            EITP__SIMD(add_squares)(EITP__SIMD(load)(p + i + EITP__SIMD_LANES), odd);
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
         }
         for (; i < count; i += EITP__SIMD_LANES)
-            EITP__SIMD(add_squares)(EITP__SIMD(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
         to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
     }
 }
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows: softmax, layer norm, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
 
-EITP__SIMD_INLINE int64_t EITP__SIMD(columns)(const eitp__operand *x) {
-    return x->rank ? x->shape[x->rank - 1] : 1;
-}
-
-static void EITP__SIMD(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * c;
-        float *y = (float *)call->outputs[0].data + row * c;
-        float sum = EITP__SIMD(row_sum_exp)(x, c, EITP__SIMD(row_largest)(x, c), y);
-        EITP__SIMD(vector) factor = EITP__SIMD(spread)(1.0f / sum);
-        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES)
-            EITP__SIMD(put)(y + j, c - j, factor * EITP__SIMD(fetch)(y + j, c - j, factor));
-    }
-}
-
-static void EITP__SIMD(softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
-    (void)workspace;
-    for (int64_t row = begin; row < end; row++) {
-        const float *y = (const float *)call->inputs[0].data + row * c;
-        const float *dy = (const float *)call->inputs[1].data + row * c;
-        float *dx = (float *)call->outputs[0].data + row * c;
-        EITP__SIMD(vector) mean = EITP__SIMD(spread)(EITP__SIMD(row_dot)(y, dy, c));
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        /* The exponentials wait in y where it does not round them. */
+        int waits = sizeof *y == sizeof(float);
+        float top = EITP__SIMD_TYPED(row_largest)(x, c),
+              sum = EITP__SIMD_TYPED(row_sum_exp)(x, c, top, waits ? y : NULL);
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(top), factor = EITP__SIMD(spread)(1.0f / sum);
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) d = EITP__SIMD(fetch)(dy + j, c - j, mean);
-            EITP__SIMD(put)(dx + j, c - j, EITP__SIMD(fetch)(y + j, c - j, mean) * (d - mean));
+            EITP__SIMD(vector) e = EITP__SIMD_TYPED(fetch)((waits ? y : x) + j, c - j, shift);
+            EITP__SIMD_TYPED(put)(y + j, c - j, factor * (waits ? e : EITP__SIMD(exp)(e - shift)));
         }
     }
 }
 
-static void EITP__SIMD(log_softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+static void EITP__SIMD_TYPED(softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * c;
-        float *y = (float *)call->outputs[0].data + row * c;
-        float top = EITP__SIMD(row_largest)(x, c);
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) mean = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_dot)(y, dy, c));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, c - j, mean);
+            EITP__SIMD_TYPED(put)(dx + j, c - j, EITP__SIMD_TYPED(fetch)(y + j, c - j, mean) * (d - mean));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(log_softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float top = EITP__SIMD_TYPED(row_largest)(x, c);
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
-        EITP__SIMD(vector) log_sum = EITP__SIMD(spread)(logf(EITP__SIMD(row_sum_exp)(x, c, top, NULL)));
+        EITP__SIMD(vector) log_sum = EITP__SIMD(spread)(logf(EITP__SIMD_TYPED(row_sum_exp)(x, c, top, NULL)));
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES)
-            EITP__SIMD(put)(y + j, c - j, EITP__SIMD(fetch)(x + j, c - j, shift) - shift - log_sum);
+            EITP__SIMD_TYPED(put)(y + j, c - j, EITP__SIMD_TYPED(fetch)(x + j, c - j, shift) - shift - log_sum);
     }
 }
 
-static void EITP__SIMD(log_softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+static void EITP__SIMD_TYPED(log_softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                       void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *y = (const float *)call->inputs[0].data + row * c;
-        const float *dy = (const float *)call->inputs[1].data + row * c;
-        float *dx = (float *)call->outputs[0].data + row * c;
-        EITP__SIMD(vector) sum = EITP__SIMD(spread)(EITP__SIMD(row_sum)(dy, c));
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) sum = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_sum)(dy, c));
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) p = EITP__SIMD(exp)(EITP__SIMD(fetch)(y + j, c - j, sum));
-            EITP__SIMD(put)(dx + j, c - j, EITP__SIMD(subtract_product)(EITP__SIMD(fetch)(dy + j, c - j, sum), p, sum));
+            EITP__SIMD(vector) p = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(y + j, c - j, sum));
+            EITP__SIMD_TYPED(put)
+            (dx + j, c - j, EITP__SIMD(subtract_product)(EITP__SIMD_TYPED(fetch)(dy + j, c - j, sum), p, sum));
         }
     }
 }
 
-static void EITP__SIMD(layer_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+static void EITP__SIMD_TYPED(layer_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
     const float *gain = (const float *)call->inputs[1].data, *bias = (const float *)call->inputs[2].data;
     float *means = (float *)call->outputs[1].data, *deviations = (float *)call->outputs[2].data;
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * c;
-        float *y = (float *)call->outputs[0].data + row * c;
-        float mean = EITP__SIMD(row_sum)(x, c) / (float)c;
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float mean = EITP__SIMD_TYPED(row_sum)(x, c) / (float)c;
         EITP__SIMD(vector) centre = EITP__SIMD(spread)(mean), s0 = EITP__SIMD(zeros)(), s1 = s0, scale;
         int64_t i = 0;
         for (; c - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-            EITP__SIMD(vector) u = EITP__SIMD(load)(x + i) - centre;
-            EITP__SIMD(vector) v = EITP__SIMD(load)(x + i + EITP__SIMD_LANES) - centre;
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(load)(x + i) - centre;
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(load)(x + i + EITP__SIMD_LANES) - centre;
             s0 = EITP__SIMD(multiply_add)(u, u, s0);
             s1 = EITP__SIMD(multiply_add)(v, v, s1);
         }
         for (; i < c; i += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) u = EITP__SIMD(fetch)(x + i, c - i, centre) - centre;
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(fetch)(x + i, c - i, centre) - centre;
             s0 = EITP__SIMD(multiply_add)(u, u, s0);
         }
         means[row] = mean;
         deviations[row] = 1.0f / sqrtf(EITP__SIMD(sum)(s0 + s1) / (float)c + (float)call->reals[0]);
         scale = EITP__SIMD(spread)(deviations[row]);
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) u = (EITP__SIMD(fetch)(x + j, c - j, centre) - centre) * scale;
+            EITP__SIMD(vector) u = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
             u = EITP__SIMD(multiply_add)(u, EITP__SIMD(fetch)(gain + j, c - j, scale),
                                          EITP__SIMD(fetch)(bias + j, c - j, scale));
-            EITP__SIMD(put)(y + j, c - j, u);
+            EITP__SIMD_TYPED(put)(y + j, c - j, u);
         }
     }
 }
 
 /* dx = deviation * (g - mean(g) - z * mean(g * z)) with g = gain * dy and z = (x - mean) * deviation. */
-static void EITP__SIMD(layer_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
-                                                      void *workspace) {
+static void EITP__SIMD_TYPED(layer_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                            void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
     const float *gain = (const float *)call->inputs[1].data;
     EITP__SIMD(vector) none = EITP__SIMD(zeros)();
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * c;
-        const float *dy = (const float *)call->inputs[5].data + row * c;
-        float *dx = (float *)call->outputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
         EITP__SIMD(vector) centre = EITP__SIMD(spread)(((const float *)call->inputs[3].data)[row]);
         EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[4].data)[row]);
         EITP__SIMD(vector) sum = none, product = none, mean, slope;
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD(fetch)(dy + j, c - j, none);
-            EITP__SIMD(vector) z = (EITP__SIMD(fetch)(x + j, c - j, centre) - centre) * scale;
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
             sum += g;
             product = EITP__SIMD(multiply_add)(g, z, product);
         }
         mean = EITP__SIMD(spread)(EITP__SIMD(sum)(sum) / (float)c);
         slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
         for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD(fetch)(dy + j, c - j, none);
-            EITP__SIMD(vector) z = (EITP__SIMD(fetch)(x + j, c - j, centre) - centre) * scale;
-            EITP__SIMD(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g - mean, z, slope));
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g - mean, z, slope));
         }
     }
 }
 
-static void EITP__SIMD(layer_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
-                                                           void *workspace) {
+static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                                 void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
     const float *means = (const float *)call->inputs[3].data, *deviations = (const float *)call->inputs[4].data;
     float *dgain = (float *)call->outputs[0].data, *dbias = (float *)call->outputs[1].data;
@@ -11394,12 +15182,12 @@ static void EITP__SIMD(layer_norm_backward_parameters_run)(const eitp__call *cal
         dbias[j] = carry != 0.0f ? carry * dbias[j] : 0.0f;
     }
     for (int64_t row = 0; row < rows; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * c;
-        const float *dy = (const float *)call->inputs[5].data + row * c;
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
         EITP__SIMD(vector) centre = EITP__SIMD(spread)(means[row]), scale = EITP__SIMD(spread)(deviations[row]);
         for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
-            EITP__SIMD(vector) d = EITP__SIMD(fetch)(dy + j, end - j, none);
-            EITP__SIMD(vector) z = (EITP__SIMD(fetch)(x + j, end - j, centre) - centre) * scale;
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, end - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, end - j, centre) - centre) * scale;
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
@@ -11407,48 +15195,1650 @@ static void EITP__SIMD(layer_norm_backward_parameters_run)(const eitp__call *cal
     }
 }
 
-/* A target that is the ignored one, or no index of the row, costs nothing. */
-EITP__SIMD_INLINE int EITP__SIMD(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
-    return target != call->integers[0] && target >= 0 && target < columns;
+/* Rows are added in their order, each where its id is. */
+static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                     void *workspace) {
+    const int32_t *ids = (const int32_t *)call->inputs[0].data;
+    float *table = (float *)call->outputs[0].data;
+    int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
+    (void)workspace;
+    for (int64_t id = 0; id < vocabulary && carry != 1.0f; id++) {
+        float *to = table + id * c;
+        if (carry == 0.0f)
+            memset(to + begin, 0, (size_t)(end - begin) * sizeof *to);
+        for (int64_t j = begin; j < end && carry != 0.0f; j += EITP__SIMD_LANES)
+            EITP__SIMD(put)(to + j, end - j, factor * EITP__SIMD(fetch)(to + j, end - j, none));
+    }
+    for (int64_t row = 0; row < call->inputs[0].elements; row++) {
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        float *to;
+        if (ids[row] < 0 || ids[row] >= vocabulary)
+            continue;
+        to = table + ids[row] * c;
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
+            EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
+        }
+    }
 }
 
-static void EITP__SIMD(cross_entropy_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+#define EITP__SIMD_PART 4096
+
+/*
+ * The logarithm of the sum of e^(x[i] - top), top the largest. A part of the row is read twice while it is in the
+ * nearest cache; a larger top scales the sum of what was before.
+ */
+static float EITP__SIMD_TYPED(row_log_sum_exp)(const EITP__SIMD_ELEMENT *x, int64_t count, float *top) {
+    float sum = 0.0f;
+    *top = -INFINITY;
+    for (int64_t i = 0; i < count; i += EITP__SIMD_PART) {
+        int64_t part = count - i < EITP__SIMD_PART ? count - i : EITP__SIMD_PART;
+        float largest = EITP__SIMD_TYPED(row_largest)(x + i, part);
+        if (largest > *top) {
+            sum = i ? sum * expf(*top - largest) : 0.0f;
+            *top = largest;
+        }
+        sum += EITP__SIMD_TYPED(row_sum_exp)(x + i, part, *top, NULL);
+    }
+    return logf(sum);
+}
+
+static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
     const int32_t *targets = (const int32_t *)call->inputs[1].data;
     float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * v;
-        float top = EITP__SIMD(row_largest)(x, v), log_sum = logf(EITP__SIMD(row_sum_exp)(x, v, top, NULL));
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
         losses[row] = 0.0f;
         if (EITP__SIMD(target_counts)(call, targets[row], v))
-            losses[row] = log_sum - (x[targets[row]] - top);
+            losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
 }
 
-static void EITP__SIMD(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
-                                                   void *workspace) {
+static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                         void *workspace) {
     int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
     const int32_t *targets = (const int32_t *)call->inputs[1].data;
     const float *logsumexps = (const float *)call->inputs[2].data, *dlosses = (const float *)call->inputs[3].data;
     (void)workspace;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)call->inputs[0].data + row * v;
-        float *dx = (float *)call->outputs[0].data + row * v;
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
             memset(dx, 0, (size_t)v * sizeof *dx);
             continue;
         }
-        hit = (expf(x[targets[row]] - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
+        hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
         for (int64_t j = 0; j < v; j += EITP__SIMD_LANES)
-            EITP__SIMD(put)(dx + j, v - j, factor * EITP__SIMD(exp)(EITP__SIMD(fetch)(x + j, v - j, shift) - shift));
-        dx[targets[row]] = hit;
+            EITP__SIMD_TYPED(put)
+        (dx + j, v - j, factor * EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(x + j, v - j, shift) - shift));
+        dx[targets[row]] = EITP__SIMD_MAKE(hit);
+    }
+}
+
+#undef EITP__SIMD_PART
+
+/* A logit's probability is e^(logit - top), which e holds, times e^(top - logsumexp), which its block shares. */
+static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]), blocks = EITP__SIMD(columns)(&call->inputs[1]);
+    const int32_t *targets = (const int32_t *)call->inputs[2].data;
+    const float *logsumexps = (const float *)call->inputs[3].data, *dlosses = (const float *)call->inputs[4].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *e = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        const float *tops = (const float *)call->inputs[1].data + row * blocks;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
+        EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
+        float hit;
+        if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
+        for (int64_t block = 0; block < blocks; block++) {
+            int64_t j = block * EITP__HEAD_BLOCK, stop = v - j < EITP__HEAD_BLOCK ? v : j + EITP__HEAD_BLOCK;
+            EITP__SIMD(vector) factor = EITP__SIMD(spread)(tops[block] - logsumexps[row]);
+            factor = EITP__SIMD(exp)(factor) * dloss;
+            for (; j < stop; j += EITP__SIMD_LANES)
+                EITP__SIMD_TYPED(put)(dx + j, stop - j, factor * EITP__SIMD_TYPED(fetch)(e + j, stop - j, none));
+        }
+        dx[targets[row]] = EITP__SIMD_MAKE((hit - 1.0f) * dlosses[row]); /* dx may be e */
     }
 }
 /* <<kernels/simd/rows.inc */
+
+/* >>kernels/simd/attention_cached.inc */
+/* Attention over a cache of keys and values of one element type: of one sequence, a row and a head at a time. */
+
+static size_t EITP__SIMD_TYPED(attention_cached_workspace)(const eitp__call *call) {
+    return (size_t)call->inputs[1].shape[0] * sizeof(float);
+}
+
+/* Stores part 1 (keys) or 2 (values) of the rows at `position`; those whose place is outside the cache are not. */
+static void EITP__SIMD_TYPED(extend_cache)(const eitp__call *call, int part, int64_t position) {
+    const eitp__operand *cache = &call->outputs[part];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)cache->data;
+    int64_t c = cache->shape[1], rows = call->inputs[0].shape[0];
+    if (to != call->inputs[part].data)
+        memcpy(to, call->inputs[part].data, (size_t)cache->elements * sizeof *to);
+    for (int64_t i = 0; i < rows; i++)
+        if (position + i >= 0 && position + i < cache->shape[0])
+            memcpy(to + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof *to);
+}
+
+/* y = factor * the sum of weights[j] * x[j], over rows x of `width` elements that are `stride` apart. */
+static void EITP__SIMD_TYPED(weighted_sum)(const EITP__SIMD_ELEMENT *x, int64_t stride, int64_t width,
+                                           const float *weights, int64_t count, float factor, EITP__SIMD_ELEMENT *y) {
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), scale = EITP__SIMD(spread)(factor);
+    int64_t i = 0;
+    for (; width - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) s0 = none, s1 = none, s2 = none, s3 = none;
+        for (int64_t j = 0; j < count; j++) {
+            const EITP__SIMD_ELEMENT *p = x + j * stride + i;
+            EITP__SIMD(vector) weight = EITP__SIMD(spread)(weights[j]);
+            s0 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p), s0);
+            s1 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), s1);
+            s2 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), s2);
+            s3 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), s3);
+        }
+        EITP__SIMD_TYPED(store)(y + i, scale * s0);
+        EITP__SIMD_TYPED(store)(y + i + EITP__SIMD_LANES, scale * s1);
+        EITP__SIMD_TYPED(store)(y + i + 2 * EITP__SIMD_LANES, scale * s2);
+        EITP__SIMD_TYPED(store)(y + i + 3 * EITP__SIMD_LANES, scale * s3);
+    }
+    for (; i < width; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) sum = none;
+        for (int64_t j = 0; j < count; j++)
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(weights[j]),
+                                           EITP__SIMD_TYPED(fetch)(x + j * stride + i, width - i, none), sum);
+        EITP__SIMD_TYPED(put)(y + i, width - i, scale * sum);
+    }
+}
+
+static void EITP__SIMD_TYPED(attention_cached_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
+    int64_t longest = call->outputs[1].shape[0], c = call->outputs[1].shape[1], d = c / call->integers[0];
+    int64_t position = ((const int32_t *)call->inputs[3].data)[0];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *k = (const EITP__SIMD_ELEMENT *)call->outputs[1].data;
+    const EITP__SIMD_ELEMENT *v = (const EITP__SIMD_ELEMENT *)call->outputs[2].data;
+    float *scores = (float *)workspace, scale = (float)call->reals[0];
+    (void)begin;
+    (void)end;
+    EITP__SIMD_TYPED(extend_cache)(call, 1, position);
+    EITP__SIMD_TYPED(extend_cache)(call, 2, position);
+    for (int64_t i = 0; i < call->inputs[0].shape[0]; i++) {
+        EITP__SIMD_ELEMENT *o = (EITP__SIMD_ELEMENT *)call->outputs[0].data + i * c;
+        int64_t count = position + i + 1;
+        if (count < 1 || count > longest) {
+            memset(o, 0, (size_t)c * sizeof *o);
+            continue;
+        }
+        for (int64_t at = 0; at < c; at += d) {
+            float sum;
+            for (int64_t j = 0; j < count; j++)
+                scores[j] = scale * EITP__SIMD_TYPED(row_dot)(qkv + 3 * i * c + at, k + j * c + at, d);
+            sum = EITP__SIMD(row_sum_exp)(scores, count, EITP__SIMD(row_largest)(scores, count), scores);
+            EITP__SIMD_TYPED(weighted_sum)(v + at, c, d, scores, count, 1.0f / sum, o + at);
+        }
+    }
+}
+/* <<kernels/simd/attention_cached.inc */
+
+/* >>kernels/simd/register_column.inc */
+/* Writes the kernels of one element type into the table. */
+static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.set = EITP__SIMD_SET;
+#define EITP__SIMD_REGISTER(slot, name)                                                                                \
+    kernel.run = EITP__SIMD_TYPED(name##_run);                                                                         \
+    table->kernels[EITP__SLOT_##slot][EITP__SIMD_DTYPE] = kernel;
+    EITP__SIMD_COLUMN(EITP__SIMD_REGISTER)
+#undef EITP__SIMD_REGISTER
+    kernel.run = EITP__SIMD_TYPED(attention_cached_run);
+    kernel.workspace = EITP__SIMD_TYPED(attention_cached_workspace);
+    table->kernels[EITP__SLOT_ATTENTION_CACHED][EITP__SIMD_DTYPE] = kernel;
+}
+/* <<kernels/simd/register_column.inc */
+#undef EITP__SIMD_ELEMENT
+#undef EITP__SIMD_DTYPE
+#undef EITP__SIMD_TYPED
+#undef EITP__SIMD_GET
+#undef EITP__SIMD_MAKE
+
+#define EITP__SIMD_ELEMENT uint16_t
+#define EITP__SIMD_DTYPE EITP_BF16
+#define EITP__SIMD_TYPED(name) EITP__SIMD(name##_bf16)
+#define EITP__SIMD_GET(x) eitp__bf16_to_f32(x)
+#define EITP__SIMD_MAKE(x) eitp__f32_to_bf16(x)
+
+/* >>kernels/simd/flat.inc */
+/*
+ * Elementwise kernels of one element type. Every lane does the same, so that an element's value does not depend on
+ * where a piece starts.
+ */
+
+#define EITP__SIMD_UNARY(name, expression)                                                                             \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD_TYPED(put)(to + i, end - i, (expression));                                                      \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
+EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
+EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
+EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
+EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
+EITP__SIMD_UNARY(erf, EITP__SIMD(erf)(x))
+EITP__SIMD_UNARY(affine, EITP__SIMD(spread)((float)call->reals[0]) * x + EITP__SIMD(spread)((float)call->reals[1]))
+EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->reals[1]),
+                                            EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
+EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
+EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+
+#undef EITP__SIMD_UNARY
+
+#define EITP__SIMD_BACKWARD(name, slope)                                                                               \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        const EITP__SIMD_ELEMENT *gradient = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                         \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(gradient + i, end - i, zero);                               \
+            EITP__SIMD_TYPED(put)(to + i, end - i, d * EITP__SIMD(slope)(x));                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
+EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+
+#undef EITP__SIMD_BACKWARD
+
+/* Binary operations with broadcasting; the last run is the inner loop. */
+
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(fetch_repeated)(const EITP__SIMD_ELEMENT *p, int64_t stride, int64_t index, int64_t count) {
+    return stride ? EITP__SIMD_TYPED(fetch)(p + index, count, EITP__SIMD(zeros)())
+                  : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
+}
+
+#define EITP__SIMD_BINARY(name, operator)                                                                              \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin, next; i < end; i = next) {                                                             \
+            int64_t column = i % runs.size[0], rest = i / runs.size[0], length = runs.size[0] - column;                \
+            const EITP__SIMD_ELEMENT *a = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                            \
+            const EITP__SIMD_ELEMENT *b = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                            \
+            next = end - i < length ? end : i + length;                                                                \
+            for (int r = 1; r < runs.count; rest /= runs.size[r], r++) {                                               \
+                a += rest % runs.size[r] * runs.strides[0][r];                                                         \
+                b += rest % runs.size[r] * runs.strides[1][r];                                                         \
+            }                                                                                                          \
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {                                  \
+                EITP__SIMD(vector) u, v;                                                                               \
+                u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
+                v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BINARY(add, +)
+EITP__SIMD_BINARY(subtract, -)
+EITP__SIMD_BINARY(multiply, *)
+EITP__SIMD_BINARY(divide, /)
+
+#undef EITP__SIMD_BINARY
+
+static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *target = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;
+    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    float carry = factor ? factor[0] : 1.0f;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, EITP__SIMD(zeros)());
+        if (carry != 0.0f) {
+            EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(target + i, end - i, EITP__SIMD(zeros)());
+            x = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(carry), old, x);
+        }
+        EITP__SIMD_TYPED(put)(to + i, end - i, x);
+    }
+}
+
+/* Element e of x draws number first_row * width + e of its stream. */
+static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *input = &call->inputs[0];
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
+    const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t width = input->rank && input->shape[0] ? input->elements / input->shape[0] : 1;
+    EITP__SIMD(vector) probability = EITP__SIMD(spread)((float)call->reals[0]), zero = EITP__SIMD(zeros)();
+    EITP__SIMD(vector) scale = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[0])));
+    float drawn[16 * EITP__SIMD_LANES];
+    (void)workspace;
+    if (!key || !((float)call->reals[0] > 0.0f)) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *x);
+        return;
+    }
+    for (int64_t i = begin, count; i < end; i += count) {
+        count = end - i < 16 * EITP__SIMD_LANES ? end - i : 16 * EITP__SIMD_LANES;
+        EITP__SIMD(uniforms)
+        (key, (uint32_t)call->integers[0], (uint64_t)key[2] * (uint64_t)width + (uint64_t)i, count, drawn);
+        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD(load)(drawn + j);
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i + j, count - j, zero);
+            EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(choose_less)(u, probability, zero, v * scale));
+        }
+    }
+}
+
+/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
+static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
+    void *y = call->outputs[0].data;
+    switch (call->outputs[0].dtype) {
+    case EITP_F32:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_BF16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_F16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    default:
+        eitp__ref_cast(call, begin, end, workspace);
+    }
+}
+/* <<kernels/simd/flat.inc */
+
+/* >>kernels/simd/reduce.inc */
+/*
+ * Sums and maxima of a row of one element type; the slots SUM, MAX and SUM_SQUARES. The order of additions follows from
+ * the shape alone.
+ */
+
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, s2 = s0, s3 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        s0 += EITP__SIMD_TYPED(load)(p + i);
+        s1 += EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES);
+        s2 += EITP__SIMD_TYPED(load)(p + i + 2 * EITP__SIMD_LANES);
+        s3 += EITP__SIMD_TYPED(load)(p + i + 3 * EITP__SIMD_LANES);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 += EITP__SIMD_TYPED(fetch)(p + i, count - i, none);
+    return EITP__SIMD(sum)((s0 + s1) + (s2 + s3));
+}
+
+/* The sum of a[i] * b[i]. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_dot)(const EITP__SIMD_ELEMENT *a, const EITP__SIMD_ELEMENT *b,
+                                                  int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i), EITP__SIMD_TYPED(load)(b + i), s0);
+        s1 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i + EITP__SIMD_LANES),
+                                      EITP__SIMD_TYPED(load)(b + i + EITP__SIMD_LANES), s1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(a + i, count - i, none),
+                                      EITP__SIMD_TYPED(fetch)(b + i, count - i, none), s0);
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
+/* The largest, ignoring what is not a number; minus infinity where there is nothing. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_largest)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY), m0 = none, m1 = none;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i), m0);
+        m1 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), m1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none), m0);
+    return EITP__SIMD(largest)(EITP__SIMD(at_least)(m0, m1));
+}
+
+/* The sum of e^(p[i] - top). Where `to` is not NULL the terms are stored there; it may be p. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum_exp)(const EITP__SIMD_ELEMENT *p, int64_t count, float top,
+                                                      EITP__SIMD_ELEMENT *to) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = EITP__SIMD(spread)(-INFINITY);
+    EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e0 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i) - shift);
+        EITP__SIMD(vector) e1 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES) - shift);
+        s0 += e0;
+        s1 += e1;
+        if (to) {
+            EITP__SIMD_TYPED(store)(to + i, e0);
+            EITP__SIMD_TYPED(store)(to + i + EITP__SIMD_LANES, e1);
+        }
+    }
+    for (; i < count; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none) - shift);
+        s0 += e;
+        if (to)
+            EITP__SIMD_TYPED(put)(to + i, count - i, e);
+    }
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
+/* Sums go on from carry * y, term by term in order where the last run is kept, and row by row where it is summed. */
+static void EITP__SIMD_TYPED(sum_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    float *y = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t i = begin, next; i < end; i = next) {
+        int64_t column = i % kept;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
+        if (runs.summed[0]) {
+            float sum = carry != 0.0f ? carry * y[i] : 0.0f;
+            for (int64_t t = 0; t < runs.terms; t++)
+                sum += EITP__SIMD_TYPED(row_sum)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0]);
+            y[i] = sum;
+            continue;
+        }
+        for (int64_t j = i; j < next; j++)
+            y[j] = carry != 0.0f ? carry * y[j] : 0.0f;
+        for (int64_t t = 0; t < runs.terms; t++) {
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
+                EITP__SIMD(vector) sum = EITP__SIMD(fetch)(y + i + j, count - j, none);
+                sum += EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD(put)(y + i + j, count - j, sum);
+            }
+        }
+    }
+}
+
+/* The largest of `count` elements and of what is in the lanes of `found`. */
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(row_larger)(const EITP__SIMD_ELEMENT *p, int64_t count, EITP__SIMD(vector) found) {
+    for (int64_t i = 0; i < count; i += EITP__SIMD_LANES)
+        found = EITP__SIMD(larger)(found, EITP__SIMD_TYPED(fetch)(p + i, count - i, found));
+    return found;
+}
+
+/* As for sums; an element that is the largest so far is exact in any type. */
+static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY);
+    (void)workspace;
+    for (int64_t i = begin, next; i < end; i = next) {
+        int64_t column = i % kept;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
+        if (runs.summed[0]) {
+            EITP__SIMD(vector) found = none;
+            for (int64_t t = 0; t < runs.terms; t++)
+                found = EITP__SIMD_TYPED(row_larger)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0], found);
+            y[i] = EITP__SIMD_MAKE(EITP__SIMD(largest_of)(found));
+            continue;
+        }
+        for (int64_t j = i; j < next; j++)
+            y[j] = EITP__SIMD_MAKE(-INFINITY);
+        for (int64_t t = 0; t < runs.terms; t++) {
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
+                EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(y + i + j, count - j, none);
+                EITP__SIMD(vector) other = EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(larger)(old, other));
+            }
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    double *to = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++) {
+        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
+        int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
+        EITP__SIMD(doubles) even[2], odd[2];
+        even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
+        count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
+        for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+        }
+        for (; i < count; i += EITP__SIMD_LANES)
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+        to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
+    }
+}
+/* <<kernels/simd/reduce.inc */
+
+/* >>kernels/simd/rows.inc */
+/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+
+static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        /* The exponentials wait in y where it does not round them. */
+        int waits = sizeof *y == sizeof(float);
+        float top = EITP__SIMD_TYPED(row_largest)(x, c),
+              sum = EITP__SIMD_TYPED(row_sum_exp)(x, c, top, waits ? y : NULL);
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(top), factor = EITP__SIMD(spread)(1.0f / sum);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) e = EITP__SIMD_TYPED(fetch)((waits ? y : x) + j, c - j, shift);
+            EITP__SIMD_TYPED(put)(y + j, c - j, factor * (waits ? e : EITP__SIMD(exp)(e - shift)));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) mean = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_dot)(y, dy, c));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, c - j, mean);
+            EITP__SIMD_TYPED(put)(dx + j, c - j, EITP__SIMD_TYPED(fetch)(y + j, c - j, mean) * (d - mean));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(log_softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float top = EITP__SIMD_TYPED(row_largest)(x, c);
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
+        EITP__SIMD(vector) log_sum = EITP__SIMD(spread)(logf(EITP__SIMD_TYPED(row_sum_exp)(x, c, top, NULL)));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES)
+            EITP__SIMD_TYPED(put)(y + j, c - j, EITP__SIMD_TYPED(fetch)(x + j, c - j, shift) - shift - log_sum);
+    }
+}
+
+static void EITP__SIMD_TYPED(log_softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                       void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) sum = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_sum)(dy, c));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) p = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(y + j, c - j, sum));
+            EITP__SIMD_TYPED(put)
+            (dx + j, c - j, EITP__SIMD(subtract_product)(EITP__SIMD_TYPED(fetch)(dy + j, c - j, sum), p, sum));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(layer_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data, *bias = (const float *)call->inputs[2].data;
+    float *means = (float *)call->outputs[1].data, *deviations = (float *)call->outputs[2].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float mean = EITP__SIMD_TYPED(row_sum)(x, c) / (float)c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(mean), s0 = EITP__SIMD(zeros)(), s1 = s0, scale;
+        int64_t i = 0;
+        for (; c - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(load)(x + i) - centre;
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(load)(x + i + EITP__SIMD_LANES) - centre;
+            s0 = EITP__SIMD(multiply_add)(u, u, s0);
+            s1 = EITP__SIMD(multiply_add)(v, v, s1);
+        }
+        for (; i < c; i += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(fetch)(x + i, c - i, centre) - centre;
+            s0 = EITP__SIMD(multiply_add)(u, u, s0);
+        }
+        means[row] = mean;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD(sum)(s0 + s1) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            u = EITP__SIMD(multiply_add)(u, EITP__SIMD(fetch)(gain + j, c - j, scale),
+                                         EITP__SIMD(fetch)(bias + j, c - j, scale));
+            EITP__SIMD_TYPED(put)(y + j, c - j, u);
+        }
+    }
+}
+
+/* dx = deviation * (g - mean(g) - z * mean(g * z)) with g = gain * dy and z = (x - mean) * deviation. */
+static void EITP__SIMD_TYPED(layer_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                            void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(((const float *)call->inputs[3].data)[row]);
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[4].data)[row]);
+        EITP__SIMD(vector) sum = none, product = none, mean, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            sum += g;
+            product = EITP__SIMD(multiply_add)(g, z, product);
+        }
+        mean = EITP__SIMD(spread)(EITP__SIMD(sum)(sum) / (float)c);
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g - mean, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                                 void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *means = (const float *)call->inputs[3].data, *deviations = (const float *)call->inputs[4].data;
+    float *dgain = (float *)call->outputs[0].data, *dbias = (float *)call->outputs[1].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++) {
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+        dbias[j] = carry != 0.0f ? carry * dbias[j] : 0.0f;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(means[row]), scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, end - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, end - j, centre) - centre) * scale;
+            EITP__SIMD(put)
+            (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
+            EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+/* Rows are added in their order, each where its id is. */
+static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                     void *workspace) {
+    const int32_t *ids = (const int32_t *)call->inputs[0].data;
+    float *table = (float *)call->outputs[0].data;
+    int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
+    (void)workspace;
+    for (int64_t id = 0; id < vocabulary && carry != 1.0f; id++) {
+        float *to = table + id * c;
+        if (carry == 0.0f)
+            memset(to + begin, 0, (size_t)(end - begin) * sizeof *to);
+        for (int64_t j = begin; j < end && carry != 0.0f; j += EITP__SIMD_LANES)
+            EITP__SIMD(put)(to + j, end - j, factor * EITP__SIMD(fetch)(to + j, end - j, none));
+    }
+    for (int64_t row = 0; row < call->inputs[0].elements; row++) {
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        float *to;
+        if (ids[row] < 0 || ids[row] >= vocabulary)
+            continue;
+        to = table + ids[row] * c;
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
+            EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
+        }
+    }
+}
+
+#define EITP__SIMD_PART 4096
+
+/*
+ * The logarithm of the sum of e^(x[i] - top), top the largest. A part of the row is read twice while it is in the
+ * nearest cache; a larger top scales the sum of what was before.
+ */
+static float EITP__SIMD_TYPED(row_log_sum_exp)(const EITP__SIMD_ELEMENT *x, int64_t count, float *top) {
+    float sum = 0.0f;
+    *top = -INFINITY;
+    for (int64_t i = 0; i < count; i += EITP__SIMD_PART) {
+        int64_t part = count - i < EITP__SIMD_PART ? count - i : EITP__SIMD_PART;
+        float largest = EITP__SIMD_TYPED(row_largest)(x + i, part);
+        if (largest > *top) {
+            sum = i ? sum * expf(*top - largest) : 0.0f;
+            *top = largest;
+        }
+        sum += EITP__SIMD_TYPED(row_sum_exp)(x + i, part, *top, NULL);
+    }
+    return logf(sum);
+}
+
+static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
+        logsumexps[row] = top + log_sum;
+        losses[row] = 0.0f;
+        if (EITP__SIMD(target_counts)(call, targets[row], v))
+            losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
+    }
+}
+
+static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                         void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    const float *logsumexps = (const float *)call->inputs[2].data, *dlosses = (const float *)call->inputs[3].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
+        float hit;
+        if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
+        for (int64_t j = 0; j < v; j += EITP__SIMD_LANES)
+            EITP__SIMD_TYPED(put)
+        (dx + j, v - j, factor * EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(x + j, v - j, shift) - shift));
+        dx[targets[row]] = EITP__SIMD_MAKE(hit);
+    }
+}
+
+#undef EITP__SIMD_PART
+
+/* A logit's probability is e^(logit - top), which e holds, times e^(top - logsumexp), which its block shares. */
+static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]), blocks = EITP__SIMD(columns)(&call->inputs[1]);
+    const int32_t *targets = (const int32_t *)call->inputs[2].data;
+    const float *logsumexps = (const float *)call->inputs[3].data, *dlosses = (const float *)call->inputs[4].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *e = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        const float *tops = (const float *)call->inputs[1].data + row * blocks;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
+        EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
+        float hit;
+        if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
+        for (int64_t block = 0; block < blocks; block++) {
+            int64_t j = block * EITP__HEAD_BLOCK, stop = v - j < EITP__HEAD_BLOCK ? v : j + EITP__HEAD_BLOCK;
+            EITP__SIMD(vector) factor = EITP__SIMD(spread)(tops[block] - logsumexps[row]);
+            factor = EITP__SIMD(exp)(factor) * dloss;
+            for (; j < stop; j += EITP__SIMD_LANES)
+                EITP__SIMD_TYPED(put)(dx + j, stop - j, factor * EITP__SIMD_TYPED(fetch)(e + j, stop - j, none));
+        }
+        dx[targets[row]] = EITP__SIMD_MAKE((hit - 1.0f) * dlosses[row]); /* dx may be e */
+    }
+}
+/* <<kernels/simd/rows.inc */
+
+/* >>kernels/simd/attention_cached.inc */
+/* Attention over a cache of keys and values of one element type: of one sequence, a row and a head at a time. */
+
+static size_t EITP__SIMD_TYPED(attention_cached_workspace)(const eitp__call *call) {
+    return (size_t)call->inputs[1].shape[0] * sizeof(float);
+}
+
+/* Stores part 1 (keys) or 2 (values) of the rows at `position`; those whose place is outside the cache are not. */
+static void EITP__SIMD_TYPED(extend_cache)(const eitp__call *call, int part, int64_t position) {
+    const eitp__operand *cache = &call->outputs[part];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)cache->data;
+    int64_t c = cache->shape[1], rows = call->inputs[0].shape[0];
+    if (to != call->inputs[part].data)
+        memcpy(to, call->inputs[part].data, (size_t)cache->elements * sizeof *to);
+    for (int64_t i = 0; i < rows; i++)
+        if (position + i >= 0 && position + i < cache->shape[0])
+            memcpy(to + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof *to);
+}
+
+/* y = factor * the sum of weights[j] * x[j], over rows x of `width` elements that are `stride` apart. */
+static void EITP__SIMD_TYPED(weighted_sum)(const EITP__SIMD_ELEMENT *x, int64_t stride, int64_t width,
+                                           const float *weights, int64_t count, float factor, EITP__SIMD_ELEMENT *y) {
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), scale = EITP__SIMD(spread)(factor);
+    int64_t i = 0;
+    for (; width - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) s0 = none, s1 = none, s2 = none, s3 = none;
+        for (int64_t j = 0; j < count; j++) {
+            const EITP__SIMD_ELEMENT *p = x + j * stride + i;
+            EITP__SIMD(vector) weight = EITP__SIMD(spread)(weights[j]);
+            s0 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p), s0);
+            s1 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), s1);
+            s2 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), s2);
+            s3 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), s3);
+        }
+        EITP__SIMD_TYPED(store)(y + i, scale * s0);
+        EITP__SIMD_TYPED(store)(y + i + EITP__SIMD_LANES, scale * s1);
+        EITP__SIMD_TYPED(store)(y + i + 2 * EITP__SIMD_LANES, scale * s2);
+        EITP__SIMD_TYPED(store)(y + i + 3 * EITP__SIMD_LANES, scale * s3);
+    }
+    for (; i < width; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) sum = none;
+        for (int64_t j = 0; j < count; j++)
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(weights[j]),
+                                           EITP__SIMD_TYPED(fetch)(x + j * stride + i, width - i, none), sum);
+        EITP__SIMD_TYPED(put)(y + i, width - i, scale * sum);
+    }
+}
+
+static void EITP__SIMD_TYPED(attention_cached_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
+    int64_t longest = call->outputs[1].shape[0], c = call->outputs[1].shape[1], d = c / call->integers[0];
+    int64_t position = ((const int32_t *)call->inputs[3].data)[0];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *k = (const EITP__SIMD_ELEMENT *)call->outputs[1].data;
+    const EITP__SIMD_ELEMENT *v = (const EITP__SIMD_ELEMENT *)call->outputs[2].data;
+    float *scores = (float *)workspace, scale = (float)call->reals[0];
+    (void)begin;
+    (void)end;
+    EITP__SIMD_TYPED(extend_cache)(call, 1, position);
+    EITP__SIMD_TYPED(extend_cache)(call, 2, position);
+    for (int64_t i = 0; i < call->inputs[0].shape[0]; i++) {
+        EITP__SIMD_ELEMENT *o = (EITP__SIMD_ELEMENT *)call->outputs[0].data + i * c;
+        int64_t count = position + i + 1;
+        if (count < 1 || count > longest) {
+            memset(o, 0, (size_t)c * sizeof *o);
+            continue;
+        }
+        for (int64_t at = 0; at < c; at += d) {
+            float sum;
+            for (int64_t j = 0; j < count; j++)
+                scores[j] = scale * EITP__SIMD_TYPED(row_dot)(qkv + 3 * i * c + at, k + j * c + at, d);
+            sum = EITP__SIMD(row_sum_exp)(scores, count, EITP__SIMD(row_largest)(scores, count), scores);
+            EITP__SIMD_TYPED(weighted_sum)(v + at, c, d, scores, count, 1.0f / sum, o + at);
+        }
+    }
+}
+/* <<kernels/simd/attention_cached.inc */
+
+/* >>kernels/simd/register_column.inc */
+/* Writes the kernels of one element type into the table. */
+static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.set = EITP__SIMD_SET;
+#define EITP__SIMD_REGISTER(slot, name)                                                                                \
+    kernel.run = EITP__SIMD_TYPED(name##_run);                                                                         \
+    table->kernels[EITP__SLOT_##slot][EITP__SIMD_DTYPE] = kernel;
+    EITP__SIMD_COLUMN(EITP__SIMD_REGISTER)
+#undef EITP__SIMD_REGISTER
+    kernel.run = EITP__SIMD_TYPED(attention_cached_run);
+    kernel.workspace = EITP__SIMD_TYPED(attention_cached_workspace);
+    table->kernels[EITP__SLOT_ATTENTION_CACHED][EITP__SIMD_DTYPE] = kernel;
+}
+/* <<kernels/simd/register_column.inc */
+#undef EITP__SIMD_DTYPE
+#undef EITP__SIMD_TYPED
+#undef EITP__SIMD_GET
+#undef EITP__SIMD_MAKE
+
+#define EITP__SIMD_DTYPE EITP_F16
+#define EITP__SIMD_TYPED(name) EITP__SIMD(name##_f16)
+#define EITP__SIMD_GET(x) eitp__f16_to_f32(x)
+#define EITP__SIMD_MAKE(x) eitp__f32_to_f16(x)
+
+/* >>kernels/simd/flat.inc */
+/*
+ * Elementwise kernels of one element type. Every lane does the same, so that an element's value does not depend on
+ * where a piece starts.
+ */
+
+#define EITP__SIMD_UNARY(name, expression)                                                                             \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD_TYPED(put)(to + i, end - i, (expression));                                                      \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
+EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
+EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
+EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
+EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
+EITP__SIMD_UNARY(erf, EITP__SIMD(erf)(x))
+EITP__SIMD_UNARY(affine, EITP__SIMD(spread)((float)call->reals[0]) * x + EITP__SIMD(spread)((float)call->reals[1]))
+EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->reals[1]),
+                                            EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
+EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
+EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+
+#undef EITP__SIMD_UNARY
+
+#define EITP__SIMD_BACKWARD(name, slope)                                                                               \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                             \
+        const EITP__SIMD_ELEMENT *gradient = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                         \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        EITP__SIMD(vector) zero = EITP__SIMD(zeros)();                                                                 \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {                                                      \
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, zero);                                   \
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(gradient + i, end - i, zero);                               \
+            EITP__SIMD_TYPED(put)(to + i, end - i, d * EITP__SIMD(slope)(x));                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
+EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+
+#undef EITP__SIMD_BACKWARD
+
+/* Binary operations with broadcasting; the last run is the inner loop. */
+
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(fetch_repeated)(const EITP__SIMD_ELEMENT *p, int64_t stride, int64_t index, int64_t count) {
+    return stride ? EITP__SIMD_TYPED(fetch)(p + index, count, EITP__SIMD(zeros)())
+                  : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
+}
+
+#define EITP__SIMD_BINARY(name, operator)                                                                              \
+    static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
+        EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
+        EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
+        (void)workspace;                                                                                               \
+        for (int64_t i = begin, next; i < end; i = next) {                                                             \
+            int64_t column = i % runs.size[0], rest = i / runs.size[0], length = runs.size[0] - column;                \
+            const EITP__SIMD_ELEMENT *a = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;                            \
+            const EITP__SIMD_ELEMENT *b = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;                            \
+            next = end - i < length ? end : i + length;                                                                \
+            for (int r = 1; r < runs.count; rest /= runs.size[r], r++) {                                               \
+                a += rest % runs.size[r] * runs.strides[0][r];                                                         \
+                b += rest % runs.size[r] * runs.strides[1][r];                                                         \
+            }                                                                                                          \
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {                                  \
+                EITP__SIMD(vector) u, v;                                                                               \
+                u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
+                v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+EITP__SIMD_BINARY(add, +)
+EITP__SIMD_BINARY(subtract, -)
+EITP__SIMD_BINARY(multiply, *)
+EITP__SIMD_BINARY(divide, /)
+
+#undef EITP__SIMD_BINARY
+
+static void EITP__SIMD_TYPED(accumulate_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *target = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[1].data;
+    const float *factor = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    float carry = factor ? factor[0] : 1.0f;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + i, end - i, EITP__SIMD(zeros)());
+        if (carry != 0.0f) {
+            EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(target + i, end - i, EITP__SIMD(zeros)());
+            x = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(carry), old, x);
+        }
+        EITP__SIMD_TYPED(put)(to + i, end - i, x);
+    }
+}
+
+/* Element e of x draws number first_row * width + e of its stream. */
+static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const eitp__operand *input = &call->inputs[0];
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)input->data;
+    const int64_t *key = call->input_count > 1 ? (const int64_t *)call->inputs[1].data : NULL;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t width = input->rank && input->shape[0] ? input->elements / input->shape[0] : 1;
+    EITP__SIMD(vector) probability = EITP__SIMD(spread)((float)call->reals[0]), zero = EITP__SIMD(zeros)();
+    EITP__SIMD(vector) scale = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[0])));
+    float drawn[16 * EITP__SIMD_LANES];
+    (void)workspace;
+    if (!key || !((float)call->reals[0] > 0.0f)) {
+        memmove(y + begin, x + begin, (size_t)(end - begin) * sizeof *x);
+        return;
+    }
+    for (int64_t i = begin, count; i < end; i += count) {
+        count = end - i < 16 * EITP__SIMD_LANES ? end - i : 16 * EITP__SIMD_LANES;
+        EITP__SIMD(uniforms)
+        (key, (uint32_t)call->integers[0], (uint64_t)key[2] * (uint64_t)width + (uint64_t)i, count, drawn);
+        for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD(load)(drawn + j);
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i + j, count - j, zero);
+            EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(choose_less)(u, probability, zero, v * scale));
+        }
+    }
+}
+
+/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
+static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
+    void *y = call->outputs[0].data;
+    switch (call->outputs[0].dtype) {
+    case EITP_F32:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_BF16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    case EITP_F16:
+        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
+            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
+        break;
+    default:
+        eitp__ref_cast(call, begin, end, workspace);
+    }
+}
+/* <<kernels/simd/flat.inc */
+
+/* >>kernels/simd/reduce.inc */
+/*
+ * Sums and maxima of a row of one element type; the slots SUM, MAX and SUM_SQUARES. The order of additions follows from
+ * the shape alone.
+ */
+
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, s2 = s0, s3 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        s0 += EITP__SIMD_TYPED(load)(p + i);
+        s1 += EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES);
+        s2 += EITP__SIMD_TYPED(load)(p + i + 2 * EITP__SIMD_LANES);
+        s3 += EITP__SIMD_TYPED(load)(p + i + 3 * EITP__SIMD_LANES);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 += EITP__SIMD_TYPED(fetch)(p + i, count - i, none);
+    return EITP__SIMD(sum)((s0 + s1) + (s2 + s3));
+}
+
+/* The sum of a[i] * b[i]. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_dot)(const EITP__SIMD_ELEMENT *a, const EITP__SIMD_ELEMENT *b,
+                                                  int64_t count) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = s0;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i), EITP__SIMD_TYPED(load)(b + i), s0);
+        s1 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(load)(a + i + EITP__SIMD_LANES),
+                                      EITP__SIMD_TYPED(load)(b + i + EITP__SIMD_LANES), s1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        s0 = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(a + i, count - i, none),
+                                      EITP__SIMD_TYPED(fetch)(b + i, count - i, none), s0);
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
+/* The largest, ignoring what is not a number; minus infinity where there is nothing. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_largest)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY), m0 = none, m1 = none;
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i), m0);
+        m1 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), m1);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        m0 = EITP__SIMD(at_least)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none), m0);
+    return EITP__SIMD(largest)(EITP__SIMD(at_least)(m0, m1));
+}
+
+/* The sum of e^(p[i] - top). Where `to` is not NULL the terms are stored there; it may be p. */
+EITP__SIMD_INLINE float EITP__SIMD_TYPED(row_sum_exp)(const EITP__SIMD_ELEMENT *p, int64_t count, float top,
+                                                      EITP__SIMD_ELEMENT *to) {
+    EITP__SIMD(vector) s0 = EITP__SIMD(zeros)(), s1 = s0, none = EITP__SIMD(spread)(-INFINITY);
+    EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
+    int64_t i = 0;
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e0 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i) - shift);
+        EITP__SIMD(vector) e1 = EITP__SIMD(exp)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES) - shift);
+        s0 += e0;
+        s1 += e1;
+        if (to) {
+            EITP__SIMD_TYPED(store)(to + i, e0);
+            EITP__SIMD_TYPED(store)(to + i + EITP__SIMD_LANES, e1);
+        }
+    }
+    for (; i < count; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) e = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(p + i, count - i, none) - shift);
+        s0 += e;
+        if (to)
+            EITP__SIMD_TYPED(put)(to + i, count - i, e);
+    }
+    return EITP__SIMD(sum)(s0 + s1);
+}
+
+/* Sums go on from carry * y, term by term in order where the last run is kept, and row by row where it is summed. */
+static void EITP__SIMD_TYPED(sum_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    float *y = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t i = begin, next; i < end; i = next) {
+        int64_t column = i % kept;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
+        if (runs.summed[0]) {
+            float sum = carry != 0.0f ? carry * y[i] : 0.0f;
+            for (int64_t t = 0; t < runs.terms; t++)
+                sum += EITP__SIMD_TYPED(row_sum)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0]);
+            y[i] = sum;
+            continue;
+        }
+        for (int64_t j = i; j < next; j++)
+            y[j] = carry != 0.0f ? carry * y[j] : 0.0f;
+        for (int64_t t = 0; t < runs.terms; t++) {
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
+                EITP__SIMD(vector) sum = EITP__SIMD(fetch)(y + i + j, count - j, none);
+                sum += EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD(put)(y + i + j, count - j, sum);
+            }
+        }
+    }
+}
+
+/* The largest of `count` elements and of what is in the lanes of `found`. */
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD_TYPED(row_larger)(const EITP__SIMD_ELEMENT *p, int64_t count, EITP__SIMD(vector) found) {
+    for (int64_t i = 0; i < count; i += EITP__SIMD_LANES)
+        found = EITP__SIMD(larger)(found, EITP__SIMD_TYPED(fetch)(p + i, count - i, found));
+    return found;
+}
+
+/* As for sums; an element that is the largest so far is exact in any type. */
+static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__SIMD(sum_runs) runs = EITP__SIMD(find_sum_runs)(call);
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data;
+    int64_t kept = runs.summed[0] ? 1 : runs.size[0];
+    EITP__SIMD(vector) none = EITP__SIMD(spread)(-INFINITY);
+    (void)workspace;
+    for (int64_t i = begin, next; i < end; i = next) {
+        int64_t column = i % kept;
+        const EITP__SIMD_ELEMENT *base = from + EITP__SIMD(sum_offset)(&runs, 0, i / kept) + column;
+        next = runs.summed[0] ? i + 1 : i - column + kept < end ? i - column + kept : end;
+        if (runs.summed[0]) {
+            EITP__SIMD(vector) found = none;
+            for (int64_t t = 0; t < runs.terms; t++)
+                found = EITP__SIMD_TYPED(row_larger)(base + EITP__SIMD(sum_offset)(&runs, 1, t), runs.size[0], found);
+            y[i] = EITP__SIMD_MAKE(EITP__SIMD(largest_of)(found));
+            continue;
+        }
+        for (int64_t j = i; j < next; j++)
+            y[j] = EITP__SIMD_MAKE(-INFINITY);
+        for (int64_t t = 0; t < runs.terms; t++) {
+            const EITP__SIMD_ELEMENT *row = base + EITP__SIMD(sum_offset)(&runs, 1, t);
+            for (int64_t count = next - i, j = 0; j < count; j += EITP__SIMD_LANES) {
+                EITP__SIMD(vector) old = EITP__SIMD_TYPED(fetch)(y + i + j, count - j, none);
+                EITP__SIMD(vector) other = EITP__SIMD_TYPED(fetch)(row + j, count - j, none);
+                EITP__SIMD_TYPED(put)(y + i + j, count - j, EITP__SIMD(larger)(old, other));
+            }
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    double *to = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++) {
+        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
+        int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
+        EITP__SIMD(doubles) even[2], odd[2];
+        even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
+        count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
+        for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+        }
+        for (; i < count; i += EITP__SIMD_LANES)
+            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+        to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
+    }
+}
+/* <<kernels/simd/reduce.inc */
+
+/* >>kernels/simd/rows.inc */
+/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+
+static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        /* The exponentials wait in y where it does not round them. */
+        int waits = sizeof *y == sizeof(float);
+        float top = EITP__SIMD_TYPED(row_largest)(x, c),
+              sum = EITP__SIMD_TYPED(row_sum_exp)(x, c, top, waits ? y : NULL);
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(top), factor = EITP__SIMD(spread)(1.0f / sum);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) e = EITP__SIMD_TYPED(fetch)((waits ? y : x) + j, c - j, shift);
+            EITP__SIMD_TYPED(put)(y + j, c - j, factor * (waits ? e : EITP__SIMD(exp)(e - shift)));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) mean = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_dot)(y, dy, c));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, c - j, mean);
+            EITP__SIMD_TYPED(put)(dx + j, c - j, EITP__SIMD_TYPED(fetch)(y + j, c - j, mean) * (d - mean));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(log_softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float top = EITP__SIMD_TYPED(row_largest)(x, c);
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(top);
+        EITP__SIMD(vector) log_sum = EITP__SIMD(spread)(logf(EITP__SIMD_TYPED(row_sum_exp)(x, c, top, NULL)));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES)
+            EITP__SIMD_TYPED(put)(y + j, c - j, EITP__SIMD_TYPED(fetch)(x + j, c - j, shift) - shift - log_sum);
+    }
+}
+
+static void EITP__SIMD_TYPED(log_softmax_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                       void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *y = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) sum = EITP__SIMD(spread)(EITP__SIMD_TYPED(row_sum)(dy, c));
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) p = EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(y + j, c - j, sum));
+            EITP__SIMD_TYPED(put)
+            (dx + j, c - j, EITP__SIMD(subtract_product)(EITP__SIMD_TYPED(fetch)(dy + j, c - j, sum), p, sum));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(layer_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data, *bias = (const float *)call->inputs[2].data;
+    float *means = (float *)call->outputs[1].data, *deviations = (float *)call->outputs[2].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        float mean = EITP__SIMD_TYPED(row_sum)(x, c) / (float)c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(mean), s0 = EITP__SIMD(zeros)(), s1 = s0, scale;
+        int64_t i = 0;
+        for (; c - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(load)(x + i) - centre;
+            EITP__SIMD(vector) v = EITP__SIMD_TYPED(load)(x + i + EITP__SIMD_LANES) - centre;
+            s0 = EITP__SIMD(multiply_add)(u, u, s0);
+            s1 = EITP__SIMD(multiply_add)(v, v, s1);
+        }
+        for (; i < c; i += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = EITP__SIMD_TYPED(fetch)(x + i, c - i, centre) - centre;
+            s0 = EITP__SIMD(multiply_add)(u, u, s0);
+        }
+        means[row] = mean;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD(sum)(s0 + s1) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) u = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            u = EITP__SIMD(multiply_add)(u, EITP__SIMD(fetch)(gain + j, c - j, scale),
+                                         EITP__SIMD(fetch)(bias + j, c - j, scale));
+            EITP__SIMD_TYPED(put)(y + j, c - j, u);
+        }
+    }
+}
+
+/* dx = deviation * (g - mean(g) - z * mean(g * z)) with g = gain * dy and z = (x - mean) * deviation. */
+static void EITP__SIMD_TYPED(layer_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                            void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(((const float *)call->inputs[3].data)[row]);
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[4].data)[row]);
+        EITP__SIMD(vector) sum = none, product = none, mean, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            sum += g;
+            product = EITP__SIMD(multiply_add)(g, z, product);
+        }
+        mean = EITP__SIMD(spread)(EITP__SIMD(sum)(sum) / (float)c);
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, c - j, centre) - centre) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g - mean, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                                 void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *means = (const float *)call->inputs[3].data, *deviations = (const float *)call->inputs[4].data;
+    float *dgain = (float *)call->outputs[0].data, *dbias = (float *)call->outputs[1].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++) {
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+        dbias[j] = carry != 0.0f ? carry * dbias[j] : 0.0f;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[5].data + row * c;
+        EITP__SIMD(vector) centre = EITP__SIMD(spread)(means[row]), scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) d = EITP__SIMD_TYPED(fetch)(dy + j, end - j, none);
+            EITP__SIMD(vector) z = (EITP__SIMD_TYPED(fetch)(x + j, end - j, centre) - centre) * scale;
+            EITP__SIMD(put)
+            (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
+            EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+/* Rows are added in their order, each where its id is. */
+static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                     void *workspace) {
+    const int32_t *ids = (const int32_t *)call->inputs[0].data;
+    float *table = (float *)call->outputs[0].data;
+    int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
+    (void)workspace;
+    for (int64_t id = 0; id < vocabulary && carry != 1.0f; id++) {
+        float *to = table + id * c;
+        if (carry == 0.0f)
+            memset(to + begin, 0, (size_t)(end - begin) * sizeof *to);
+        for (int64_t j = begin; j < end && carry != 0.0f; j += EITP__SIMD_LANES)
+            EITP__SIMD(put)(to + j, end - j, factor * EITP__SIMD(fetch)(to + j, end - j, none));
+    }
+    for (int64_t row = 0; row < call->inputs[0].elements; row++) {
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
+        float *to;
+        if (ids[row] < 0 || ids[row] >= vocabulary)
+            continue;
+        to = table + ids[row] * c;
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
+            EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
+        }
+    }
+}
+
+#define EITP__SIMD_PART 4096
+
+/*
+ * The logarithm of the sum of e^(x[i] - top), top the largest. A part of the row is read twice while it is in the
+ * nearest cache; a larger top scales the sum of what was before.
+ */
+static float EITP__SIMD_TYPED(row_log_sum_exp)(const EITP__SIMD_ELEMENT *x, int64_t count, float *top) {
+    float sum = 0.0f;
+    *top = -INFINITY;
+    for (int64_t i = 0; i < count; i += EITP__SIMD_PART) {
+        int64_t part = count - i < EITP__SIMD_PART ? count - i : EITP__SIMD_PART;
+        float largest = EITP__SIMD_TYPED(row_largest)(x + i, part);
+        if (largest > *top) {
+            sum = i ? sum * expf(*top - largest) : 0.0f;
+            *top = largest;
+        }
+        sum += EITP__SIMD_TYPED(row_sum_exp)(x + i, part, *top, NULL);
+    }
+    return logf(sum);
+}
+
+static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
+        logsumexps[row] = top + log_sum;
+        losses[row] = 0.0f;
+        if (EITP__SIMD(target_counts)(call, targets[row], v))
+            losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
+    }
+}
+
+static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                         void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]);
+    const int32_t *targets = (const int32_t *)call->inputs[1].data;
+    const float *logsumexps = (const float *)call->inputs[2].data, *dlosses = (const float *)call->inputs[3].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
+        EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
+        float hit;
+        if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
+        for (int64_t j = 0; j < v; j += EITP__SIMD_LANES)
+            EITP__SIMD_TYPED(put)
+        (dx + j, v - j, factor * EITP__SIMD(exp)(EITP__SIMD_TYPED(fetch)(x + j, v - j, shift) - shift));
+        dx[targets[row]] = EITP__SIMD_MAKE(hit);
+    }
+}
+
+#undef EITP__SIMD_PART
+
+/* A logit's probability is e^(logit - top), which e holds, times e^(top - logsumexp), which its block shares. */
+static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t v = EITP__SIMD(columns)(&call->inputs[0]), blocks = EITP__SIMD(columns)(&call->inputs[1]);
+    const int32_t *targets = (const int32_t *)call->inputs[2].data;
+    const float *logsumexps = (const float *)call->inputs[3].data, *dlosses = (const float *)call->inputs[4].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *e = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
+        const float *tops = (const float *)call->inputs[1].data + row * blocks;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * v;
+        EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
+        float hit;
+        if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
+            memset(dx, 0, (size_t)v * sizeof *dx);
+            continue;
+        }
+        hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
+        for (int64_t block = 0; block < blocks; block++) {
+            int64_t j = block * EITP__HEAD_BLOCK, stop = v - j < EITP__HEAD_BLOCK ? v : j + EITP__HEAD_BLOCK;
+            EITP__SIMD(vector) factor = EITP__SIMD(spread)(tops[block] - logsumexps[row]);
+            factor = EITP__SIMD(exp)(factor) * dloss;
+            for (; j < stop; j += EITP__SIMD_LANES)
+                EITP__SIMD_TYPED(put)(dx + j, stop - j, factor * EITP__SIMD_TYPED(fetch)(e + j, stop - j, none));
+        }
+        dx[targets[row]] = EITP__SIMD_MAKE((hit - 1.0f) * dlosses[row]); /* dx may be e */
+    }
+}
+/* <<kernels/simd/rows.inc */
+
+/* >>kernels/simd/attention_cached.inc */
+/* Attention over a cache of keys and values of one element type: of one sequence, a row and a head at a time. */
+
+static size_t EITP__SIMD_TYPED(attention_cached_workspace)(const eitp__call *call) {
+    return (size_t)call->inputs[1].shape[0] * sizeof(float);
+}
+
+/* Stores part 1 (keys) or 2 (values) of the rows at `position`; those whose place is outside the cache are not. */
+static void EITP__SIMD_TYPED(extend_cache)(const eitp__call *call, int part, int64_t position) {
+    const eitp__operand *cache = &call->outputs[part];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)cache->data;
+    int64_t c = cache->shape[1], rows = call->inputs[0].shape[0];
+    if (to != call->inputs[part].data)
+        memcpy(to, call->inputs[part].data, (size_t)cache->elements * sizeof *to);
+    for (int64_t i = 0; i < rows; i++)
+        if (position + i >= 0 && position + i < cache->shape[0])
+            memcpy(to + (position + i) * c, qkv + (3 * i + part) * c, (size_t)c * sizeof *to);
+}
+
+/* y = factor * the sum of weights[j] * x[j], over rows x of `width` elements that are `stride` apart. */
+static void EITP__SIMD_TYPED(weighted_sum)(const EITP__SIMD_ELEMENT *x, int64_t stride, int64_t width,
+                                           const float *weights, int64_t count, float factor, EITP__SIMD_ELEMENT *y) {
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), scale = EITP__SIMD(spread)(factor);
+    int64_t i = 0;
+    for (; width - i >= 4 * EITP__SIMD_LANES; i += 4 * EITP__SIMD_LANES) {
+        EITP__SIMD(vector) s0 = none, s1 = none, s2 = none, s3 = none;
+        for (int64_t j = 0; j < count; j++) {
+            const EITP__SIMD_ELEMENT *p = x + j * stride + i;
+            EITP__SIMD(vector) weight = EITP__SIMD(spread)(weights[j]);
+            s0 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p), s0);
+            s1 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), s1);
+            s2 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), s2);
+            s3 = EITP__SIMD(multiply_add)(weight, EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), s3);
+        }
+        EITP__SIMD_TYPED(store)(y + i, scale * s0);
+        EITP__SIMD_TYPED(store)(y + i + EITP__SIMD_LANES, scale * s1);
+        EITP__SIMD_TYPED(store)(y + i + 2 * EITP__SIMD_LANES, scale * s2);
+        EITP__SIMD_TYPED(store)(y + i + 3 * EITP__SIMD_LANES, scale * s3);
+    }
+    for (; i < width; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) sum = none;
+        for (int64_t j = 0; j < count; j++)
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(weights[j]),
+                                           EITP__SIMD_TYPED(fetch)(x + j * stride + i, width - i, none), sum);
+        EITP__SIMD_TYPED(put)(y + i, width - i, scale * sum);
+    }
+}
+
+static void EITP__SIMD_TYPED(attention_cached_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                   void *workspace) {
+    int64_t longest = call->outputs[1].shape[0], c = call->outputs[1].shape[1], d = c / call->integers[0];
+    int64_t position = ((const int32_t *)call->inputs[3].data)[0];
+    const EITP__SIMD_ELEMENT *qkv = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const EITP__SIMD_ELEMENT *k = (const EITP__SIMD_ELEMENT *)call->outputs[1].data;
+    const EITP__SIMD_ELEMENT *v = (const EITP__SIMD_ELEMENT *)call->outputs[2].data;
+    float *scores = (float *)workspace, scale = (float)call->reals[0];
+    (void)begin;
+    (void)end;
+    EITP__SIMD_TYPED(extend_cache)(call, 1, position);
+    EITP__SIMD_TYPED(extend_cache)(call, 2, position);
+    for (int64_t i = 0; i < call->inputs[0].shape[0]; i++) {
+        EITP__SIMD_ELEMENT *o = (EITP__SIMD_ELEMENT *)call->outputs[0].data + i * c;
+        int64_t count = position + i + 1;
+        if (count < 1 || count > longest) {
+            memset(o, 0, (size_t)c * sizeof *o);
+            continue;
+        }
+        for (int64_t at = 0; at < c; at += d) {
+            float sum;
+            for (int64_t j = 0; j < count; j++)
+                scores[j] = scale * EITP__SIMD_TYPED(row_dot)(qkv + 3 * i * c + at, k + j * c + at, d);
+            sum = EITP__SIMD(row_sum_exp)(scores, count, EITP__SIMD(row_largest)(scores, count), scores);
+            EITP__SIMD_TYPED(weighted_sum)(v + at, c, d, scores, count, 1.0f / sum, o + at);
+        }
+    }
+}
+/* <<kernels/simd/attention_cached.inc */
+
+/* >>kernels/simd/register_column.inc */
+/* Writes the kernels of one element type into the table. */
+static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.set = EITP__SIMD_SET;
+#define EITP__SIMD_REGISTER(slot, name)                                                                                \
+    kernel.run = EITP__SIMD_TYPED(name##_run);                                                                         \
+    table->kernels[EITP__SLOT_##slot][EITP__SIMD_DTYPE] = kernel;
+    EITP__SIMD_COLUMN(EITP__SIMD_REGISTER)
+#undef EITP__SIMD_REGISTER
+    kernel.run = EITP__SIMD_TYPED(attention_cached_run);
+    kernel.workspace = EITP__SIMD_TYPED(attention_cached_workspace);
+    table->kernels[EITP__SLOT_ATTENTION_CACHED][EITP__SIMD_DTYPE] = kernel;
+}
+/* <<kernels/simd/register_column.inc */
+#undef EITP__SIMD_ELEMENT
+#undef EITP__SIMD_DTYPE
+#undef EITP__SIMD_TYPED
+#undef EITP__SIMD_GET
+#undef EITP__SIMD_MAKE
+
+#undef EITP__SIMD_COLUMN
+/* <<kernels/simd/columns.inc */
 
 /* >>kernels/simd/optimizer.inc */
 /*
@@ -12123,30 +17513,12 @@ static void EITP__SIMD(set)(eitp__kernel_table *table, eitp__slot slot, eitp__ke
 }
 
 static void EITP__SIMD(register)(eitp__kernel_table *table) {
+    EITP__SIMD(register_column)(table);
+    EITP__SIMD(register_column_bf16)(table);
+    EITP__SIMD(register_column_f16)(table);
     table->kernels[EITP__SLOT_MATMUL][EITP_F32] = EITP__SIMD(matmul_kernel)(EITP__SIMD_SET);
     EITP__SIMD(register_attention)(table);
-    EITP__SIMD(set)(table, EITP__SLOT_EXP, EITP__SIMD(exp_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_TANH, EITP__SIMD(tanh_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SIGMOID, EITP__SIMD(sigmoid_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_ADD, EITP__SIMD(add_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SUBTRACT, EITP__SIMD(subtract_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_MULTIPLY, EITP__SIMD(multiply_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_DIVIDE, EITP__SIMD(divide_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_GELU_TANH, EITP__SIMD(gelu_tanh_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_GELU_TANH_BACKWARD, EITP__SIMD(gelu_tanh_backward_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SUM, EITP__SIMD(sum_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SUM_SQUARES, EITP__SIMD(sum_squares_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_ACCUMULATE, EITP__SIMD(accumulate_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SOFTMAX, EITP__SIMD(softmax_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_SOFTMAX_BACKWARD, EITP__SIMD(softmax_backward_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_LOG_SOFTMAX, EITP__SIMD(log_softmax_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_LOG_SOFTMAX_BACKWARD, EITP__SIMD(log_softmax_backward_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_LAYER_NORM, EITP__SIMD(layer_norm_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_LAYER_NORM_BACKWARD_INPUT, EITP__SIMD(layer_norm_backward_input_run), NULL);
-    EITP__SIMD(set)
-    (table, EITP__SLOT_LAYER_NORM_BACKWARD_PARAMETERS, EITP__SIMD(layer_norm_backward_parameters_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_CROSS_ENTROPY, EITP__SIMD(cross_entropy_run), NULL);
-    EITP__SIMD(set)(table, EITP__SLOT_CROSS_ENTROPY_BACKWARD, EITP__SIMD(cross_entropy_backward_run), NULL);
+    EITP__SIMD(set)(table, EITP__SLOT_HEAD_LOSS, EITP__SIMD(head_loss_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
     table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
     table->kernels[EITP__SLOT_ADAMW][EITP_F16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
@@ -12158,10 +17530,12 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
 #undef EITP__SIMD_SET
 /* <<kernels/simd/register.inc */
 
+#if !defined(EITP__EMULATED)
 #if defined(__clang__)
 #pragma clang attribute pop
 #else
 #pragma GCC pop_options
+#endif
 #endif
 
 EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
@@ -13435,8 +18809,6 @@ EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor) {
 }
 
 EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {
-    if (node->op == EITP__OP_CAST)
-        return node->outputs[0]->dtype;
     if (node->op == EITP__OP_WHERE || node->op == EITP__OP_SCATTER_ADD)
         return node->inputs[1]->dtype;
     for (int i = 0; i < node->input_count; i++) {

@@ -257,6 +257,9 @@ EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_avx512bf16_kernels(eitp__kernel_table *table);
 EITP__PRIVATE void eitp__register_amx_kernels(eitp__kernel_table *table);
 
+/* CAST of any dtype to any: for a set that has some of them. */
+EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
+
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot);
 EITP__PRIVATE eitp__family eitp__slot_family(eitp__slot slot);
 

@@ -1,6 +1,6 @@
 /*
- * Every slot but MATMUL and attention, on every kernel set that this machine can run, against formulas in double:
- * values, what lies around the outputs, and that no cut into pieces changes a bit.
+ * Every slot but MATMUL and HEAD, in every column that it has, on every kernel set that this machine can run, against
+ * formulas in double: values, what lies around the outputs, and that no cut into pieces changes a bit.
  */
 #include "backends/cpu/features.h"
 #include "base/convert.h"
@@ -212,6 +212,8 @@ static int64_t count_items(void) {
         return y->rank ? y->shape[y->rank - 1] : 1;
     case EITP__FAMILY_LINES:
         return y->elements / y->shape[call.integers[0]];
+    case EITP__FAMILY_ATTENTION:
+        return (call.inputs[1].elements - 1) * call.integers[0];
     case EITP__FAMILY_WHOLE:
         return 1;
     default:
@@ -260,6 +262,13 @@ static void run_pieces(const eitp__kernel *kernel, const eitp__call *placed, int
     free(workspace);
 }
 
+/* By how much of its size, and by how much at least, the nearest value of a dtype may be off. */
+static double rounding(eitp_dtype dtype, double value) {
+    if (dtype == EITP_BF16)
+        return 0.00390625 * fabs(value);
+    return dtype == EITP_F16 ? fmax(0.00048828125 * fabs(value), 2.98023224e-8) : 0;
+}
+
 static void compare(const char *set, const eitp__operand *y, int o, double tolerance, double floor_) {
     double worst = 0;
     int64_t where = -1;
@@ -267,7 +276,8 @@ static void compare(const char *set, const eitp__operand *y, int o, double toler
         double got = get(y, i), want = exact[o][i], error;
         if (got == want || (got != got && want != want))
             continue;
-        error = fabs(got - want) / (tolerance * (fabs(want) + floor_));
+        error = tolerance * (fabs(want) + floor_);
+        error = fabs(got - want) / (error > 0 ? error + rounding(y->dtype, want) : 0);
         error = error != error ? INFINITY : error;
         if (where < 0 || error > worst) {
             worst = error;
@@ -279,7 +289,10 @@ static void compare(const char *set, const eitp__operand *y, int o, double toler
                exact[o][where], worst);
 }
 
-/* An element may be wrong by `tolerance` times (its size + `floor_`); with 0 it must be equal. */
+/*
+ * An element may be wrong by `tolerance` times (its size + `floor_`) before it is rounded to its type; with 0 it must
+ * be equal.
+ */
 static void check_set(int set, double tolerance, double floor_) {
     const eitp__kernel *kernel = &tables[set].kernels[call.slot][call.dtype];
     static const int64_t pieces[] = {1, 7, 64};
@@ -374,14 +387,35 @@ static int has(eitp__slot slot, eitp_dtype dtype) {
     return kernel->run && kernel->set && !strcmp(kernel->set, "ref");
 }
 
+/* Whether a slot has 16-bit columns; -1 where this is tested elsewhere. */
+static int in_16_bits(eitp__slot slot) {
+    switch (slot) {
+    case EITP__SLOT_SCATTER_ADD:
+    case EITP__SLOT_HEAD_LOSS:
+    case EITP__SLOT_COMMIT:
+        return 0;
+    case EITP__SLOT_MATMUL:
+    case EITP__SLOT_ATTENTION:
+    case EITP__SLOT_ATTENTION_BACKWARD:
+    case EITP__SLOT_ATTENTION_CACHED:
+    case EITP__SLOT_HEAD:
+    case EITP__SLOT_ADAMW:
+        return -1;
+    default:
+        return 1;
+    }
+}
+
 static void test_table(void) {
     for (int s = 0; s < EITP__SLOT_COUNT; s++) {
         eitp__slot slot = (eitp__slot)s;
         int is_fused = slot >= EITP__SLOT_SOFTMAX && slot <= EITP__SLOT_HEAD_BACKWARD;
-        CHECK_THAT(has(slot, EITP_F32) == (slot != EITP__SLOT_COMMIT && slot != EITP__SLOT_HEAD &&
-                                           slot != EITP__SLOT_HEAD_LOSS && slot != EITP__SLOT_HEAD_BACKWARD),
-                   "%s", eitp__slot_name(slot));
+        CHECK_THAT(has(slot, EITP_F32) == (slot != EITP__SLOT_COMMIT && slot != EITP__SLOT_HEAD), "%s",
+                   eitp__slot_name(slot));
         CHECK_THAT(has(slot, EITP_F64) == !is_fused, "%s", eitp__slot_name(slot));
+        for (int d = EITP_BF16; d <= EITP_F16; d++)
+            CHECK_THAT(in_16_bits(slot) < 0 || has(slot, (eitp_dtype)d) == in_16_bits(slot), "%s",
+                       eitp__slot_name(slot));
         if (slot >= EITP__SLOT_WHERE && slot <= EITP__SLOT_CONCAT)
             for (int dtype = 0; dtype < EITP_DTYPE_COUNT; dtype++)
                 CHECK_THAT(has(slot, (eitp_dtype)dtype), "%s", eitp__slot_name(slot));
@@ -546,7 +580,7 @@ static void test_unary(void) {
                                        EITP__SLOT_RELU,   EITP__SLOT_ERF,       EITP__SLOT_AFFINE,
                                        EITP__SLOT_CLAMP,  EITP__SLOT_GELU_TANH, EITP__SLOT_GELU_ERF};
     for (size_t s = 0; s < EITP__COUNT(slots); s++) {
-        for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+        for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
             eitp__slot slot = slots[s];
             int is_positive = slot == EITP__SLOT_LOG || slot == EITP__SLOT_SQRT;
             eitp__operand *x;
@@ -570,26 +604,34 @@ static void test_unary(void) {
     }
 }
 
+static void check_gelu_backward(eitp__slot slot, eitp_dtype dtype) {
+    double (*gelu)(double) = slot == EITP__SLOT_GELU_ERF_BACKWARD ? gelu_erf : gelu_tanh;
+    eitp__operand *x;
+    begin_case(slot, dtype);
+    x = add_input(dtype, 1, 203, 0, 0);
+    add_input(dtype, 1, 203, 0, 0);
+    add_output(dtype, 1, 203, 0, 0);
+    for (int64_t i = 0; i < 203; i++) {
+        double h = 1e-5, at;
+        put(x, i, 6 * in(0, i));
+        at = in(0, i);
+        exact[0][i] = in(1, i) * (gelu(at + h) - gelu(at - h)) / (2 * h);
+    }
+    check_in_place(2, 4e-6, 0.1);
+    /* Far away the slope is 0 or 1, without overflow on the way. */
+    for (int64_t i = 0; i < 203; i++) {
+        put(x, i, (i & 1 ? -1 : 1) * pow(10, 1.3 + (double)(i % (dtype == EITP_F16 ? 3 : 36))));
+        exact[0][i] = i & 1 ? 0 : in(1, i);
+    }
+    check(1e-6, 1e-3);
+}
+
 static void test_gelu_backward(void) {
-    for (int which = 0; which < 2; which++) {
-        begin_case(which ? EITP__SLOT_GELU_ERF_BACKWARD : EITP__SLOT_GELU_TANH_BACKWARD, EITP_F32);
-        eitp__operand *x = add_input(EITP_F32, 1, 203, 0, 0);
-        add_input(EITP_F32, 1, 203, 0, 0);
-        add_output(EITP_F32, 1, 203, 0, 0);
-        for (int64_t i = 0; i < 203; i++) {
-            double h = 1e-5, at;
-            put(x, i, 6 * in(0, i));
-            at = in(0, i);
-            exact[0][i] = which ? gelu_erf(at + h) - gelu_erf(at - h) : gelu_tanh(at + h) - gelu_tanh(at - h);
-            exact[0][i] *= in(1, i) / (2 * h);
-        }
-        check_in_place(2, 4e-6, 0.1);
-        /* Far away the slope is 0 or 1, without overflow on the way. */
-        for (int64_t i = 0; i < 203; i++) {
-            put(x, i, (i & 1 ? -1 : 1) * pow(10, 1.3 + (double)(i % 36)));
-            exact[0][i] = i & 1 ? 0 : in(1, i);
-        }
-        check(1e-6, 1e-3);
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
+        if (!has(EITP__SLOT_GELU_TANH_BACKWARD, (eitp_dtype)dtype))
+            continue;
+        check_gelu_backward(EITP__SLOT_GELU_TANH_BACKWARD, (eitp_dtype)dtype);
+        check_gelu_backward(EITP__SLOT_GELU_ERF_BACKWARD, (eitp_dtype)dtype);
     }
 }
 
@@ -645,9 +687,9 @@ static double binary(eitp__slot slot, double a, double b) {
 }
 
 static void test_binary(void) {
-    static const eitp_dtype types[] = {EITP_F32, EITP_F64, EITP_I32};
+    static const eitp_dtype types[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_F16, EITP_I32};
     for (int slot = EITP__SLOT_ADD; slot <= EITP__SLOT_EQUAL; slot++) {
-        for (int t = 0; t < 3; t++) {
+        for (size_t t = 0; t < EITP__COUNT(types); t++) {
             int compares = slot >= EITP__SLOT_LESS;
             if (!compares && types[t] == EITP_I32)
                 continue;
@@ -694,7 +736,7 @@ static void test_where(void) {
 }
 
 static void test_dropout(void) {
-    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (int large = 0; large < 2; large++) {
             eitp__operand *key;
             int dropped = 0;
@@ -879,7 +921,7 @@ static void check_sum(eitp_dtype dtype, int rank, const int64_t *shape, int mask
     call.integers[0] = mask;
     for (int d = 0; d < rank; d++)
         kept[d] = mask >> d & 1 ? 1 : shape[d];
-    add_output_shape(dtype, rank, kept);
+    add_output_shape(eitp__wide(dtype), rank, kept);
     factor = set_carry(way);
     if (factor != 0)
         old = add_before(0);
@@ -918,7 +960,7 @@ static void check_max(eitp_dtype dtype, int rank, const int64_t *shape, int mask
 
 static void test_reductions(void) {
     static const int64_t shapes[][4] = {{3, 4, 5, 7}, {2, 1, 33, 3}, {1, 6, 1, 70}};
-    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (size_t s = 0; s < EITP__COUNT(shapes); s++) {
             for (int mask = 0; mask < 16; mask++) {
                 for (int way = 0; way < 4; way++)
@@ -932,7 +974,7 @@ static void test_reductions(void) {
 /* Nothing to add: the carried value alone. */
 static void test_sum_of_nothing(void) {
     static const int64_t shape[] = {0, 5};
-    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++)
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
         for (int mask = 1; mask < 4; mask += 2)
             for (int way = 0; way < 4; way++)
                 check_sum((eitp_dtype)dtype, 2, shape, mask, way);
@@ -945,30 +987,32 @@ static void test_sum_of_nothing(void) {
 }
 
 /* A sum over rows goes on where the last one ended: cut in two it has the same bits. */
+static void check_sum_goes_on(const eitp__kernel *kernel, eitp_dtype dtype) {
+    eitp__call first, rest;
+    double whole[37], parts[37];
+    begin_case(EITP__SLOT_SUM, dtype);
+    add_input(dtype, 2, 200, 37, 0);
+    add_output(eitp__wide(dtype), 2, 1, 37, 0);
+    call.integers[0] = 1;
+    call.outputs[0].data = whole;
+    kernel->run(&call, 0, 37, NULL);
+    first = rest = call;
+    first.outputs[0].data = rest.outputs[0].data = parts;
+    first.inputs[0].shape[0] = 77;
+    first.inputs[0].elements = 77 * 37;
+    rest.inputs[0].shape[0] = 123;
+    rest.inputs[0].elements = 123 * 37;
+    rest.inputs[0].data = (char *)call.inputs[0].data + 77 * 37 * eitp_dtype_size(dtype);
+    rest.accumulates = 1;
+    kernel->run(&first, 0, 37, NULL);
+    kernel->run(&rest, 0, 37, NULL);
+    CHECK(!memcmp(whole, parts, bytes_of(&call.outputs[0])));
+}
+
 static void test_sum_goes_on(void) {
-    for (int set = 0; set < EITP__ISA_COUNT; set++) {
-        eitp__call first, rest;
-        float whole[37], parts[37];
-        if (!available[set])
-            continue;
-        begin_case(EITP__SLOT_SUM, EITP_F32);
-        add_input(EITP_F32, 2, 200, 37, 0);
-        add_output(EITP_F32, 2, 1, 37, 0);
-        call.integers[0] = 1;
-        call.outputs[0].data = whole;
-        tables[set].kernels[EITP__SLOT_SUM][EITP_F32].run(&call, 0, 37, NULL);
-        first = rest = call;
-        first.outputs[0].data = rest.outputs[0].data = parts;
-        first.inputs[0].shape[0] = 77;
-        first.inputs[0].elements = 77 * 37;
-        rest.inputs[0].shape[0] = 123;
-        rest.inputs[0].elements = 123 * 37;
-        rest.inputs[0].data = (float *)call.inputs[0].data + 77 * 37;
-        rest.accumulates = 1;
-        tables[set].kernels[EITP__SLOT_SUM][EITP_F32].run(&first, 0, 37, NULL);
-        tables[set].kernels[EITP__SLOT_SUM][EITP_F32].run(&rest, 0, 37, NULL);
-        CHECK(!memcmp(whole, parts, sizeof whole));
-    }
+    for (int set = 0; set < EITP__ISA_COUNT; set++)
+        for (int dtype = EITP_F32; dtype <= EITP_F16 && available[set]; dtype++)
+            check_sum_goes_on(&tables[set].kernels[EITP__SLOT_SUM][dtype], (eitp_dtype)dtype);
 }
 
 static void test_scatter_add(void) {
@@ -1004,7 +1048,7 @@ static void test_scatter_add(void) {
 static void test_sum_squares(void) {
     static const int64_t counts[] = {
         1, 5, EITP__SUM_BLOCK - 1, EITP__SUM_BLOCK, EITP__SUM_BLOCK + 3, 3 * EITP__SUM_BLOCK + 777};
-    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (size_t c = 0; c < EITP__COUNT(counts); c++) {
             int64_t made = (counts[c] + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
             begin_case(EITP__SLOT_SUM_SQUARES, (eitp_dtype)dtype);
@@ -1032,41 +1076,44 @@ static double row_log_sum_exp(int which, int64_t row, int64_t c) {
 
 static const int64_t widths[] = {1, 5, 16, 31, 67, 130};
 
-static void test_softmax(void) {
-    for (int is_log = 0; is_log < 2; is_log++) {
-        for (size_t w = 0; w < EITP__COUNT(widths); w++) {
-            int64_t c = widths[w], rows = 9;
-            eitp__operand *x, *dy;
-            begin_case(is_log ? EITP__SLOT_LOG_SOFTMAX : EITP__SLOT_SOFTMAX, EITP_F32);
-            x = add_input(EITP_F32, 3, 3, 3, c);
-            add_output(EITP_F32, 3, 3, 3, c);
-            for (int64_t i = 0; i < rows * c; i++)
-                put(x, i, in(0, i) * 8 + (double)(i / c) * 100);
-            for (int64_t i = 0; i < rows * c; i++) {
-                double value = in(0, i) - row_log_sum_exp(0, i / c, c);
-                exact[0][i] = is_log ? value : exp(value);
-            }
-            check_in_place(0, 1e-5, is_log ? 2 : 1e-3);
-            begin_case(is_log ? EITP__SLOT_LOG_SOFTMAX_BACKWARD : EITP__SLOT_SOFTMAX_BACKWARD, EITP_F32);
-            x = add_input(EITP_F32, 3, 3, 3, c);
-            dy = add_input(EITP_F32, 3, 3, 3, c);
-            add_output(EITP_F32, 3, 3, 3, c);
-            for (int64_t row = 0; row < rows; row++) {
-                double sum = 0;
-                for (int64_t j = row * c; j < (row + 1) * c; j++)
-                    sum += is_log ? get(dy, j) : get(dy, j) * get(x, j);
-                for (int64_t j = row * c; j < (row + 1) * c; j++)
-                    exact[0][j] = is_log ? get(dy, j) - exp(get(x, j)) * sum : get(x, j) * (get(dy, j) - sum);
-            }
-            check(4e-6, 4);
-        }
+static void check_softmax(eitp_dtype dtype, int is_log, int64_t c) {
+    int64_t rows = 9;
+    eitp__operand *x, *dy;
+    begin_case(is_log ? EITP__SLOT_LOG_SOFTMAX : EITP__SLOT_SOFTMAX, dtype);
+    x = add_input(dtype, 3, 3, 3, c);
+    add_output(dtype, 3, 3, 3, c);
+    for (int64_t i = 0; i < rows * c; i++)
+        put(x, i, in(0, i) * 8 + (double)(i / c) * 100);
+    for (int64_t i = 0; i < rows * c; i++) {
+        double value = in(0, i) - row_log_sum_exp(0, i / c, c);
+        exact[0][i] = is_log ? value : exp(value);
     }
+    check_in_place(0, 1e-5, is_log ? 2 : 1e-3);
+    begin_case(is_log ? EITP__SLOT_LOG_SOFTMAX_BACKWARD : EITP__SLOT_SOFTMAX_BACKWARD, dtype);
+    x = add_input(dtype, 3, 3, 3, c);
+    dy = add_input(dtype, 3, 3, 3, c);
+    add_output(dtype, 3, 3, 3, c);
+    for (int64_t row = 0; row < rows; row++) {
+        double sum = 0;
+        for (int64_t j = row * c; j < (row + 1) * c; j++)
+            sum += is_log ? get(dy, j) : get(dy, j) * get(x, j);
+        for (int64_t j = row * c; j < (row + 1) * c; j++)
+            exact[0][j] = is_log ? get(dy, j) - exp(get(x, j)) * sum : get(x, j) * (get(dy, j) - sum);
+    }
+    check(4e-6, 4);
+}
+
+static void test_softmax(void) {
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
+        for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_SOFTMAX, (eitp_dtype)dtype); w++)
+            for (int is_log = 0; is_log < 2; is_log++)
+                check_softmax((eitp_dtype)dtype, is_log, widths[w]);
 }
 
 /* Inputs of a layer norm's gradients: x, gain, bias, and mean and deviation that belong to x. */
 static void add_layer_norm_inputs(int64_t rows, int64_t c) {
     eitp__operand *mean, *deviation;
-    add_input(EITP_F32, 2, rows, c, 0);
+    add_input(call.dtype, 2, rows, c, 0);
     add_input(EITP_F32, 1, c, 0, 0);
     add_input(EITP_F32, 1, c, 0, 0);
     mean = add_input(EITP_F32, 1, rows, 0, 0);
@@ -1080,16 +1127,16 @@ static void add_layer_norm_inputs(int64_t rows, int64_t c) {
         put(mean, row, sum);
         put(deviation, row, 1 / sqrt(squares + 0.01));
     }
-    add_input(EITP_F32, 2, rows, c, 0);
+    add_input(call.dtype, 2, rows, c, 0);
 }
 
-static void check_layer_norm(int64_t rows, int64_t c, double shift) {
+static void check_layer_norm(eitp_dtype dtype, int64_t rows, int64_t c, double shift) {
     eitp__operand *x;
-    begin_case(EITP__SLOT_LAYER_NORM, EITP_F32);
-    x = add_input(EITP_F32, 2, rows, c, 0);
+    begin_case(EITP__SLOT_LAYER_NORM, dtype);
+    x = add_input(dtype, 2, rows, c, 0);
     add_input(EITP_F32, 1, c, 0, 0);
     add_input(EITP_F32, 1, c, 0, 0);
-    add_output(EITP_F32, 2, rows, c, 0);
+    add_output(dtype, 2, rows, c, 0);
     add_output(EITP_F32, 1, rows, 0, 0);
     add_output(EITP_F32, 1, rows, 0, 0);
     call.reals[0] = 0.01;
@@ -1109,53 +1156,56 @@ static void check_layer_norm(int64_t rows, int64_t c, double shift) {
     check(2e-6 * (1 + shift), 2);
 }
 
-static void test_layer_norm(void) {
-    for (size_t w = 0; w < EITP__COUNT(widths); w++) {
-        check_layer_norm(7, widths[w], 0);
-        check_layer_norm(7, widths[w], 30);
+static void check_layer_norm_backward_input(eitp_dtype dtype, int64_t rows, int64_t c) {
+    begin_case(EITP__SLOT_LAYER_NORM_BACKWARD_INPUT, dtype);
+    add_layer_norm_inputs(rows, c);
+    add_output(dtype, 2, rows, c, 0);
+    for (int64_t row = 0; row < rows; row++) {
+        double g = 0, gz = 0;
+        for (int64_t j = 0; j < c; j++) {
+            double z = (in(0, row * c + j) - in(3, row)) * in(4, row);
+            g += in(1, j) * in(5, row * c + j) / (double)c;
+            gz += in(1, j) * in(5, row * c + j) * z / (double)c;
+        }
+        for (int64_t j = 0; j < c; j++) {
+            double z = (in(0, row * c + j) - in(3, row)) * in(4, row);
+            exact[0][row * c + j] = in(4, row) * (in(1, j) * in(5, row * c + j) - g - z * gz);
+        }
     }
+    check(5e-6, 4);
 }
 
-static void test_layer_norm_backward(void) {
-    for (size_t w = 0; w < EITP__COUNT(widths); w++) {
-        int64_t c = widths[w], rows = 23;
-        begin_case(EITP__SLOT_LAYER_NORM_BACKWARD_INPUT, EITP_F32);
-        add_layer_norm_inputs(rows, c);
-        add_output(EITP_F32, 2, rows, c, 0);
+static void check_layer_norm_backward_parameters(eitp_dtype dtype, int64_t rows, int64_t c, int way) {
+    const eitp__operand *old_gain = NULL, *old_bias = NULL;
+    double factor;
+    begin_case(EITP__SLOT_LAYER_NORM_BACKWARD_PARAMETERS, dtype);
+    add_layer_norm_inputs(rows, c);
+    add_output(EITP_F32, 1, c, 0, 0);
+    add_output(EITP_F32, 1, c, 0, 0);
+    factor = set_carry(way);
+    if (factor != 0) {
+        old_gain = add_before(0);
+        old_bias = add_before(1);
+    }
+    for (int64_t j = 0; j < c; j++) {
+        exact[0][j] = old_gain ? factor * get(old_gain, j) : 0;
+        exact[1][j] = old_bias ? factor * get(old_bias, j) : 0;
         for (int64_t row = 0; row < rows; row++) {
-            double g = 0, gz = 0;
-            for (int64_t j = 0; j < c; j++) {
-                double z = (in(0, row * c + j) - in(3, row)) * in(4, row);
-                g += in(1, j) * in(5, row * c + j) / (double)c;
-                gz += in(1, j) * in(5, row * c + j) * z / (double)c;
-            }
-            for (int64_t j = 0; j < c; j++) {
-                double z = (in(0, row * c + j) - in(3, row)) * in(4, row);
-                exact[0][row * c + j] = in(4, row) * (in(1, j) * in(5, row * c + j) - g - z * gz);
-            }
+            exact[0][j] += in(5, row * c + j) * (in(0, row * c + j) - in(3, row)) * in(4, row);
+            exact[1][j] += in(5, row * c + j);
         }
-        check(5e-6, 4);
-        for (int way = 0; way < 4; way++) {
-            const eitp__operand *old_gain = NULL, *old_bias = NULL;
-            double factor;
-            begin_case(EITP__SLOT_LAYER_NORM_BACKWARD_PARAMETERS, EITP_F32);
-            add_layer_norm_inputs(rows, c);
-            add_output(EITP_F32, 1, c, 0, 0);
-            add_output(EITP_F32, 1, c, 0, 0);
-            factor = set_carry(way);
-            if (factor != 0) {
-                old_gain = add_before(0);
-                old_bias = add_before(1);
-            }
-            for (int64_t j = 0; j < c; j++) {
-                exact[0][j] = old_gain ? factor * get(old_gain, j) : 0;
-                exact[1][j] = old_bias ? factor * get(old_bias, j) : 0;
-                for (int64_t row = 0; row < rows; row++) {
-                    exact[0][j] += in(5, row * c + j) * (in(0, row * c + j) - in(3, row)) * in(4, row);
-                    exact[1][j] += in(5, row * c + j);
-                }
-            }
-            check(5e-6, 4);
+    }
+    check(5e-6, 4);
+}
+
+static void test_layer_norm(void) {
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
+        for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_LAYER_NORM, (eitp_dtype)dtype); w++) {
+            check_layer_norm((eitp_dtype)dtype, 7, widths[w], 0);
+            check_layer_norm((eitp_dtype)dtype, 7, widths[w], 30);
+            check_layer_norm_backward_input((eitp_dtype)dtype, 23, widths[w]);
+            for (int way = 0; way < 4; way++)
+                check_layer_norm_backward_parameters((eitp_dtype)dtype, 23, widths[w], way);
         }
     }
 }
@@ -1171,86 +1221,233 @@ static eitp__operand *add_ids(int64_t rows, int64_t vocabulary) {
     return ids;
 }
 
+static void check_embedding(eitp_dtype dtype, int64_t rows, int64_t vocabulary, int64_t c) {
+    begin_case(EITP__SLOT_EMBEDDING, dtype);
+    add_input(dtype, 2, vocabulary, c, 0);
+    add_ids(rows, vocabulary);
+    add_output(dtype, 2, rows, c, 0);
+    for (int64_t i = 0; i < rows * c; i++) {
+        double id = in(1, i / c);
+        exact[0][i] = id >= 0 && id < (double)vocabulary ? in(0, (int64_t)id * c + i % c) : 0;
+    }
+    check(0, 0);
+}
+
+static void check_embedding_backward(eitp_dtype dtype, int64_t rows, int64_t vocabulary, int64_t c, int way) {
+    const eitp__operand *old = NULL;
+    double factor;
+    begin_case(EITP__SLOT_EMBEDDING_BACKWARD, dtype);
+    add_ids(rows, vocabulary);
+    add_input(dtype, 2, rows, c, 0);
+    add_output(EITP_F32, 2, vocabulary, c, 0);
+    factor = set_carry(way);
+    if (factor != 0)
+        old = add_before(0);
+    for (int64_t i = 0; i < vocabulary * c; i++)
+        exact[0][i] = old ? factor * get(old, i) : 0;
+    for (int64_t i = 0; i < rows * c; i++) {
+        double id = in(0, i / c);
+        if (id >= 0 && id < (double)vocabulary)
+            exact[0][(int64_t)id * c + i % c] += in(1, i);
+    }
+    check(2e-6, 2);
+}
+
 static void test_embedding(void) {
-    for (size_t w = 0; w < EITP__COUNT(widths); w++) {
-        int64_t c = widths[w], rows = 40, vocabulary = 11;
-        begin_case(EITP__SLOT_EMBEDDING, EITP_F32);
-        add_input(EITP_F32, 2, vocabulary, c, 0);
-        add_ids(rows, vocabulary);
-        add_output(EITP_F32, 2, rows, c, 0);
-        for (int64_t i = 0; i < rows * c; i++) {
-            double id = in(1, i / c);
-            exact[0][i] = id >= 0 && id < (double)vocabulary ? in(0, (int64_t)id * c + i % c) : 0;
-        }
-        check(0, 0);
-        for (int way = 0; way < 4; way++) {
-            const eitp__operand *old = NULL;
-            double factor;
-            begin_case(EITP__SLOT_EMBEDDING_BACKWARD, EITP_F32);
-            add_ids(rows, vocabulary);
-            add_input(EITP_F32, 2, rows, c, 0);
-            add_output(EITP_F32, 2, vocabulary, c, 0);
-            factor = set_carry(way);
-            if (factor != 0)
-                old = add_before(0);
-            for (int64_t i = 0; i < vocabulary * c; i++)
-                exact[0][i] = old ? factor * get(old, i) : 0;
-            for (int64_t i = 0; i < rows * c; i++) {
-                double id = in(0, i / c);
-                if (id >= 0 && id < (double)vocabulary)
-                    exact[0][(int64_t)id * c + i % c] += in(1, i);
-            }
-            check(2e-6, 2);
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
+        for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_EMBEDDING, (eitp_dtype)dtype); w++) {
+            check_embedding((eitp_dtype)dtype, 40, 11, widths[w]);
+            for (int way = 0; way < 4; way++)
+                check_embedding_backward((eitp_dtype)dtype, 40, 11, widths[w], way);
         }
     }
 }
 
-static void test_cross_entropy(void) {
-    for (size_t w = 0; w < EITP__COUNT(widths); w++) {
-        int64_t v = widths[w], rows = 13;
-        for (int backward = 0; backward < 2; backward++) {
-            eitp__operand *x, *sums = NULL, *targets;
-            begin_case(backward ? EITP__SLOT_CROSS_ENTROPY_BACKWARD : EITP__SLOT_CROSS_ENTROPY, EITP_F32);
-            x = add_input(EITP_F32, 2, rows, v, 0);
-            targets = add_ids(rows, v);
-            for (int64_t i = 0; i < rows * v; i++)
-                put(x, i, in(0, i) * 8 + (double)(i / v) * 10);
-            put(targets, 1, 0);
-            put(targets, 7, 0);
-            call.integers[0] = v > 1 ? 0 : -100; /* a token of the vocabulary may be the ignored one */
-            if (v == 1)
-                put(targets, 8, -100);
-            if (backward) {
-                sums = add_input(EITP_F32, 1, rows, 0, 0);
-                add_input(EITP_F32, 1, rows, 0, 0);
-                add_output(EITP_F32, 2, rows, v, 0);
-            } else {
-                add_output(EITP_F32, 1, rows, 0, 0);
-                add_output(EITP_F32, 1, rows, 0, 0);
-            }
-            for (int64_t row = 0; row < rows; row++) {
-                double sum = row_log_sum_exp(0, row, v), target = in(1, row);
-                int counts = target != (double)call.integers[0] && target >= 0 && target < (double)v;
-                if (sums)
-                    put(sums, row, sum);
-                if (!backward) {
-                    exact[0][row] = counts ? sum - in(0, row * v + (int64_t)target) : 0;
-                    exact[1][row] = sum;
-                }
-                for (int64_t j = 0; backward && j < v; j++) {
-                    double p = exp(in(0, row * v + j) - in(2, row)) - ((double)j == target);
-                    exact[0][row * v + j] = counts ? in(3, row) * p : 0;
-                }
-            }
-            check_in_place(backward, backward ? 2e-5 : 2e-6, 2);
+/* Logits and targets; a token of the vocabulary may be the ignored one. */
+static eitp__operand *add_logits(eitp_dtype dtype, int64_t rows, int64_t v) {
+    eitp__operand *x = add_input(dtype, 2, rows, v, 0), *targets;
+    for (int64_t i = 0; i < rows * v; i++)
+        put(x, i, in(0, i) * 8 + (double)(i / v) * 10);
+    targets = add_ids(rows, v);
+    put(targets, 1, 0);
+    put(targets, 7, 0);
+    call.integers[0] = v > 1 ? 0 : -100;
+    if (v == 1)
+        put(targets, 8, -100);
+    return targets;
+}
+
+static int counts(double target, int64_t v) {
+    return target != (double)call.integers[0] && target >= 0 && target < (double)v;
+}
+
+static void check_cross_entropy(eitp_dtype dtype, int64_t rows, int64_t v) {
+    begin_case(EITP__SLOT_CROSS_ENTROPY, dtype);
+    add_logits(dtype, rows, v);
+    add_output(EITP_F32, 1, rows, 0, 0);
+    add_output(EITP_F32, 1, rows, 0, 0);
+    for (int64_t row = 0; row < rows; row++) {
+        double target = in(1, row);
+        exact[1][row] = row_log_sum_exp(0, row, v);
+        exact[0][row] = counts(target, v) ? exact[1][row] - in(0, row * v + (int64_t)target) : 0;
+    }
+    check(2e-6, 2);
+}
+
+static void check_cross_entropy_backward(eitp_dtype dtype, int64_t rows, int64_t v) {
+    eitp__operand *sums;
+    begin_case(EITP__SLOT_CROSS_ENTROPY_BACKWARD, dtype);
+    add_logits(dtype, rows, v);
+    sums = add_input(EITP_F32, 1, rows, 0, 0);
+    add_input(EITP_F32, 1, rows, 0, 0);
+    add_output(dtype, 2, rows, v, 0);
+    for (int64_t row = 0; row < rows; row++) {
+        put(sums, row, row_log_sum_exp(0, row, v));
+        for (int64_t j = 0; j < v; j++) {
+            double p = exp(in(0, row * v + j) - in(2, row)) - ((double)j == in(1, row));
+            exact[0][row * v + j] = counts(in(1, row), v) ? in(3, row) * p : 0;
         }
     }
+    check_in_place(1, 2e-5, 2);
+}
+
+static void test_cross_entropy(void) {
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
+        for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_CROSS_ENTROPY, (eitp_dtype)dtype); w++) {
+            check_cross_entropy((eitp_dtype)dtype, 13, widths[w]);
+            check_cross_entropy_backward((eitp_dtype)dtype, 13, widths[w]);
+        }
+    }
+}
+
+static void check_head_loss(int64_t rows, int64_t parts, int64_t vocabulary) {
+    eitp__operand *sums;
+    begin_case(EITP__SLOT_HEAD_LOSS, EITP_F32);
+    add_input(EITP_F32, 2, rows, parts, 0);
+    sums = add_input(EITP_F32, 2, rows, parts, 0);
+    add_input(EITP_F32, 1, rows, 0, 0);
+    put(add_ids(rows, vocabulary), 1, 0);
+    for (int64_t i = 0; i < rows * parts; i++) {
+        put(&call.inputs[0], i, 30 * in(0, i) + (double)(i / parts) * 100);
+        put(sums, i, 1 + 90 * (1 + in(1, i)));
+    }
+    call.integers[0] = 0;
+    call.integers[1] = vocabulary;
+    add_output(EITP_F32, 1, rows, 0, 0);
+    add_output(EITP_F32, 1, rows, 0, 0);
+    for (int64_t row = 0; row < rows; row++) {
+        double largest = -INFINITY, sum = 0;
+        for (int64_t b = row * parts; b < (row + 1) * parts; b++)
+            largest = fmax(largest, in(0, b));
+        for (int64_t b = row * parts; b < (row + 1) * parts; b++)
+            sum += exp(in(0, b) - largest) * in(1, b);
+        exact[1][row] = largest + log(sum);
+        if (!counts(in(3, row), vocabulary))
+            put(&call.inputs[2], row, NAN); /* is not read */
+        exact[0][row] = counts(in(3, row), vocabulary) ? exact[1][row] - in(2, row) : 0;
+    }
+    check(1e-6, 2);
+}
+
+static void check_head_backward(eitp_dtype dtype, int64_t rows, int64_t v) {
+    int64_t parts = (v + EITP__HEAD_BLOCK - 1) / EITP__HEAD_BLOCK;
+    eitp__operand *e;
+    begin_case(EITP__SLOT_HEAD_BACKWARD, dtype);
+    e = add_input(dtype, 2, rows, v, 0);
+    for (int64_t i = 0; i < rows * v; i++)
+        put(e, i, fabs(in(0, i)));
+    add_input(EITP_F32, 2, rows, parts, 0);
+    put(add_ids(rows, v), 1, 0);
+    for (int i = 0; i < 2; i++)
+        add_input(EITP_F32, 1, rows, 0, 0);
+    for (int64_t row = 0; row < rows; row++)
+        put(&call.inputs[3], row, 2 + in(3, row));
+    add_output(dtype, 2, rows, v, 0);
+    for (int64_t i = 0; i < rows * v; i++) {
+        int64_t row = i / v, j = i % v;
+        double p = in(0, i) * exp(in(1, row * parts + j / EITP__HEAD_BLOCK) - in(3, row));
+        exact[0][i] = counts(in(2, row), v) ? (p - ((double)j == in(2, row))) * in(4, row) : 0;
+    }
+    check_in_place(1, 2e-6, 1);
+}
+
+static void test_head(void) {
+    static const int64_t sizes[] = {1, 7, 191, 192, 193, 500, 577};
+    for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
+        check_head_loss(11, sizes[i] < 500 ? sizes[i] : 33, 1000);
+        for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
+            if (has(EITP__SLOT_HEAD_BACKWARD, (eitp_dtype)dtype))
+                check_head_backward((eitp_dtype)dtype, 9, sizes[i]);
+    }
+}
+
+/* ---- Attention ---- */
+
+enum { HEADS = 3, WIDTH = 5, CHANNELS = HEADS * WIDTH };
+
+static const double attention_scale = 0.4;
+
+static void check_attention_cached(eitp_dtype dtype, int64_t rows, int64_t longest, int32_t position) {
+    eitp__operand *at;
+    begin_case(EITP__SLOT_ATTENTION_CACHED, dtype);
+    add_input(dtype, 2, rows, 3 * CHANNELS, 0);
+    add_input(dtype, 2, longest, CHANNELS, 0);
+    add_input(dtype, 2, longest, CHANNELS, 0);
+    at = add_input(EITP_I32, 1, 1, 0, 0);
+    put(at, 0, position);
+    call.integers[0] = HEADS;
+    call.reals[0] = attention_scale;
+    add_output(dtype, 2, rows, CHANNELS, 0);
+    add_output(dtype, 2, longest, CHANNELS, 0);
+    add_output(dtype, 2, longest, CHANNELS, 0);
+    for (int64_t i = 0; i < longest * CHANNELS; i++) {
+        int64_t row = i / CHANNELS - position, from = row * 3 * CHANNELS + i % CHANNELS;
+        int is_new = row >= 0 && row < rows;
+        exact[1][i] = is_new ? in(0, from + CHANNELS) : in(1, i);
+        exact[2][i] = is_new ? in(0, from + 2 * CHANNELS) : in(2, i);
+    }
+    for (int64_t i = 0; i < rows * CHANNELS; i++) {
+        int64_t row = i / CHANNELS, first = i % CHANNELS / WIDTH * WIDTH, last = row + position;
+        double total = 0, sum = 0;
+        for (int64_t j = 0; last >= 0 && last < longest && j <= last; j++) {
+            double p = 0;
+            for (int64_t d = first; d < first + WIDTH; d++)
+                p += in(0, row * 3 * CHANNELS + d) * exact[1][j * CHANNELS + d];
+            p = exp(p * attention_scale);
+            total += p;
+            sum += p * exact[2][j * CHANNELS + i % CHANNELS];
+        }
+        exact[0][i] = total > 0 ? sum / total : 0;
+    }
+    check(5e-6, 1);
+    shares[1] = 1;
+    shares[2] = 2;
+    check(5e-6, 1);
+}
+
+static void test_attention_cached(void) {
+    static const struct {
+        int64_t rows;
+        int32_t position;
+    } cases[] = {{1, 0},
+                 {1, 19},
+                 {7, 0},
+                 {7, 13},
+                 /* Beyond the cache, and before it. */
+                 {7, 16},
+                 {3, 20},
+                 {3, 2147483647},
+                 {4, -2},
+                 {4, -2147483647 - 1}};
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
+        for (size_t i = 0; i < EITP__COUNT(cases) && has(EITP__SLOT_ATTENTION_CACHED, (eitp_dtype)dtype); i++)
+            check_attention_cached((eitp_dtype)dtype, cases[i].rows, 20, cases[i].position);
 }
 
 /* ---- Updates ---- */
 
 static void test_accumulate(void) {
-    for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         for (int way = 0; way < 4; way++) {
             /* No carry; an absent one; a half; 0 with a target that is not a number. */
             begin_case(EITP__SLOT_ACCUMULATE, (eitp_dtype)dtype);
@@ -1271,18 +1468,31 @@ static void test_accumulate(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(test_table),       TEST(test_fill_and_arange),
-                                      TEST(test_cast),        TEST(test_cast_16_bits),
-                                      TEST(test_unary),       TEST(test_gelu_backward),
-                                      TEST(test_binary),      TEST(test_where),
-                                      TEST(test_dropout),     TEST(test_broadcast),
-                                      TEST(test_permute),     TEST(test_slice_and_pad),
-                                      TEST(test_concat),      TEST(test_gather),
-                                      TEST(test_reductions),  TEST(test_sum_of_nothing),
-                                      TEST(test_sum_goes_on), TEST(test_scatter_add),
-                                      TEST(test_sum_squares), TEST(test_softmax),
-                                      TEST(test_layer_norm),  TEST(test_layer_norm_backward),
-                                      TEST(test_embedding),   TEST(test_cross_entropy),
+    static const test_case tests[] = {TEST(test_table),
+                                      TEST(test_fill_and_arange),
+                                      TEST(test_cast),
+                                      TEST(test_cast_16_bits),
+                                      TEST(test_unary),
+                                      TEST(test_gelu_backward),
+                                      TEST(test_binary),
+                                      TEST(test_where),
+                                      TEST(test_dropout),
+                                      TEST(test_broadcast),
+                                      TEST(test_permute),
+                                      TEST(test_slice_and_pad),
+                                      TEST(test_concat),
+                                      TEST(test_gather),
+                                      TEST(test_reductions),
+                                      TEST(test_sum_of_nothing),
+                                      TEST(test_sum_goes_on),
+                                      TEST(test_scatter_add),
+                                      TEST(test_sum_squares),
+                                      TEST(test_softmax),
+                                      TEST(test_layer_norm),
+                                      TEST(test_embedding),
+                                      TEST(test_cross_entropy),
+                                      TEST(test_head),
+                                      TEST(test_attention_cached),
                                       TEST(test_accumulate)};
     int failed;
     find_sets();

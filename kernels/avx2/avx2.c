@@ -1,4 +1,4 @@
-/* The f32 kernels for processors with AVX2 and FMA. */
+/* The kernels for processors with AVX2, FMA and F16C. */
 #include "kernels/kernels.h"
 
 #if defined(__x86_64__)
@@ -45,6 +45,61 @@ EITP__SIMD_INLINE void eitp__avx2_store_first(float *p, int64_t count, __m256 v)
     _mm256_maskstore_ps(p, eitp__avx2_mask(count), v);
 }
 
+/* The same for elements of 16 bits, which are rounded to the nearest, ties to even; a NaN stays one. */
+EITP__SIMD_INLINE __m256 eitp__avx2_widen_bf16(__m128i v) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
+}
+
+EITP__SIMD_INLINE __m128i eitp__avx2_narrow_bf16(__m256 v) {
+    __m256i bits = _mm256_castps_si256(v), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    __m256 nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
+    bits = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(nan)), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_load_bf16(const uint16_t *p) {
+    return eitp__avx2_widen_bf16(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_bf16(uint16_t *p, __m256 v) {
+    _mm_storeu_si128((__m128i *)(void *)p, eitp__avx2_narrow_bf16(v));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_load_f16(const uint16_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_f16(uint16_t *p, __m256 v) {
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+/* AVX2 has no masks for 16 bits: through a buffer. */
+EITP__SIMD_INLINE __m256 eitp__avx2_load_first_bf16(const uint16_t *p, int64_t count, __m256 rest) {
+    uint16_t buffer[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    memcpy(buffer, p, (size_t)count * sizeof *p);
+    return _mm256_blendv_ps(rest, eitp__avx2_load_bf16(buffer), _mm256_castsi256_ps(eitp__avx2_mask(count)));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_first_bf16(uint16_t *p, int64_t count, __m256 v) {
+    uint16_t buffer[8];
+    eitp__avx2_store_bf16(buffer, v);
+    memcpy(p, buffer, (size_t)count * sizeof *p);
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_load_first_f16(const uint16_t *p, int64_t count, __m256 rest) {
+    uint16_t buffer[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    memcpy(buffer, p, (size_t)count * sizeof *p);
+    return _mm256_blendv_ps(rest, eitp__avx2_load_f16(buffer), _mm256_castsi256_ps(eitp__avx2_mask(count)));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_first_f16(uint16_t *p, int64_t count, __m256 v) {
+    uint16_t buffer[8];
+    eitp__avx2_store_f16(buffer, v);
+    memcpy(p, buffer, (size_t)count * sizeof *p);
+}
+
 EITP__SIMD_INLINE __m256 eitp__avx2_spread(float x) {
     return _mm256_set1_ps(x);
 }
@@ -86,6 +141,11 @@ EITP__SIMD_INLINE __m256 eitp__avx2_choose_less(__m256 a, __m256 b, __m256 yes, 
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
 
+/* In each lane: is v a number ? yes : no. */
+EITP__SIMD_INLINE __m256 eitp__avx2_choose_number(__m256 v, __m256 yes, __m256 no) {
+    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
+}
+
 /* To the nearest integer, for |v| < 2^31. */
 EITP__SIMD_INLINE __m256 eitp__avx2_round(__m256 v) {
     return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -97,6 +157,17 @@ EITP__SIMD_INLINE __m256 eitp__avx2_scale(__m256 v, __m256 n) {
     __m256i other = _mm256_sub_epi32(whole, half);
     v = _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
     return _mm256_mul_ps(v, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(other, bias), 23)));
+}
+
+/* v = m * 2^n with 1 <= m < 2, for a normal v above 0. */
+EITP__SIMD_INLINE __m256 eitp__avx2_exponent(__m256 v) {
+    __m256i n = _mm256_srli_epi32(_mm256_castps_si256(v), 23);
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(n, _mm256_set1_epi32(127)));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_mantissa(__m256 v) {
+    __m256 one = _mm256_set1_ps(1.0f), bits = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffff));
+    return _mm256_or_ps(_mm256_and_ps(v, bits), one);
 }
 
 /* Over the lanes of one vector: the sum, in a fixed order, and the largest. */
@@ -149,6 +220,47 @@ EITP__SIMD_INLINE void eitp__avx2_split_bf16(__m256 v, uint16_t *highs, int16_t 
     __m256i high = _mm256_srli_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x8000)), 16);
     _mm_storeu_si128((__m128i *)(void *)highs, eitp__avx2_low_halves(high));
     _mm_storeu_si128((__m128i *)(void *)remainders, eitp__avx2_low_halves(bits));
+}
+
+/* Unsigned integers of 32 bits. */
+typedef __m256i eitp__avx2_integers;
+
+EITP__SIMD_INLINE __m256i eitp__avx2_load_integers(const uint32_t *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+
+EITP__SIMD_INLINE __m256i eitp__avx2_spread_integer(uint32_t x) {
+    return _mm256_set1_epi32((int)x);
+}
+
+EITP__SIMD_INLINE __m256i eitp__avx2_exclusive_or(__m256i a, __m256i b) {
+    return _mm256_xor_si256(a, b);
+}
+
+/* The lower half of each product, and the upper one. */
+EITP__SIMD_INLINE __m256i eitp__avx2_multiply_whole(__m256i a, __m256i b, __m256i *high) {
+    __m256i even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+
+/* The upper 24 bits as a fraction. */
+EITP__SIMD_INLINE __m256 eitp__avx2_fraction(__m256i v) {
+    return _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 8)) * _mm256_set1_ps(1.0f / 16777216.0f);
+}
+
+/* The first lane of each of the four, then the second of each, and so on. */
+EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1, __m256 v2, __m256 v3) {
+    __m256 a = _mm256_unpacklo_ps(v0, v1), b = _mm256_unpacklo_ps(v2, v3);
+    __m256 c = _mm256_unpackhi_ps(v0, v1), d = _mm256_unpackhi_ps(v2, v3);
+    v0 = _mm256_shuffle_ps(a, b, 0x44);
+    v1 = _mm256_shuffle_ps(a, b, 0xee);
+    v2 = _mm256_shuffle_ps(c, d, 0x44);
+    v3 = _mm256_shuffle_ps(c, d, 0xee);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(v0, v1, 0x20));
+    _mm256_storeu_ps(to + 8, _mm256_permute2f128_ps(v2, v3, 0x20));
+    _mm256_storeu_ps(to + 16, _mm256_permute2f128_ps(v0, v1, 0x31));
+    _mm256_storeu_ps(to + 24, _mm256_permute2f128_ps(v2, v3, 0x31));
 }
 
 /* Turns 8 x 8 elements. */
@@ -272,9 +384,10 @@ EITP__SIMD_INLINE void eitp__avx2_attention_uniforms(uint64_t seed, uint64_t ste
 #include "kernels/matmul.inc"
 
 #include "kernels/simd/math.inc"
-#include "kernels/simd/flat.inc"
-#include "kernels/simd/reduce.inc"
-#include "kernels/simd/rows.inc"
+#include "kernels/simd/runs.inc"
+#include "kernels/simd/random.inc"
+#include "kernels/simd/loss.inc"
+#include "kernels/simd/columns.inc"
 #include "kernels/simd/optimizer.inc"
 #include "kernels/simd/attention.inc"
 #include "kernels/simd/register.inc"

@@ -1,16 +1,21 @@
-/* The f32 kernels for processors with AVX-512 (F, BW, DQ and VL). */
+/*
+ * The kernels for processors with AVX-512 (F, BW, DQ and VL). With EITP__EMULATED the including file has given the
+ * intrinsics another meaning, and any processor will do.
+ */
 #include "kernels/kernels.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(EITP__EMULATED)
 
+#if !defined(EITP__EMULATED)
 #include <immintrin.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))),                   \
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))),              \
                              apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#endif
 #endif
 
 /*
@@ -43,6 +48,54 @@ EITP__SIMD_INLINE __m512 eitp__avx512_load_first(const float *p, int64_t count, 
 
 EITP__SIMD_INLINE void eitp__avx512_store_first(float *p, int64_t count, __m512 v) {
     _mm512_mask_storeu_ps(p, eitp__avx512_mask(count), v);
+}
+
+/* The same for elements of 16 bits, which are rounded to the nearest, ties to even; a NaN stays one. */
+EITP__SIMD_INLINE __m512 eitp__avx512_widen_bf16(__m256i v) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+}
+
+EITP__SIMD_INLINE __m256i eitp__avx512_narrow_bf16(__m512 v) {
+    __m512i bits = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+    bits = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), rounded, quiet);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_load_bf16(const uint16_t *p) {
+    return eitp__avx512_widen_bf16(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_bf16(uint16_t *p, __m512 v) {
+    _mm256_storeu_si256((__m256i *)(void *)p, eitp__avx512_narrow_bf16(v));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_load_first_bf16(const uint16_t *p, int64_t count, __m512 rest) {
+    __mmask16 mask = eitp__avx512_mask(count);
+    return _mm512_mask_mov_ps(rest, mask, eitp__avx512_widen_bf16(_mm256_maskz_loadu_epi16(mask, p)));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_first_bf16(uint16_t *p, int64_t count, __m512 v) {
+    _mm256_mask_storeu_epi16(p, eitp__avx512_mask(count), eitp__avx512_narrow_bf16(v));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_load_f16(const uint16_t *p) {
+    return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_f16(uint16_t *p, __m512 v) {
+    __m256i bits = _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_si256((__m256i *)(void *)p, bits);
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_load_first_f16(const uint16_t *p, int64_t count, __m512 rest) {
+    __mmask16 mask = eitp__avx512_mask(count);
+    return _mm512_mask_cvtph_ps(rest, mask, _mm256_maskz_loadu_epi16(mask, p));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_first_f16(uint16_t *p, int64_t count, __m512 v) {
+    _mm256_mask_storeu_epi16(p, eitp__avx512_mask(count), _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
 }
 
 EITP__SIMD_INLINE __m512 eitp__avx512_spread(float x) {
@@ -87,6 +140,11 @@ EITP__SIMD_INLINE __m512 eitp__avx512_choose_less(__m512 a, __m512 b, __m512 yes
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
 }
 
+/* In each lane: is v a number ? yes : no. */
+EITP__SIMD_INLINE __m512 eitp__avx512_choose_number(__m512 v, __m512 yes, __m512 no) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), no, yes);
+}
+
 /* To the nearest integer, for |v| < 2^31. */
 EITP__SIMD_INLINE __m512 eitp__avx512_round(__m512 v) {
     return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtps_epi32(0xffff, v));
@@ -95,6 +153,17 @@ EITP__SIMD_INLINE __m512 eitp__avx512_round(__m512 v) {
 /* v * 2^n for an integral n; the result may be subnormal or infinite. */
 EITP__SIMD_INLINE __m512 eitp__avx512_scale(__m512 v, __m512 n) {
     return _mm512_maskz_scalef_ps(0xffff, v, n);
+}
+
+/* v = m * 2^n with 1 <= m < 2, for a normal v above 0. */
+EITP__SIMD_INLINE __m512 eitp__avx512_exponent(__m512 v) {
+    __m512i n = _mm512_srli_epi32(_mm512_castps_si512(v), 23);
+    return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_sub_epi32(n, _mm512_set1_epi32(127)));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_mantissa(__m512 v) {
+    __m512i bits = _mm512_and_si512(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffff));
+    return _mm512_castsi512_ps(_mm512_or_si512(bits, _mm512_set1_epi32(0x3f800000)));
 }
 
 /* Over the lanes of one vector: the sum, in a fixed order, and the largest. */
@@ -152,6 +221,50 @@ EITP__SIMD_INLINE void eitp__avx512_split_bf16(__m512 v, uint16_t *highs, int16_
     __m512i high = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), 16);
     _mm256_storeu_si256((__m256i *)(void *)highs, _mm512_maskz_cvtepi32_epi16(0xffff, high));
     _mm256_storeu_si256((__m256i *)(void *)remainders, _mm512_maskz_cvtepi32_epi16(0xffff, bits));
+}
+
+/* Unsigned integers of 32 bits. */
+typedef __m512i eitp__avx512_integers;
+
+EITP__SIMD_INLINE __m512i eitp__avx512_load_integers(const uint32_t *p) {
+    return _mm512_loadu_si512(p);
+}
+
+EITP__SIMD_INLINE __m512i eitp__avx512_spread_integer(uint32_t x) {
+    return _mm512_set1_epi32((int)x);
+}
+
+EITP__SIMD_INLINE __m512i eitp__avx512_exclusive_or(__m512i a, __m512i b) {
+    return _mm512_xor_si512(a, b);
+}
+
+/* The lower half of each product, and the upper one. */
+EITP__SIMD_INLINE __m512i eitp__avx512_multiply_whole(__m512i a, __m512i b, __m512i *high) {
+    __m512i even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
+    *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+    return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
+}
+
+/* The upper 24 bits as a fraction. */
+EITP__SIMD_INLINE __m512 eitp__avx512_fraction(__m512i v) {
+    return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_srli_epi32(v, 8)) * _mm512_set1_ps(1.0f / 16777216.0f);
+}
+
+/* The first lane of each of the four, then the second of each, and so on. */
+EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 v1, __m512 v2, __m512 v3) {
+    __m512 a = _mm512_unpacklo_ps(v0, v1), b = _mm512_unpacklo_ps(v2, v3);
+    __m512 c = _mm512_unpackhi_ps(v0, v1), d = _mm512_unpackhi_ps(v2, v3), parts[4];
+    parts[0] = _mm512_shuffle_ps(a, b, 0x44);
+    parts[1] = _mm512_shuffle_ps(a, b, 0xee);
+    parts[2] = _mm512_shuffle_ps(c, d, 0x44);
+    parts[3] = _mm512_shuffle_ps(c, d, 0xee);
+    for (int i = 0; i < 4; i++) {
+        __m256 low = eitp__avx512_low(parts[i]), high = eitp__avx512_high(parts[i]);
+        _mm_storeu_ps(to + 4 * i, _mm256_castps256_ps128(low));
+        _mm_storeu_ps(to + 16 + 4 * i, _mm256_extractf128_ps(low, 1));
+        _mm_storeu_ps(to + 32 + 4 * i, _mm256_castps256_ps128(high));
+        _mm_storeu_ps(to + 48 + 4 * i, _mm256_extractf128_ps(high, 1));
+    }
 }
 
 /* Turns 8 x 8 elements. */
@@ -264,17 +377,20 @@ EITP__SIMD_INLINE void eitp__avx512_attention_uniforms(uint64_t seed, uint64_t s
 #include "kernels/matmul.inc"
 
 #include "kernels/simd/math.inc"
-#include "kernels/simd/flat.inc"
-#include "kernels/simd/reduce.inc"
-#include "kernels/simd/rows.inc"
+#include "kernels/simd/runs.inc"
+#include "kernels/simd/random.inc"
+#include "kernels/simd/loss.inc"
+#include "kernels/simd/columns.inc"
 #include "kernels/simd/optimizer.inc"
 #include "kernels/simd/attention.inc"
 #include "kernels/simd/register.inc"
 
+#if !defined(EITP__EMULATED)
 #if defined(__clang__)
 #pragma clang attribute pop
 #else
 #pragma GCC pop_options
+#endif
 #endif
 
 EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {

@@ -89,7 +89,7 @@ static void eitp__ref_store_integers(const eitp__operand *y, int64_t first, int6
 #undef EITP__REF_STORE
 }
 
-static void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+EITP__PRIVATE void eitp__ref_cast(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *x = &call->inputs[0], *y = &call->outputs[0];
     double reals[EITP__REF_CAST_BLOCK];
     int64_t integers[EITP__REF_CAST_BLOCK];

@@ -30,8 +30,8 @@ static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
     return reduction;
 }
 
-EITP__REF_BINARY(eitp__ref_less_i32, int32_t, uint8_t, a < b)
-EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, uint8_t, a == b)
+EITP__REF_BINARY(eitp__ref_less_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a < b)
+EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a == b)
 
 /* Element i of an ADAMW call's parameter; of 16 bits, with its remainder. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
@@ -85,33 +85,90 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
     ((float *)call->outputs[1].data)[0] = (float)norm;
 }
 
+/* The losses from what HEAD left of the logits. */
+static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t blocks = eitp__ref_columns(&call->inputs[0]);
+    const float *picked = (const float *)call->inputs[2].data;
+    const int32_t *targets = (const int32_t *)call->inputs[3].data;
+    float *losses = (float *)call->outputs[0].data, *logsumexps = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const float *tops = (const float *)call->inputs[0].data + row * blocks;
+        const float *sums = (const float *)call->inputs[1].data + row * blocks;
+        double largest = -(double)INFINITY, sum = 0, total;
+        for (int64_t block = 0; block < blocks; block++)
+            largest = (double)tops[block] > largest ? (double)tops[block] : largest;
+        for (int64_t block = 0; block < blocks; block++)
+            sum += exp((double)tops[block] - largest) * (double)sums[block];
+        total = largest + log(sum);
+        logsumexps[row] = (float)total;
+        losses[row] = 0;
+        if (targets[row] != call->integers[0] && targets[row] >= 0 && targets[row] < call->integers[1])
+            losses[row] = (float)(total - (double)picked[row]);
+    }
+}
+
 /*
- * The primitives exist in both types. What is fused has f32 alone: in f64 it runs as its expansion, which is what tests
- * measure it by.
+ * An instance: EITP__ELEMENT is what is stored, EITP__REAL what is computed with; EITP__GET and EITP__PUT make one of
+ * the other. What is fused has no f64: there it runs as its expansion, which is what tests measure it by.
  */
+#define EITP__ELEMENT double
 #define EITP__REAL double
+#define EITP__GET(x) (x)
+#define EITP__PUT(x) (x)
 #define EITP__REF(name) eitp__ref_##name##_f64
 #define EITP__REF_MATH(name) name
 #include "kernels/ref/elementwise.inc"
 #include "kernels/ref/reduce.inc"
+#include "kernels/ref/scatter.inc"
 #include "kernels/ref/update.inc"
+#undef EITP__ELEMENT
 #undef EITP__REAL
 #undef EITP__REF
 #undef EITP__REF_MATH
 
+#define EITP__ELEMENT float
 #define EITP__REAL float
 #define EITP__REF(name) eitp__ref_##name##_f32
 #define EITP__REF_MATH(name) name##f
 #include "kernels/ref/elementwise.inc"
 #include "kernels/ref/reduce.inc"
+#include "kernels/ref/scatter.inc"
 #include "kernels/ref/update.inc"
 #include "kernels/ref/network.inc"
 #include "kernels/ref/loss.inc"
+#undef EITP__ELEMENT
+#undef EITP__GET
+#undef EITP__PUT
+#undef EITP__REF
+
+#define EITP__ELEMENT uint16_t
+#define EITP__GET(x) eitp__bf16_to_f32(x)
+#define EITP__PUT(x) eitp__f32_to_bf16(x)
+#define EITP__REF(name) eitp__ref_##name##_bf16
+#include "kernels/ref/elementwise.inc"
+#include "kernels/ref/reduce.inc"
+#include "kernels/ref/network.inc"
+#include "kernels/ref/loss.inc"
+#undef EITP__GET
+#undef EITP__PUT
+#undef EITP__REF
+
+#define EITP__GET(x) eitp__f16_to_f32(x)
+#define EITP__PUT(x) eitp__f32_to_f16(x)
+#define EITP__REF(name) eitp__ref_##name##_f16
+#include "kernels/ref/elementwise.inc"
+#include "kernels/ref/reduce.inc"
+#include "kernels/ref/network.inc"
+#include "kernels/ref/loss.inc"
+#undef EITP__ELEMENT
 #undef EITP__REAL
+#undef EITP__GET
+#undef EITP__PUT
 #undef EITP__REF
 #undef EITP__REF_MATH
 
-/* Slots of both types, with the function's name. */
+/* Slots of every floating type, with the function's name. */
 #define EITP__REF_PRIMITIVES(X)                                                                                        \
     X(NEGATE, negate)                                                                                                  \
     X(EXP, exp)                                                                                                        \
@@ -131,12 +188,16 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
     X(EQUAL, equal)                                                                                                    \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \
-    X(SCATTER_ADD, scatter_add)                                                                                        \
     X(DROPOUT, dropout)                                                                                                \
     X(ACCUMULATE, accumulate)                                                                                          \
-    X(SUM_SQUARES, sum_squares)                                                                                        \
+    X(SUM_SQUARES, sum_squares)
+
+/* Slots of F32 and F64. */
+#define EITP__REF_WIDE(X)                                                                                              \
+    X(SCATTER_ADD, scatter_add)                                                                                        \
     X(ADAMW, adamw)
 
+/* Slots of F32 and the 16-bit types. */
 #define EITP__REF_FUSED(X)                                                                                             \
     X(SOFTMAX, softmax)                                                                                                \
     X(SOFTMAX_BACKWARD, softmax_backward)                                                                              \
@@ -152,21 +213,33 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
     X(EMBEDDING, embedding)                                                                                            \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
-    X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)
+    X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
+    X(HEAD_BACKWARD, head_backward)
 
 EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__register_ref_casts(table);
     eitp__register_ref_movement(table);
     eitp__register_ref_attention(table);
+#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F64, eitp__ref_##name##_f64);
+    EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
+    EITP__REF_WIDE(EITP__REF_REGISTER)
+#undef EITP__REF_REGISTER
 #define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F32, eitp__ref_##name##_f32);
+    EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
+    EITP__REF_WIDE(EITP__REF_REGISTER)
+    EITP__REF_FUSED(EITP__REF_REGISTER)
+#undef EITP__REF_REGISTER
+#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_BF16, eitp__ref_##name##_bf16);
     EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
     EITP__REF_FUSED(EITP__REF_REGISTER)
 #undef EITP__REF_REGISTER
-#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F64, eitp__ref_##name##_f64);
+#define EITP__REF_REGISTER(slot, name) eitp__ref_register(table, EITP__SLOT_##slot, EITP_F16, eitp__ref_##name##_f16);
     EITP__REF_PRIMITIVES(EITP__REF_REGISTER)
+    EITP__REF_FUSED(EITP__REF_REGISTER)
 #undef EITP__REF_REGISTER
     eitp__ref_register(table, EITP__SLOT_LESS, EITP_I32, eitp__ref_less_i32);
     eitp__ref_register(table, EITP__SLOT_EQUAL, EITP_I32, eitp__ref_equal_i32);
+    eitp__ref_register(table, EITP__SLOT_HEAD_LOSS, EITP_F32, eitp__ref_head_loss);
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);

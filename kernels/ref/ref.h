@@ -115,37 +115,44 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
     }
 }
 
-/* A kernel for two operands `a` and `b` that broadcast; the result may be in the place of an operand of its shape. */
-#define EITP__REF_BINARY(function, from_type, to_type, expression)                                                     \
+/*
+ * A kernel for two operands `a` and `b` that broadcast; the result may be in the place of an operand of its shape.
+ * `get` makes a `real` of an element, `put` an element of the result of the expression.
+ */
+#define EITP__REF_BINARY(function, element, real, get, result, put, expression)                                        \
     static void function(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {                        \
         eitp__ref_grid grid = eitp__ref_broadcast_grid(call);                                                          \
         eitp__ref_walk walk = eitp__ref_walk_from(&grid, begin);                                                       \
         int goes_a = grid.stride[0][grid.rank - 1] != 0, goes_b = grid.stride[1][grid.rank - 1] != 0;                  \
         (void)workspace;                                                                                               \
         for (int64_t i = begin, count; i < end; i += count, eitp__ref_walk_on(&grid, &walk, count)) {                  \
-            const from_type *p = (const from_type *)call->inputs[0].data + walk.offset[0];                             \
-            const from_type *q = (const from_type *)call->inputs[1].data + walk.offset[1];                             \
-            to_type *y = (to_type *)call->outputs[0].data + i;                                                         \
+            const element *p = (const element *)call->inputs[0].data + walk.offset[0];                                 \
+            const element *q = (const element *)call->inputs[1].data + walk.offset[1];                                 \
+            result *y = (result *)call->outputs[0].data + i;                                                           \
             count = eitp__ref_walk_run(&grid, &walk, end - i);                                                         \
             if (goes_a && goes_b) {                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
-                    from_type a = p[j], b = q[j];                                                                      \
-                    y[j] = (to_type)(expression);                                                                      \
+                    real a = get(p[j]), b = get(q[j]);                                                                 \
+                    y[j] = put(expression);                                                                            \
                 }                                                                                                      \
             } else if (goes_a) {                                                                                       \
-                from_type b = q[0];                                                                                    \
+                real b = get(q[0]);                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
-                    from_type a = p[j];                                                                                \
-                    y[j] = (to_type)(expression);                                                                      \
+                    real a = get(p[j]);                                                                                \
+                    y[j] = put(expression);                                                                            \
                 }                                                                                                      \
             } else {                                                                                                   \
-                from_type a = p[0];                                                                                    \
+                real a = get(p[0]);                                                                                    \
                 for (int64_t j = 0; j < count; j++) {                                                                  \
-                    from_type b = q[j];                                                                                \
-                    y[j] = (to_type)(expression);                                                                      \
+                    real b = get(q[j]);                                                                                \
+                    y[j] = put(expression);                                                                            \
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
     }
+
+/* What `get` and `put` are where an element is used and stored as it is, and where a comparison is stored. */
+#define EITP__REF_AS_IS(x) (x)
+#define EITP__REF_TRUTH(x) ((uint8_t)(x))
 
 #endif

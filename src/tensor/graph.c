@@ -206,8 +206,6 @@ EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor) {
 }
 
 EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {
-    if (node->op == EITP__OP_CAST)
-        return node->outputs[0]->dtype;
     if (node->op == EITP__OP_WHERE || node->op == EITP__OP_SCATTER_ADD)
         return node->inputs[1]->dtype;
     for (int i = 0; i < node->input_count; i++) {
