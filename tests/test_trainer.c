@@ -22,9 +22,9 @@ typedef struct run {
 /* What may differ between runs that must give the same bits, or different ones. */
 typedef struct variant {
     int threads;
-    const char *isa, *products;
+    const char *isa, *products, *precision;
     double dropout;
-    int64_t batch_size, grad_accum;
+    int64_t batch_size, grad_accum, merged;
     uint64_t last_sample;
 } variant;
 
@@ -80,12 +80,14 @@ static eitp_status make_run(run *r, const eitp_host *host, const variant *v, con
     context.threads = v->threads;
     context.isa = v->isa;
     context.products = v->products;
+    context.precision = v->precision;
     snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tokens"));
     pack.paths = &path;
     pack.path_count = 1;
     r->config = eitp_trainer_config_default();
     r->config.batch_size = v->batch_size;
     r->config.grad_accum = v->grad_accum;
+    r->config.merged = v->merged;
     r->config.block_size = 32;
     r->config.seed = 11;
     r->config.schedule.kind = EITP_SCHEDULE_COSINE;
@@ -139,7 +141,7 @@ static uint32_t fingerprint(const run *r) {
     for (size_t i = 0; i < eitp_variable_count(r->context); i++) {
         eitp_variable variable = eitp_variable_at(r->context, i);
         void *bytes;
-        if (variable.role != EITP_PARAMETER && variable.role != EITP_OPTIMIZER)
+        if (variable.role != EITP_PARAMETER && variable.role != EITP_OPTIMIZER && variable.role != EITP_REMAINDER)
             continue;
         bytes = malloc(variable.size);
         CHECK(!eitp_variable_read(r->context, variable.name, 0, bytes, variable.size, &error_));
@@ -162,23 +164,27 @@ static uint32_t train_variant(const variant *v, const char *directory, int64_t s
     return crc;
 }
 
-/* The ways this machine and build can compute: kernel sets, with OpenBLAS and without. */
+/* The ways this machine and build can compute: kernel sets, with OpenBLAS and without, precisions. */
 static int next_set(size_t *index, variant *v) {
     static const struct {
-        const char *isa, *products;
-    } sets[] = {{"ref", "own"},         {"avx2", "own"},      {"avx512", "own"},
-                {"avx512", "openblas"}, {"avx2", "openblas"}, {"ref", "openblas"}};
+        const char *isa, *products, *precision;
+    } sets[] = {{"ref", "own", "fp32"},         {"avx2", "own", "fp32"},      {"avx512", "own", "fp32"},
+                {"avx512", "openblas", "fp32"}, {"avx2", "openblas", "fp32"}, {"ref", "openblas", "fp32"},
+                {"ref", "own", "bf16"},         {"avx2", "own", "bf16"},      {"avx512", "own", "bf16"},
+                {"avx512bf16", "own", "bf16"},  {"amx", "own", "bf16"},       {"ref", "own", "fp16"},
+                {"avx2", "own", "fp16"},        {"avx512", "own", "fp16"}};
     while (*index < sizeof sets / sizeof *sets) {
         eitp_context_config config = eitp_context_config_default();
         eitp_context *context;
         config.isa = v->isa = sets[*index].isa;
         config.products = v->products = sets[*index].products;
+        config.precision = v->precision = sets[*index].precision;
         ++*index;
         if (!eitp_context_create(&config, &context, &error_)) {
             eitp_context_destroy(context);
             return 1;
         }
-        printf("SKIPPED %s with %s products: %s\n", v->isa, v->products, error_.message);
+        printf("SKIPPED %s with %s products in %s: %s\n", v->isa, v->products, v->precision, error_.message);
     }
     return 0;
 }
@@ -196,7 +202,8 @@ static void any_number_of_threads_gives_the_same_bits(void) {
         two = train_variant(&v, directory, 6);
         v.threads = 3;
         three = train_variant(&v, directory, 6);
-        CHECK_THAT(one && one == two && one == three, "%s %s: %08x %08x %08x", v.isa, v.products, one, two, three);
+        CHECK_THAT(one && one == two && one == three, "%s %s %s: %08x %08x %08x", v.isa, v.products, v.precision, one,
+                   two, three);
     }
     v = default_variant();
     v.dropout = 0;
@@ -241,7 +248,8 @@ static void a_resumed_run_has_the_bits_of_a_straight_one(void) {
             REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
             CHECK(eitp_trainer_steps_done(r.trainer) == cuts[c]);
             REQUIRE(step_many(&r, 12 - cuts[c], NULL));
-            CHECK_THAT(fingerprint(&r) == straight, "%s %s, cut at %d", v.isa, v.products, (int)cuts[c]);
+            CHECK_THAT(fingerprint(&r) == straight, "%s %s %s, cut at %d", v.isa, v.products, v.precision,
+                       (int)cuts[c]);
             end_run(&r);
         }
     }
@@ -353,17 +361,22 @@ static void compare_gradients(const run *r, const char *gradients, const char *r
     }
 }
 
-/* One batch of 4, against 2 x 2, 4 x 1, and 3 + 1 of a run that ends there: the same samples, mean and dropout. */
+/*
+ * One batch of 4, against 2 x 2, 4 x 1, 3 + 1 of a run that ends there, and micro-batches merged by two and three: the
+ * same samples, mean and dropout.
+ */
 static void accumulation_is_one_large_batch(void) {
     static const struct {
-        int64_t batch, accumulation;
+        int64_t batch, accumulation, merged;
         uint64_t last;
-    } ways[] = {{4, 1, 0}, {2, 2, 0}, {1, 4, 0}, {3, 2, 4}};
-    static const char *const isas[] = {"ref", "avx2", "avx512"};
+    } ways[] = {{4, 1, 1, 0}, {2, 2, 1, 0}, {1, 4, 1, 0}, {3, 2, 1, 4},
+                {2, 2, 2, 0}, {1, 4, 3, 0}, {1, 5, 2, 4}, {1, 4, 0, 0}};
+    static const char *const isas[] = {"ref", "avx2", "avx512", "avx512bf16", "amx"};
+    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
     const eitp_host host = eitp_host_default();
     char directory[512];
     REQUIRE(scratch_make(directory) && write_text(directory));
-    for (size_t k = 0; k < sizeof isas / sizeof *isas; k++) {
+    for (size_t k = 0; k < sizeof isas / sizeof *isas * 3; k++) {
         char *reference = NULL;
         double reference_loss = 0;
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
@@ -371,13 +384,15 @@ static void accumulation_is_one_large_batch(void) {
             run r;
             char *gradients;
             double loss = 0;
-            v.isa = isas[k];
+            v.isa = isas[k / 3];
             v.products = "own";
+            v.precision = precisions[k % 3];
             v.batch_size = ways[w].batch;
             v.grad_accum = ways[w].accumulation;
+            v.merged = ways[w].merged;
             v.last_sample = ways[w].last;
             if (make_run(&r, &host, &v, directory, &error_)) {
-                printf("SKIPPED %s: %s\n", isas[k], error_.message);
+                printf("SKIPPED %s in %s: %s\n", v.isa, v.precision, error_.message);
                 end_run(&r);
                 break;
             }
