@@ -2113,6 +2113,57 @@ EITP__PRIVATE eitp__matmul eitp__matmul_sizes(const eitp__call *call);
 EITP__PRIVATE int64_t eitp__matmul_offset(const eitp__call *call, int which, int64_t index);
 /* <<kernels/kernels.h */
 
+/* >>kernels/matmul.h */
+/* What the kernels of matrix products share. */
+
+/* An item of MATMUL or HEAD: which rows and columns of which batch element of y. */
+typedef struct eitp__matmul_tile {
+    int64_t batch, row, column, rows, columns;
+} eitp__matmul_tile;
+
+EITP__PRIVATE eitp__matmul_tile eitp__matmul_tile_at(const eitp__matmul *sizes, int64_t item, int64_t tile_rows,
+                                                     int64_t tile_columns);
+
+/* Cache lines of a matrix that will be read soon: from `row`, `rows` rows of `bytes` bytes that are `stride` apart. */
+typedef struct eitp__matmul_prefetch {
+    const char *row;
+    int64_t stride, bytes, rows, done; /* done: bytes of the row at hand */
+} eitp__matmul_prefetch;
+
+/* Asks for the next `lines` lines. */
+static inline EITP__UNUSED void eitp__matmul_prefetch_lines(eitp__matmul_prefetch *next, int64_t lines) {
+    for (; lines > 0 && next->rows > 0; lines--) {
+        __builtin_prefetch(next->row + next->done, 0, 2);
+        next->done += 64;
+        if (next->done >= next->bytes) {
+            next->done = 0;
+            next->row += next->stride;
+            next->rows--;
+        }
+    }
+}
+
+/* What y is multiplied by before a product is added to it: 0 where it is only written. */
+EITP__PRIVATE float eitp__matmul_carry(const eitp__call *call);
+
+/* Input or output `index` of a call, or NULL where it is absent. */
+EITP__PRIVATE const eitp__operand *eitp__matmul_input(const eitp__call *call, int index);
+EITP__PRIVATE const eitp__operand *eitp__matmul_output(const eitp__call *call, int index);
+
+/*
+ * Makes the outputs of MATMUL or HEAD in one tile out of its finished f32 sums, whose rows are `stride` apart: the
+ * epilogue, the exponentials of the head, the conversion to what is stored. The sums may be y itself.
+ */
+EITP__PRIVATE void eitp__ref_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
+                                         int64_t stride);
+#if defined(__x86_64__)
+EITP__PRIVATE void eitp__avx2_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
+                                          int64_t stride);
+EITP__PRIVATE void eitp__avx512_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
+                                            int64_t stride);
+#endif
+/* <<kernels/matmul.h */
+
 /* >>kernels/ref/matmul.h */
 /* The ref kernels of the matrix product. */
 
@@ -5606,7 +5657,7 @@ EITP__PRIVATE eitp__matmul eitp__matmul_sizes(const eitp__call *call) {
     const eitp__operand *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
     eitp__matmul sizes;
     sizes.transpose_a = call->integers[0] != 0;
-    sizes.transpose_b = call->integers[1] != 0;
+    sizes.transpose_b = call->integers[1] != 0 || call->slot == EITP__SLOT_HEAD;
     sizes.lda = a->shape[a->rank - 1];
     sizes.ldb = b->shape[b->rank - 1];
     sizes.m = y->shape[y->rank - 2];
@@ -5629,6 +5680,30 @@ EITP__PRIVATE int64_t eitp__matmul_offset(const eitp__call *call, int which, int
         stride *= x->shape[i];
     }
     return offset;
+}
+
+EITP__PRIVATE eitp__matmul_tile eitp__matmul_tile_at(const eitp__matmul *sizes, int64_t item, int64_t tile_rows,
+                                                     int64_t tile_columns) {
+    int64_t across = (sizes->n + tile_columns - 1) / tile_columns, down = (sizes->m + tile_rows - 1) / tile_rows;
+    eitp__matmul_tile tile;
+    tile.batch = item / (down * across);
+    tile.row = item / across % down * tile_rows;
+    tile.column = item % across * tile_columns;
+    tile.rows = sizes->m - tile.row < tile_rows ? sizes->m - tile.row : tile_rows;
+    tile.columns = sizes->n - tile.column < tile_columns ? sizes->n - tile.column : tile_columns;
+    return tile;
+}
+
+EITP__PRIVATE float eitp__matmul_carry(const eitp__call *call) {
+    return !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+}
+
+EITP__PRIVATE const eitp__operand *eitp__matmul_input(const eitp__call *call, int index) {
+    return index < call->input_count && call->inputs[index].data ? &call->inputs[index] : NULL;
+}
+
+EITP__PRIVATE const eitp__operand *eitp__matmul_output(const eitp__call *call, int index) {
+    return index < call->output_count && call->outputs[index].data ? &call->outputs[index] : NULL;
 }
 /* <<kernels/kernels.c */
 
@@ -5654,6 +5729,18 @@ static inline eitp__ref_f32x4 eitp__ref_spread_f32(float x) {
     return v;
 }
 
+static inline eitp__ref_f32x4 eitp__ref_widen_bf16(const uint16_t *p) {
+    eitp__ref_f32x4 v = {eitp__bf16_to_f32(p[0]), eitp__bf16_to_f32(p[1]), eitp__bf16_to_f32(p[2]),
+                         eitp__bf16_to_f32(p[3])};
+    return v;
+}
+
+static inline eitp__ref_f32x4 eitp__ref_widen_f16(const uint16_t *p) {
+    eitp__ref_f32x4 v = {eitp__f16_to_f32(p[0]), eitp__f16_to_f32(p[1]), eitp__f16_to_f32(p[2]),
+                         eitp__f16_to_f32(p[3])};
+    return v;
+}
+
 static inline eitp__ref_f64x2 eitp__ref_load_f64(const double *p) {
     eitp__ref_f64x2 v;
     memcpy(&v, p, sizeof v);
@@ -5669,76 +5756,396 @@ static inline eitp__ref_f64x2 eitp__ref_spread_f64(double x) {
     return v;
 }
 
+#define EITP__FINISH(name) eitp__ref_finish_f32_##name
+#define EITP__FINISH_REAL float
+#define EITP__FINISH_MATH(name) name##f
+
+/* >>kernels/ref/matmul_finish.inc */
+/*
+ * What MATMUL and HEAD store of the sums of a tile, for sums of one real type.
+ *
+ * The including file defines EITP__FINISH(name), the name of a function of this instance; EITP__FINISH_REAL, the type;
+ * EITP__FINISH_MATH(name), the function of <math.h> for it; and finds them undefined again afterwards.
+ */
+static EITP__FINISH_REAL EITP__FINISH(get)(const eitp__operand *x, int64_t index) {
+    switch (x->dtype) {
+    case EITP_BF16:
+        return (EITP__FINISH_REAL)eitp__bf16_to_f32(((const uint16_t *)x->data)[index]);
+    case EITP_F16:
+        return (EITP__FINISH_REAL)eitp__f16_to_f32(((const uint16_t *)x->data)[index]);
+    default:
+        return ((const EITP__FINISH_REAL *)x->data)[index];
+    }
+}
+
+static void EITP__FINISH(set)(const eitp__operand *x, int64_t index, EITP__FINISH_REAL value) {
+    switch (x->dtype) {
+    case EITP_BF16:
+        ((uint16_t *)x->data)[index] = eitp__f32_to_bf16((float)value);
+        break;
+    case EITP_F16:
+        ((uint16_t *)x->data)[index] = eitp__f32_to_f16((float)value);
+        break;
+    default:
+        ((EITP__FINISH_REAL *)x->data)[index] = value;
+        break;
+    }
+}
+
+/* GELU is x times a gate: sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), or the normal distribution function. */
+static EITP__FINISH_REAL EITP__FINISH(gate)(eitp__epilogue epilogue, EITP__FINISH_REAL x) {
+    const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
+    const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.044715;
+    if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_TANH_BACKWARD)
+        return 1 / (1 + EITP__FINISH_MATH(exp)(-twice * x * (1 + cubic * x * x)));
+    return (EITP__FINISH_REAL)0.5 * EITP__FINISH_MATH(erfc)(x * -(EITP__FINISH_REAL)0.70710678118654752440);
+}
+
+/* Its derivative. */
+static EITP__FINISH_REAL EITP__FINISH(slope)(eitp__epilogue epilogue, EITP__FINISH_REAL x) {
+    const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
+    const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.134145, density = (EITP__FINISH_REAL)0.39894228040143267794;
+    EITP__FINISH_REAL gate = EITP__FINISH(gate)(epilogue, x);
+    if (epilogue != EITP__EPILOGUE_GELU_TANH_BACKWARD)
+        return gate + x * density * EITP__FINISH_MATH(exp)(x * x / -2);
+    /* Far from 0 the gate is 0 or 1, and the cube would overflow. */
+    return x > -20 && x < 20 ? gate + gate * (1 - gate) * x * twice * (1 + cubic * x * x) : gate;
+}
+
+/* One row of a tile, from element `index` of y. */
+static void EITP__FINISH(row)(const eitp__call *call, const EITP__FINISH_REAL *sums, int64_t index, int64_t columns) {
+    const eitp__operand *operand = eitp__matmul_input(call, 3), *before = eitp__matmul_output(call, 1);
+    const eitp__operand *y = &call->outputs[0];
+    eitp__epilogue epilogue = (eitp__epilogue)call->integers[2];
+    for (int64_t j = 0; j < columns; j++) {
+        EITP__FINISH_REAL p = sums[j];
+        if (before) {
+            EITP__FINISH(set)(before, index + j, p);
+            p = EITP__FINISH(get)(before, index + j);
+        }
+        if (epilogue == EITP__EPILOGUE_ADD)
+            p += EITP__FINISH(get)(operand, index + j);
+        else if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_ERF)
+            p *= EITP__FINISH(gate)(epilogue, p);
+        else if (epilogue != EITP__EPILOGUE_NONE)
+            p *= EITP__FINISH(slope)(epilogue, EITP__FINISH(get)(operand, index + j));
+        EITP__FINISH(set)(y, index + j, p);
+    }
+}
+
+/* One row of a block of HEAD's logits. */
+static void EITP__FINISH(head_row)(const eitp__call *call, const EITP__FINISH_REAL *logits, int64_t row, int64_t column,
+                                   int64_t columns) {
+    const eitp__operand *e = &call->outputs[0];
+    int64_t v = e->shape[1], block = row * call->outputs[1].shape[1] + column / EITP__HEAD_BLOCK;
+    int64_t target = ((const int32_t *)call->inputs[2].data)[row];
+    EITP__FINISH_REAL top = logits[0], sum = 0;
+    for (int64_t j = 1; j < columns; j++)
+        top = logits[j] > top ? logits[j] : top;
+    for (int64_t j = 0; j < columns; j++) {
+        EITP__FINISH_REAL value = EITP__FINISH_MATH(exp)(logits[j] - top);
+        EITP__FINISH(set)(e, row * v + column + j, value);
+        sum += value;
+    }
+    EITP__FINISH(set)(&call->outputs[1], block, top);
+    EITP__FINISH(set)(&call->outputs[2], block, sum);
+    if (target >= column && target < column + columns)
+        EITP__FINISH(set)(&call->outputs[3], row, logits[target - column]);
+}
+
+static void EITP__FINISH(tile)(const eitp__call *call, const eitp__matmul_tile *tile, const EITP__FINISH_REAL *sums,
+                               int64_t stride) {
+    const eitp__operand *y = &call->outputs[0];
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1];
+    for (int64_t i = 0; i < tile->rows; i++, sums += stride) {
+        int64_t row = tile->batch * m + tile->row + i;
+        if (call->slot == EITP__SLOT_HEAD)
+            EITP__FINISH(head_row)(call, sums, row, tile->column, tile->columns);
+        else
+            EITP__FINISH(row)(call, sums, row * n + tile->column, tile->columns);
+    }
+}
+
+#undef EITP__FINISH
+#undef EITP__FINISH_REAL
+#undef EITP__FINISH_MATH
+/* <<kernels/ref/matmul_finish.inc */
+
+#define EITP__FINISH(name) eitp__ref_finish_f64_##name
+#define EITP__FINISH_REAL double
+#define EITP__FINISH_MATH(name) name
+
+/* >>kernels/ref/matmul_finish.inc */
+/*
+ * What MATMUL and HEAD store of the sums of a tile, for sums of one real type.
+ *
+ * The including file defines EITP__FINISH(name), the name of a function of this instance; EITP__FINISH_REAL, the type;
+ * EITP__FINISH_MATH(name), the function of <math.h> for it; and finds them undefined again afterwards.
+ */
+static EITP__FINISH_REAL EITP__FINISH(get)(const eitp__operand *x, int64_t index) {
+    switch (x->dtype) {
+    case EITP_BF16:
+        return (EITP__FINISH_REAL)eitp__bf16_to_f32(((const uint16_t *)x->data)[index]);
+    case EITP_F16:
+        return (EITP__FINISH_REAL)eitp__f16_to_f32(((const uint16_t *)x->data)[index]);
+    default:
+        return ((const EITP__FINISH_REAL *)x->data)[index];
+    }
+}
+
+static void EITP__FINISH(set)(const eitp__operand *x, int64_t index, EITP__FINISH_REAL value) {
+    switch (x->dtype) {
+    case EITP_BF16:
+        ((uint16_t *)x->data)[index] = eitp__f32_to_bf16((float)value);
+        break;
+    case EITP_F16:
+        ((uint16_t *)x->data)[index] = eitp__f32_to_f16((float)value);
+        break;
+    default:
+        ((EITP__FINISH_REAL *)x->data)[index] = value;
+        break;
+    }
+}
+
+/* GELU is x times a gate: sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), or the normal distribution function. */
+static EITP__FINISH_REAL EITP__FINISH(gate)(eitp__epilogue epilogue, EITP__FINISH_REAL x) {
+    const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
+    const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.044715;
+    if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_TANH_BACKWARD)
+        return 1 / (1 + EITP__FINISH_MATH(exp)(-twice * x * (1 + cubic * x * x)));
+    return (EITP__FINISH_REAL)0.5 * EITP__FINISH_MATH(erfc)(x * -(EITP__FINISH_REAL)0.70710678118654752440);
+}
+
+/* Its derivative. */
+static EITP__FINISH_REAL EITP__FINISH(slope)(eitp__epilogue epilogue, EITP__FINISH_REAL x) {
+    const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
+    const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.134145, density = (EITP__FINISH_REAL)0.39894228040143267794;
+    EITP__FINISH_REAL gate = EITP__FINISH(gate)(epilogue, x);
+    if (epilogue != EITP__EPILOGUE_GELU_TANH_BACKWARD)
+        return gate + x * density * EITP__FINISH_MATH(exp)(x * x / -2);
+    /* Far from 0 the gate is 0 or 1, and the cube would overflow. */
+    return x > -20 && x < 20 ? gate + gate * (1 - gate) * x * twice * (1 + cubic * x * x) : gate;
+}
+
+/* One row of a tile, from element `index` of y. */
+static void EITP__FINISH(row)(const eitp__call *call, const EITP__FINISH_REAL *sums, int64_t index, int64_t columns) {
+    const eitp__operand *operand = eitp__matmul_input(call, 3), *before = eitp__matmul_output(call, 1);
+    const eitp__operand *y = &call->outputs[0];
+    eitp__epilogue epilogue = (eitp__epilogue)call->integers[2];
+    for (int64_t j = 0; j < columns; j++) {
+        EITP__FINISH_REAL p = sums[j];
+        if (before) {
+            EITP__FINISH(set)(before, index + j, p);
+            p = EITP__FINISH(get)(before, index + j);
+        }
+        if (epilogue == EITP__EPILOGUE_ADD)
+            p += EITP__FINISH(get)(operand, index + j);
+        else if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_ERF)
+            p *= EITP__FINISH(gate)(epilogue, p);
+        else if (epilogue != EITP__EPILOGUE_NONE)
+            p *= EITP__FINISH(slope)(epilogue, EITP__FINISH(get)(operand, index + j));
+        EITP__FINISH(set)(y, index + j, p);
+    }
+}
+
+/* One row of a block of HEAD's logits. */
+static void EITP__FINISH(head_row)(const eitp__call *call, const EITP__FINISH_REAL *logits, int64_t row, int64_t column,
+                                   int64_t columns) {
+    const eitp__operand *e = &call->outputs[0];
+    int64_t v = e->shape[1], block = row * call->outputs[1].shape[1] + column / EITP__HEAD_BLOCK;
+    int64_t target = ((const int32_t *)call->inputs[2].data)[row];
+    EITP__FINISH_REAL top = logits[0], sum = 0;
+    for (int64_t j = 1; j < columns; j++)
+        top = logits[j] > top ? logits[j] : top;
+    for (int64_t j = 0; j < columns; j++) {
+        EITP__FINISH_REAL value = EITP__FINISH_MATH(exp)(logits[j] - top);
+        EITP__FINISH(set)(e, row * v + column + j, value);
+        sum += value;
+    }
+    EITP__FINISH(set)(&call->outputs[1], block, top);
+    EITP__FINISH(set)(&call->outputs[2], block, sum);
+    if (target >= column && target < column + columns)
+        EITP__FINISH(set)(&call->outputs[3], row, logits[target - column]);
+}
+
+static void EITP__FINISH(tile)(const eitp__call *call, const eitp__matmul_tile *tile, const EITP__FINISH_REAL *sums,
+                               int64_t stride) {
+    const eitp__operand *y = &call->outputs[0];
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1];
+    for (int64_t i = 0; i < tile->rows; i++, sums += stride) {
+        int64_t row = tile->batch * m + tile->row + i;
+        if (call->slot == EITP__SLOT_HEAD)
+            EITP__FINISH(head_row)(call, sums, row, tile->column, tile->columns);
+        else
+            EITP__FINISH(row)(call, sums, row * n + tile->column, tile->columns);
+    }
+}
+
+#undef EITP__FINISH
+#undef EITP__FINISH_REAL
+#undef EITP__FINISH_MATH
+/* <<kernels/ref/matmul_finish.inc */
+
+EITP__PRIVATE void eitp__ref_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
+                                         int64_t stride) {
+    eitp__ref_finish_f32_tile(call, tile, sums, stride);
+}
+
 #define EITP__MATMUL(name) eitp__ref_matmul_f32_##name
-#define EITP__MATMUL_TYPE float
+#define EITP__MATMUL_STORED float
+#define EITP__MATMUL_SUM float
 #define EITP__MATMUL_VECTOR eitp__ref_f32x4
 #define EITP__MATMUL_LANES 4
 #define EITP__MATMUL_LOAD(p) eitp__ref_load_f32(p)
 #define EITP__MATMUL_STORE(p, v) eitp__ref_store_f32(p, v)
 #define EITP__MATMUL_SPREAD(x) eitp__ref_spread_f32(x)
 #define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
+#define EITP__MATMUL_WIDEN(p) eitp__ref_load_f32(p)
+#define EITP__MATMUL_WIDEN_ONE(x) (x)
 #define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
 #define EITP__MATMUL_ROW_COUNT 4
-#define EITP__MATMUL_DEPTH 256
+#define EITP__MATMUL_DEPTH 128
 #define EITP__MATMUL_TILE_ROWS 128
-#define EITP__MATMUL_TILE_COLUMNS 96
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH eitp__ref_finish_f32_tile
 
-/* >>kernels/matmul.inc */
+/* >>kernels/matmul_vector.inc */
 /*
- * The matrix product, for one element type on one instruction set.
+ * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
+ * instruction set. Stored elements become sums' type where they are packed.
  *
- * The including file defines
- *   EITP__MATMUL(name)               the name of a function of this instance
- *   EITP__MATMUL_TYPE                the element type
- *   EITP__MATMUL_VECTOR, _LANES      a vector of elements and how many it has
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
  *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows that a block of y in registers has
- *   EITP__MATMUL_ROW_COUNT           how many these are
- *   EITP__MATMUL_DEPTH               how far along k a block goes
- *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item
- *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns a block of EITP__MATMUL_TURN_SIZE squared elements
- *
+ *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
+ *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
- *
- * A block of y, ROW_COUNT x 3 vectors, stays in registers while k runs. Each element is one chain of additions in the
- * order of k that starts from what y holds, so no blocking, no tile and no cut of k into accumulated products changes a
- * bit. b is copied into panels as wide as a block; a is read in place, or copied where it is transposed.
  */
+#define EITP__MATMUL_UNIT EITP__MATMUL_SUM
+#define EITP__MATMUL_STEPS 1
 #define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
 
-enum {
-    EITP__MATMUL(tile_rows) = EITP__MATMUL_TILE_ROWS,
-    EITP__MATMUL(panel) = EITP__MATMUL_DEPTH * EITP__MATMUL_WIDTH,    /* elements of a panel of b */
-    EITP__MATMUL(edge) = EITP__MATMUL_ROW_COUNT * EITP__MATMUL_WIDTH, /* of a block of y */
-    EITP__MATMUL(packed_rows) = (EITP__MATMUL_TILE_ROWS + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
-                                EITP__MATMUL_ROW_COUNT * EITP__MATMUL_DEPTH /* of a tile of a */
-};
-
-static size_t EITP__MATMUL(workspace)(const eitp__call *call) {
-    size_t elements = EITP__MATMUL(panel) + EITP__MATMUL(edge);
-    if (call->integers[0])
-        elements += EITP__MATMUL(packed_rows);
-    return elements * sizeof(EITP__MATMUL_TYPE);
+/* `count` stored elements as sums, and zeros up to `padded`. */
+static inline void EITP__MATMUL(widen)(const EITP__MATMUL_STORED *from, int64_t count, int64_t padded,
+                                       EITP__MATMUL_SUM *to) {
+    int64_t i = 0;
+    for (; i + EITP__MATMUL_LANES <= count; i += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(to + i, EITP__MATMUL_WIDEN(from + i));
+    for (; i < count; i++)
+        to[i] = EITP__MATMUL_WIDEN_ONE(from[i]);
+    for (; i < padded; i++)
+        to[i] = 0;
 }
 
-/* y += a * b for one block of y and `depth` steps of k. */
-static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64_t row_stride, int64_t depth_stride,
-                                const EITP__MATMUL_TYPE *b, EITP__MATMUL_TYPE *y, int64_t y_stride) {
+/* Rows of a, DEPTH apart, where they are stored so. */
+static void EITP__MATMUL(pack_a_rows)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                      EITP__MATMUL_SUM *packed) {
+    int64_t i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH)
+        EITP__MATMUL(widen)(a, depth, depth, packed);
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)depth * sizeof *packed);
+}
+
+/* Blocks of rows of a, each with k outermost, where a is stored as [depth, rows]: a few steps of k at a time. */
+static void EITP__MATMUL(pack_a_turned)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                        EITP__MATMUL_SUM *packed) {
+    EITP__MATMUL_SUM wide[8][EITP__MATMUL_TILE_ROWS];
+    int64_t padded = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    for (int64_t p = 0; p < depth; p += 8) {
+        int64_t steps = depth - p < 8 ? depth - p : 8;
+        for (int64_t s = 0; s < steps; s++)
+            EITP__MATMUL(widen)(a + (p + s) * stride, rows, padded, wide[s]);
+        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
+            EITP__MATMUL_SUM *to = packed + i * EITP__MATMUL_DEPTH + p * EITP__MATMUL_ROW_COUNT;
+            for (int64_t s = 0; s < steps; s++, to += EITP__MATMUL_ROW_COUNT)
+                memcpy(to, wide[s] + i, EITP__MATMUL_ROW_COUNT * sizeof *to);
+        }
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *a, int64_t depth, int64_t rows,
+                                 EITP__MATMUL_SUM *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+/*
+ * Panels from b [depth, columns] as it is stored. Row after row, and not panel after panel: memory and the table of
+ * pages are read in order.
+ */
+static void EITP__MATMUL(pack_b_rows)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                      EITP__MATMUL_SUM *panels) {
+    int64_t whole = columns / EITP__MATMUL_WIDTH * EITP__MATMUL_WIDTH;
+    for (int64_t p = 0; p < depth; p++, b += stride, panels += EITP__MATMUL_WIDTH) {
+        EITP__MATMUL_SUM *to = panels;
+        int64_t j = 0;
+        for (; j < whole; j += EITP__MATMUL_WIDTH, to += EITP__MATMUL_WIDTH * EITP__MATMUL_DEPTH) {
+            EITP__MATMUL_STORE(to, EITP__MATMUL_WIDEN(b + j));
+            EITP__MATMUL_STORE(to + EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + EITP__MATMUL_LANES));
+            EITP__MATMUL_STORE(to + 2 * EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + 2 * EITP__MATMUL_LANES));
+        }
+        for (; j < columns; j++)
+            to[j - whole] = EITP__MATMUL_WIDEN_ONE(b[j]);
+        for (; j % EITP__MATMUL_WIDTH; j++)
+            to[j - whole] = 0;
+    }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                        EITP__MATMUL_SUM *panel) {
+    int64_t done_columns = 0, done_depth = 0;
+#ifdef EITP__MATMUL_TURN
+    done_columns = columns / 8 * 8;
+    done_depth = depth / 8 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_depth; p += 8)
+            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
+#endif
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL_WIDEN_ONE(b[j * stride + p]);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *b, int64_t depth,
+                                 int64_t columns, EITP__MATMUL_SUM *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
+    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
-    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(y + i * y_stride);                                                 \
-    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(y + i * y_stride + EITP__MATMUL_LANES);                            \
-    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(y + i * y_stride + 2 * EITP__MATMUL_LANES);
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row_stride]);                                               \
+        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
     }
 #define EITP__MATMUL_END(i)                                                                                            \
-    EITP__MATMUL_STORE(y + i * y_stride, y##i##0);                                                                     \
-    EITP__MATMUL_STORE(y + i * y_stride + EITP__MATMUL_LANES, y##i##1);                                                \
-    EITP__MATMUL_STORE(y + i * y_stride + 2 * EITP__MATMUL_LANES, y##i##2);
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
@@ -5746,7 +6153,7 @@ static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64
         EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
         EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
-        a += depth_stride;
+        a += step;
         b += EITP__MATMUL_WIDTH;
     }
     EITP__MATMUL_ROWS(EITP__MATMUL_END)
@@ -5756,266 +6163,958 @@ static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64
 #undef EITP__MATMUL_END
 }
 
-/* The same for a block of which only `rows` x `columns` are y's. Rows of a beyond these are not read. */
-static void EITP__MATMUL(edge_block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64_t row_stride,
-                                     int64_t depth_stride, const EITP__MATMUL_TYPE *b, EITP__MATMUL_TYPE *y,
-                                     int64_t y_stride, int64_t rows, int64_t columns, EITP__MATMUL_TYPE *edge) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < EITP__MATMUL_WIDTH; j++)
-            edge[i * EITP__MATMUL_WIDTH + j] = j < columns ? y[i * y_stride + j] : 0;
-    if (rows == EITP__MATMUL_ROW_COUNT) {
-        EITP__MATMUL(block)(depth, a, row_stride, depth_stride, b, edge, EITP__MATMUL_WIDTH);
-    } else {
-        for (int64_t i = 0; i < rows; i++) {
-            EITP__MATMUL_TYPE *row = edge + i * EITP__MATMUL_WIDTH;
-            EITP__MATMUL_VECTOR y0 = EITP__MATMUL_LOAD(row);
-            EITP__MATMUL_VECTOR y1 = EITP__MATMUL_LOAD(row + EITP__MATMUL_LANES);
-            EITP__MATMUL_VECTOR y2 = EITP__MATMUL_LOAD(row + 2 * EITP__MATMUL_LANES);
-            for (int64_t p = 0; p < depth; p++) {
-                EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row_stride + p * depth_stride]);
-                const EITP__MATMUL_TYPE *from = b + p * EITP__MATMUL_WIDTH;
-                y0 = EITP__MATMUL_ADD_PRODUCT(y0, a0, EITP__MATMUL_LOAD(from));
-                y1 = EITP__MATMUL_ADD_PRODUCT(y1, a0, EITP__MATMUL_LOAD(from + EITP__MATMUL_LANES));
-                y2 = EITP__MATMUL_ADD_PRODUCT(y2, a0, EITP__MATMUL_LOAD(from + 2 * EITP__MATMUL_LANES));
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t next = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a =
+            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
+        eitp__matmul_prefetch next_b =
+            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a, 8);
+                eitp__matmul_prefetch_lines(&next_b, 8);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
             }
-            EITP__MATMUL_STORE(row, y0);
-            EITP__MATMUL_STORE(row + EITP__MATMUL_LANES, y1);
-            EITP__MATMUL_STORE(row + 2 * EITP__MATMUL_LANES, y2);
-        }
-    }
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            y[i * y_stride + j] = edge[i * EITP__MATMUL_WIDTH + j];
-}
-
-/* A panel from b [depth, columns] as it is stored; columns it lacks become zeros. */
-static void EITP__MATMUL(pack_rows)(const EITP__MATMUL_TYPE *b, int64_t stride, int64_t depth, int64_t columns,
-                                    EITP__MATMUL_TYPE *panel) {
-    if (columns == EITP__MATMUL_WIDTH) {
-        for (int64_t p = 0; p < depth; p++, b += stride, panel += EITP__MATMUL_WIDTH) {
-            __builtin_prefetch(b + (p + 8 < depth ? 8 * stride : 0));
-            EITP__MATMUL_STORE(panel, EITP__MATMUL_LOAD(b));
-            EITP__MATMUL_STORE(panel + EITP__MATMUL_LANES, EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES));
-            EITP__MATMUL_STORE(panel + 2 * EITP__MATMUL_LANES, EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES));
-        }
-        return;
-    }
-    for (int64_t p = 0; p < depth; p++)
-        for (int64_t j = 0; j < EITP__MATMUL_WIDTH; j++)
-            panel[p * EITP__MATMUL_WIDTH + j] = j < columns ? b[p * stride + j] : 0;
-}
-
-/* A panel from b that is stored as [columns, depth]. */
-static void EITP__MATMUL(pack_turned)(const EITP__MATMUL_TYPE *b, int64_t stride, int64_t depth, int64_t columns,
-                                      EITP__MATMUL_TYPE *panel) {
-    int64_t done_columns = 0, done_depth = 0;
-#ifdef EITP__MATMUL_TURN
-    done_columns = columns / EITP__MATMUL_TURN_SIZE * EITP__MATMUL_TURN_SIZE;
-    done_depth = depth / EITP__MATMUL_TURN_SIZE * EITP__MATMUL_TURN_SIZE;
-    for (int64_t j = 0; j < done_columns; j += EITP__MATMUL_TURN_SIZE)
-        for (int64_t p = 0; p < done_depth; p += EITP__MATMUL_TURN_SIZE)
-            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
-#endif
-    for (int64_t j = 0; j < columns; j++)
-        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
-            panel[p * EITP__MATMUL_WIDTH + j] = b[j * stride + p];
-    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
-        for (int64_t p = 0; p < depth; p++)
-            panel[p * EITP__MATMUL_WIDTH + j] = 0;
-}
-
-/* Blocks of rows, each with k outermost, from a that is stored as [depth, rows]; rows it lacks become zeros. */
-static void EITP__MATMUL(pack_a)(const EITP__MATMUL_TYPE *a, int64_t stride, int64_t depth, int64_t rows,
-                                 EITP__MATMUL_TYPE *packed) {
-    /* A few steps of k at a time: rows of a that are a power of two apart share cache sets. */
-    for (int64_t p = 0; p < depth; p += 8) {
-        int64_t steps = depth - p < 8 ? depth - p : 8;
-        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
-            EITP__MATMUL_TYPE *to = packed + i * depth + p * EITP__MATMUL_ROW_COUNT;
-            const EITP__MATMUL_TYPE *from = a + p * stride + i;
-            if (rows - i >= EITP__MATMUL_ROW_COUNT) {
-                for (int64_t s = 0; s < steps; s++)
-                    memcpy(to + s * EITP__MATMUL_ROW_COUNT, from + s * stride,
-                           EITP__MATMUL_ROW_COUNT * sizeof(EITP__MATMUL_TYPE));
-            } else {
-                for (int64_t s = 0; s < steps; s++)
-                    for (int64_t r = 0; r < EITP__MATMUL_ROW_COUNT; r++)
-                        to[s * EITP__MATMUL_ROW_COUNT + r] = r < rows - i ? from[s * stride + r] : 0;
-            }
-        }
-    }
-}
-
-/* What a tile of y starts from: carry * y + bias, where y is not read while carry is 0. */
-static void EITP__MATMUL(start)(const eitp__call *call, const EITP__MATMUL_TYPE *bias, EITP__MATMUL_TYPE *y,
-                                int64_t stride, int64_t rows, int64_t columns) {
-    EITP__MATMUL_TYPE carry = !call->accumulates ? 0 : call->carry ? (EITP__MATMUL_TYPE)call->carry[0] : 1;
-    for (int64_t i = 0; i < rows; i++, y += stride) {
-        if (carry != 0) {
-            if (carry != 1)
-                for (int64_t j = 0; j < columns; j++)
-                    y[j] *= carry;
-            if (bias)
-                for (int64_t j = 0; j < columns; j++)
-                    y[j] += bias[j];
-        } else if (bias) {
-            memcpy(y, bias, (size_t)columns * sizeof *y);
-        } else {
-            memset(y, 0, (size_t)columns * sizeof *y);
-        }
-    }
-}
-
-static void EITP__MATMUL(tile)(const eitp__matmul *sizes, const EITP__MATMUL_TYPE *a, const EITP__MATMUL_TYPE *b,
-                               EITP__MATMUL_TYPE *y, int64_t rows, int64_t columns, EITP__MATMUL_TYPE *workspace) {
-    EITP__MATMUL_TYPE *panel = workspace, *edge = panel + EITP__MATMUL(panel), *packed = edge + EITP__MATMUL(edge);
-    for (int64_t p = 0; p < sizes->k; p += EITP__MATMUL_DEPTH) {
-        int64_t depth = sizes->k - p < EITP__MATMUL_DEPTH ? sizes->k - p : EITP__MATMUL_DEPTH;
-        if (sizes->transpose_a)
-            EITP__MATMUL(pack_a)(a + p * sizes->lda, sizes->lda, depth, rows, packed);
-        for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
-            int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
-            if (sizes->transpose_b)
-                EITP__MATMUL(pack_turned)(b + j * sizes->ldb + p, sizes->ldb, depth, width, panel);
-            else
-                EITP__MATMUL(pack_rows)(b + p * sizes->ldb + j, sizes->ldb, depth, width, panel);
-            for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
-                int64_t height = rows - i < EITP__MATMUL_ROW_COUNT ? rows - i : EITP__MATMUL_ROW_COUNT;
-                int64_t row_stride = sizes->transpose_a ? 1 : sizes->lda;
-                int64_t depth_stride = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
-                const EITP__MATMUL_TYPE *from = sizes->transpose_a ? packed + i * depth : a + i * sizes->lda + p;
-                EITP__MATMUL_TYPE *to = y + i * sizes->n + j;
-                if (height == EITP__MATMUL_ROW_COUNT && width == EITP__MATMUL_WIDTH)
-                    EITP__MATMUL(block)(depth, from, row_stride, depth_stride, panel, to, sizes->n);
-                else
-                    EITP__MATMUL(edge_block)
-                (depth, from, row_stride, depth_stride, panel, to, sizes->n, height, width, edge);
-            }
-        }
     }
 }
 
 static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
     eitp__matmul sizes = eitp__matmul_sizes(call);
-    const EITP__MATMUL_TYPE *a = (const EITP__MATMUL_TYPE *)call->inputs[0].data;
-    const EITP__MATMUL_TYPE *b = (const EITP__MATMUL_TYPE *)call->inputs[1].data;
-    const EITP__MATMUL_TYPE *bias = call->input_count > 2 ? (const EITP__MATMUL_TYPE *)call->inputs[2].data : NULL;
-    EITP__MATMUL_TYPE *y = (EITP__MATMUL_TYPE *)call->outputs[0].data;
-    int64_t tiles_across = (sizes.n + EITP__MATMUL_TILE_COLUMNS - 1) / EITP__MATMUL_TILE_COLUMNS;
-    int64_t tiles_down = (sizes.m + EITP__MATMUL_TILE_ROWS - 1) / EITP__MATMUL_TILE_ROWS;
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
     for (int64_t item = begin; item < end; item++) {
-        int64_t batch = item / (tiles_down * tiles_across);
-        int64_t i = item / tiles_across % tiles_down * EITP__MATMUL_TILE_ROWS;
-        int64_t j = item % tiles_across * EITP__MATMUL_TILE_COLUMNS;
-        int64_t rows = sizes.m - i < EITP__MATMUL_TILE_ROWS ? sizes.m - i : EITP__MATMUL_TILE_ROWS;
-        int64_t columns = sizes.n - j < EITP__MATMUL_TILE_COLUMNS ? sizes.n - j : EITP__MATMUL_TILE_COLUMNS;
-        EITP__MATMUL_TYPE *to = y + (batch * sizes.m + i) * sizes.n + j;
-        EITP__MATMUL(start)(call, bias ? bias + j : NULL, to, sizes.n, rows, columns);
-        EITP__MATMUL(tile)
-        (&sizes, a + eitp__matmul_offset(call, 0, batch) + (sizes.transpose_a ? i : i * sizes.lda),
-         b + eitp__matmul_offset(call, 1, batch) + (sizes.transpose_b ? j * sizes.ldb : j), to, rows, columns,
-         (EITP__MATMUL_TYPE *)workspace);
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
     }
 }
 
 static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
     eitp__kernel kernel = EITP__ZERO;
     kernel.run = EITP__MATMUL(run);
-    kernel.workspace = EITP__MATMUL(workspace);
+    kernel.workspace = EITP__MATMUL(workspace_size);
     kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
     kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
     kernel.set = set;
     return kernel;
 }
 
-#undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL
-#undef EITP__MATMUL_TYPE
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
+#undef EITP__MATMUL_DEPTH
+#undef EITP__MATMUL_TILE_ROWS
+#undef EITP__MATMUL_TILE_COLUMNS
+#undef EITP__MATMUL_FINISH
+/* <<kernels/matmul.inc */
+
 #undef EITP__MATMUL_VECTOR
 #undef EITP__MATMUL_LANES
 #undef EITP__MATMUL_LOAD
 #undef EITP__MATMUL_STORE
 #undef EITP__MATMUL_SPREAD
 #undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_WIDEN
+#undef EITP__MATMUL_WIDEN_ONE
 #undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_TURN
+/* <<kernels/matmul_vector.inc */
+
+#define EITP__MATMUL(name) eitp__ref_matmul_bf16_##name
+#define EITP__MATMUL_STORED uint16_t
+#define EITP__MATMUL_SUM float
+#define EITP__MATMUL_VECTOR eitp__ref_f32x4
+#define EITP__MATMUL_LANES 4
+#define EITP__MATMUL_LOAD(p) eitp__ref_load_f32(p)
+#define EITP__MATMUL_STORE(p, v) eitp__ref_store_f32(p, v)
+#define EITP__MATMUL_SPREAD(x) eitp__ref_spread_f32(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
+#define EITP__MATMUL_WIDEN(p) eitp__ref_widen_bf16(p)
+#define EITP__MATMUL_WIDEN_ONE(x) eitp__bf16_to_f32(x)
+#define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
+#define EITP__MATMUL_ROW_COUNT 4
+#define EITP__MATMUL_DEPTH 128
+#define EITP__MATMUL_TILE_ROWS 128
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH eitp__ref_finish_f32_tile
+
+/* >>kernels/matmul_vector.inc */
+/*
+ * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
+ * instruction set. Stored elements become sums' type where they are packed.
+ *
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
+ *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
+ * and finds them undefined again afterwards.
+ */
+#define EITP__MATMUL_UNIT EITP__MATMUL_SUM
+#define EITP__MATMUL_STEPS 1
+#define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
+
+/* `count` stored elements as sums, and zeros up to `padded`. */
+static inline void EITP__MATMUL(widen)(const EITP__MATMUL_STORED *from, int64_t count, int64_t padded,
+                                       EITP__MATMUL_SUM *to) {
+    int64_t i = 0;
+    for (; i + EITP__MATMUL_LANES <= count; i += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(to + i, EITP__MATMUL_WIDEN(from + i));
+    for (; i < count; i++)
+        to[i] = EITP__MATMUL_WIDEN_ONE(from[i]);
+    for (; i < padded; i++)
+        to[i] = 0;
+}
+
+/* Rows of a, DEPTH apart, where they are stored so. */
+static void EITP__MATMUL(pack_a_rows)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                      EITP__MATMUL_SUM *packed) {
+    int64_t i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH)
+        EITP__MATMUL(widen)(a, depth, depth, packed);
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)depth * sizeof *packed);
+}
+
+/* Blocks of rows of a, each with k outermost, where a is stored as [depth, rows]: a few steps of k at a time. */
+static void EITP__MATMUL(pack_a_turned)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                        EITP__MATMUL_SUM *packed) {
+    EITP__MATMUL_SUM wide[8][EITP__MATMUL_TILE_ROWS];
+    int64_t padded = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    for (int64_t p = 0; p < depth; p += 8) {
+        int64_t steps = depth - p < 8 ? depth - p : 8;
+        for (int64_t s = 0; s < steps; s++)
+            EITP__MATMUL(widen)(a + (p + s) * stride, rows, padded, wide[s]);
+        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
+            EITP__MATMUL_SUM *to = packed + i * EITP__MATMUL_DEPTH + p * EITP__MATMUL_ROW_COUNT;
+            for (int64_t s = 0; s < steps; s++, to += EITP__MATMUL_ROW_COUNT)
+                memcpy(to, wide[s] + i, EITP__MATMUL_ROW_COUNT * sizeof *to);
+        }
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *a, int64_t depth, int64_t rows,
+                                 EITP__MATMUL_SUM *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+/*
+ * Panels from b [depth, columns] as it is stored. Row after row, and not panel after panel: memory and the table of
+ * pages are read in order.
+ */
+static void EITP__MATMUL(pack_b_rows)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                      EITP__MATMUL_SUM *panels) {
+    int64_t whole = columns / EITP__MATMUL_WIDTH * EITP__MATMUL_WIDTH;
+    for (int64_t p = 0; p < depth; p++, b += stride, panels += EITP__MATMUL_WIDTH) {
+        EITP__MATMUL_SUM *to = panels;
+        int64_t j = 0;
+        for (; j < whole; j += EITP__MATMUL_WIDTH, to += EITP__MATMUL_WIDTH * EITP__MATMUL_DEPTH) {
+            EITP__MATMUL_STORE(to, EITP__MATMUL_WIDEN(b + j));
+            EITP__MATMUL_STORE(to + EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + EITP__MATMUL_LANES));
+            EITP__MATMUL_STORE(to + 2 * EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + 2 * EITP__MATMUL_LANES));
+        }
+        for (; j < columns; j++)
+            to[j - whole] = EITP__MATMUL_WIDEN_ONE(b[j]);
+        for (; j % EITP__MATMUL_WIDTH; j++)
+            to[j - whole] = 0;
+    }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                        EITP__MATMUL_SUM *panel) {
+    int64_t done_columns = 0, done_depth = 0;
+#ifdef EITP__MATMUL_TURN
+    done_columns = columns / 8 * 8;
+    done_depth = depth / 8 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_depth; p += 8)
+            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
+#endif
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL_WIDEN_ONE(b[j * stride + p]);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *b, int64_t depth,
+                                 int64_t columns, EITP__MATMUL_SUM *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
+    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_BEGIN(i)                                                                                          \
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
+#define EITP__MATMUL_STEP(i)                                                                                           \
+    {                                                                                                                  \
+        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
+        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
+        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
+    }
+#define EITP__MATMUL_END(i)                                                                                            \
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
+
+    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
+    for (int64_t p = 0; p < depth; p++) {
+        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
+        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
+        a += step;
+        b += EITP__MATMUL_WIDTH;
+    }
+    EITP__MATMUL_ROWS(EITP__MATMUL_END)
+
+#undef EITP__MATMUL_BEGIN
+#undef EITP__MATMUL_STEP
+#undef EITP__MATMUL_END
+}
+
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t next = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a =
+            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
+        eitp__matmul_prefetch next_b =
+            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a, 8);
+                eitp__matmul_prefetch_lines(&next_b, 8);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
+            }
+    }
+}
+
+static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
+    }
+}
+
+static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.run = EITP__MATMUL(run);
+    kernel.workspace = EITP__MATMUL(workspace_size);
+    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
+    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
+    kernel.set = set;
+    return kernel;
+}
+
+#undef EITP__MATMUL
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
 #undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL_DEPTH
 #undef EITP__MATMUL_TILE_ROWS
 #undef EITP__MATMUL_TILE_COLUMNS
-#undef EITP__MATMUL_TURN
-#undef EITP__MATMUL_TURN_SIZE
+#undef EITP__MATMUL_FINISH
 /* <<kernels/matmul.inc */
 
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_WIDEN
+#undef EITP__MATMUL_WIDEN_ONE
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_TURN
+/* <<kernels/matmul_vector.inc */
+
+#define EITP__MATMUL(name) eitp__ref_matmul_f16_##name
+#define EITP__MATMUL_STORED uint16_t
+#define EITP__MATMUL_SUM float
+#define EITP__MATMUL_VECTOR eitp__ref_f32x4
+#define EITP__MATMUL_LANES 4
+#define EITP__MATMUL_LOAD(p) eitp__ref_load_f32(p)
+#define EITP__MATMUL_STORE(p, v) eitp__ref_store_f32(p, v)
+#define EITP__MATMUL_SPREAD(x) eitp__ref_spread_f32(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
+#define EITP__MATMUL_WIDEN(p) eitp__ref_widen_f16(p)
+#define EITP__MATMUL_WIDEN_ONE(x) eitp__f16_to_f32(x)
+#define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
+#define EITP__MATMUL_ROW_COUNT 4
+#define EITP__MATMUL_DEPTH 128
+#define EITP__MATMUL_TILE_ROWS 128
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH eitp__ref_finish_f32_tile
+
+/* >>kernels/matmul_vector.inc */
+/*
+ * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
+ * instruction set. Stored elements become sums' type where they are packed.
+ *
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
+ *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
+ * and finds them undefined again afterwards.
+ */
+#define EITP__MATMUL_UNIT EITP__MATMUL_SUM
+#define EITP__MATMUL_STEPS 1
+#define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
+
+/* `count` stored elements as sums, and zeros up to `padded`. */
+static inline void EITP__MATMUL(widen)(const EITP__MATMUL_STORED *from, int64_t count, int64_t padded,
+                                       EITP__MATMUL_SUM *to) {
+    int64_t i = 0;
+    for (; i + EITP__MATMUL_LANES <= count; i += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(to + i, EITP__MATMUL_WIDEN(from + i));
+    for (; i < count; i++)
+        to[i] = EITP__MATMUL_WIDEN_ONE(from[i]);
+    for (; i < padded; i++)
+        to[i] = 0;
+}
+
+/* Rows of a, DEPTH apart, where they are stored so. */
+static void EITP__MATMUL(pack_a_rows)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                      EITP__MATMUL_SUM *packed) {
+    int64_t i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH)
+        EITP__MATMUL(widen)(a, depth, depth, packed);
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)depth * sizeof *packed);
+}
+
+/* Blocks of rows of a, each with k outermost, where a is stored as [depth, rows]: a few steps of k at a time. */
+static void EITP__MATMUL(pack_a_turned)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                        EITP__MATMUL_SUM *packed) {
+    EITP__MATMUL_SUM wide[8][EITP__MATMUL_TILE_ROWS];
+    int64_t padded = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    for (int64_t p = 0; p < depth; p += 8) {
+        int64_t steps = depth - p < 8 ? depth - p : 8;
+        for (int64_t s = 0; s < steps; s++)
+            EITP__MATMUL(widen)(a + (p + s) * stride, rows, padded, wide[s]);
+        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
+            EITP__MATMUL_SUM *to = packed + i * EITP__MATMUL_DEPTH + p * EITP__MATMUL_ROW_COUNT;
+            for (int64_t s = 0; s < steps; s++, to += EITP__MATMUL_ROW_COUNT)
+                memcpy(to, wide[s] + i, EITP__MATMUL_ROW_COUNT * sizeof *to);
+        }
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *a, int64_t depth, int64_t rows,
+                                 EITP__MATMUL_SUM *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+/*
+ * Panels from b [depth, columns] as it is stored. Row after row, and not panel after panel: memory and the table of
+ * pages are read in order.
+ */
+static void EITP__MATMUL(pack_b_rows)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                      EITP__MATMUL_SUM *panels) {
+    int64_t whole = columns / EITP__MATMUL_WIDTH * EITP__MATMUL_WIDTH;
+    for (int64_t p = 0; p < depth; p++, b += stride, panels += EITP__MATMUL_WIDTH) {
+        EITP__MATMUL_SUM *to = panels;
+        int64_t j = 0;
+        for (; j < whole; j += EITP__MATMUL_WIDTH, to += EITP__MATMUL_WIDTH * EITP__MATMUL_DEPTH) {
+            EITP__MATMUL_STORE(to, EITP__MATMUL_WIDEN(b + j));
+            EITP__MATMUL_STORE(to + EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + EITP__MATMUL_LANES));
+            EITP__MATMUL_STORE(to + 2 * EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + 2 * EITP__MATMUL_LANES));
+        }
+        for (; j < columns; j++)
+            to[j - whole] = EITP__MATMUL_WIDEN_ONE(b[j]);
+        for (; j % EITP__MATMUL_WIDTH; j++)
+            to[j - whole] = 0;
+    }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                        EITP__MATMUL_SUM *panel) {
+    int64_t done_columns = 0, done_depth = 0;
+#ifdef EITP__MATMUL_TURN
+    done_columns = columns / 8 * 8;
+    done_depth = depth / 8 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_depth; p += 8)
+            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
+#endif
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL_WIDEN_ONE(b[j * stride + p]);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *b, int64_t depth,
+                                 int64_t columns, EITP__MATMUL_SUM *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
+    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_BEGIN(i)                                                                                          \
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
+#define EITP__MATMUL_STEP(i)                                                                                           \
+    {                                                                                                                  \
+        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
+        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
+        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
+    }
+#define EITP__MATMUL_END(i)                                                                                            \
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
+
+    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
+    for (int64_t p = 0; p < depth; p++) {
+        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
+        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
+        a += step;
+        b += EITP__MATMUL_WIDTH;
+    }
+    EITP__MATMUL_ROWS(EITP__MATMUL_END)
+
+#undef EITP__MATMUL_BEGIN
+#undef EITP__MATMUL_STEP
+#undef EITP__MATMUL_END
+}
+
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t next = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a =
+            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
+        eitp__matmul_prefetch next_b =
+            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a, 8);
+                eitp__matmul_prefetch_lines(&next_b, 8);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
+            }
+    }
+}
+
+static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
+    }
+}
+
+static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.run = EITP__MATMUL(run);
+    kernel.workspace = EITP__MATMUL(workspace_size);
+    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
+    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
+    kernel.set = set;
+    return kernel;
+}
+
+#undef EITP__MATMUL
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
+#undef EITP__MATMUL_DEPTH
+#undef EITP__MATMUL_TILE_ROWS
+#undef EITP__MATMUL_TILE_COLUMNS
+#undef EITP__MATMUL_FINISH
+/* <<kernels/matmul.inc */
+
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_WIDEN
+#undef EITP__MATMUL_WIDEN_ONE
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_TURN
+/* <<kernels/matmul_vector.inc */
+
 #define EITP__MATMUL(name) eitp__ref_matmul_f64_##name
-#define EITP__MATMUL_TYPE double
+#define EITP__MATMUL_STORED double
+#define EITP__MATMUL_SUM double
 #define EITP__MATMUL_VECTOR eitp__ref_f64x2
 #define EITP__MATMUL_LANES 2
 #define EITP__MATMUL_LOAD(p) eitp__ref_load_f64(p)
 #define EITP__MATMUL_STORE(p, v) eitp__ref_store_f64(p, v)
 #define EITP__MATMUL_SPREAD(x) eitp__ref_spread_f64(x)
 #define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
+#define EITP__MATMUL_WIDEN(p) eitp__ref_load_f64(p)
+#define EITP__MATMUL_WIDEN_ONE(x) (x)
 #define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
 #define EITP__MATMUL_ROW_COUNT 4
-#define EITP__MATMUL_DEPTH 256
+#define EITP__MATMUL_DEPTH 128
 #define EITP__MATMUL_TILE_ROWS 128
-#define EITP__MATMUL_TILE_COLUMNS 96
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH eitp__ref_finish_f64_tile
 
-/* >>kernels/matmul.inc */
+/* >>kernels/matmul_vector.inc */
 /*
- * The matrix product, for one element type on one instruction set.
+ * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
+ * instruction set. Stored elements become sums' type where they are packed.
  *
- * The including file defines
- *   EITP__MATMUL(name)               the name of a function of this instance
- *   EITP__MATMUL_TYPE                the element type
- *   EITP__MATMUL_VECTOR, _LANES      a vector of elements and how many it has
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
  *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows that a block of y in registers has
- *   EITP__MATMUL_ROW_COUNT           how many these are
- *   EITP__MATMUL_DEPTH               how far along k a block goes
- *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item
- *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns a block of EITP__MATMUL_TURN_SIZE squared elements
- *
+ *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
+ *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
- *
- * A block of y, ROW_COUNT x 3 vectors, stays in registers while k runs. Each element is one chain of additions in the
- * order of k that starts from what y holds, so no blocking, no tile and no cut of k into accumulated products changes a
- * bit. b is copied into panels as wide as a block; a is read in place, or copied where it is transposed.
  */
+#define EITP__MATMUL_UNIT EITP__MATMUL_SUM
+#define EITP__MATMUL_STEPS 1
 #define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
 
-enum {
-    EITP__MATMUL(tile_rows) = EITP__MATMUL_TILE_ROWS,
-    EITP__MATMUL(panel) = EITP__MATMUL_DEPTH * EITP__MATMUL_WIDTH,    /* elements of a panel of b */
-    EITP__MATMUL(edge) = EITP__MATMUL_ROW_COUNT * EITP__MATMUL_WIDTH, /* of a block of y */
-    EITP__MATMUL(packed_rows) = (EITP__MATMUL_TILE_ROWS + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
-                                EITP__MATMUL_ROW_COUNT * EITP__MATMUL_DEPTH /* of a tile of a */
-};
-
-static size_t EITP__MATMUL(workspace)(const eitp__call *call) {
-    size_t elements = EITP__MATMUL(panel) + EITP__MATMUL(edge);
-    if (call->integers[0])
-        elements += EITP__MATMUL(packed_rows);
-    return elements * sizeof(EITP__MATMUL_TYPE);
+/* `count` stored elements as sums, and zeros up to `padded`. */
+static inline void EITP__MATMUL(widen)(const EITP__MATMUL_STORED *from, int64_t count, int64_t padded,
+                                       EITP__MATMUL_SUM *to) {
+    int64_t i = 0;
+    for (; i + EITP__MATMUL_LANES <= count; i += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(to + i, EITP__MATMUL_WIDEN(from + i));
+    for (; i < count; i++)
+        to[i] = EITP__MATMUL_WIDEN_ONE(from[i]);
+    for (; i < padded; i++)
+        to[i] = 0;
 }
 
-/* y += a * b for one block of y and `depth` steps of k. */
-static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64_t row_stride, int64_t depth_stride,
-                                const EITP__MATMUL_TYPE *b, EITP__MATMUL_TYPE *y, int64_t y_stride) {
+/* Rows of a, DEPTH apart, where they are stored so. */
+static void EITP__MATMUL(pack_a_rows)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                      EITP__MATMUL_SUM *packed) {
+    int64_t i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH)
+        EITP__MATMUL(widen)(a, depth, depth, packed);
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)depth * sizeof *packed);
+}
+
+/* Blocks of rows of a, each with k outermost, where a is stored as [depth, rows]: a few steps of k at a time. */
+static void EITP__MATMUL(pack_a_turned)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                        EITP__MATMUL_SUM *packed) {
+    EITP__MATMUL_SUM wide[8][EITP__MATMUL_TILE_ROWS];
+    int64_t padded = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    for (int64_t p = 0; p < depth; p += 8) {
+        int64_t steps = depth - p < 8 ? depth - p : 8;
+        for (int64_t s = 0; s < steps; s++)
+            EITP__MATMUL(widen)(a + (p + s) * stride, rows, padded, wide[s]);
+        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
+            EITP__MATMUL_SUM *to = packed + i * EITP__MATMUL_DEPTH + p * EITP__MATMUL_ROW_COUNT;
+            for (int64_t s = 0; s < steps; s++, to += EITP__MATMUL_ROW_COUNT)
+                memcpy(to, wide[s] + i, EITP__MATMUL_ROW_COUNT * sizeof *to);
+        }
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *a, int64_t depth, int64_t rows,
+                                 EITP__MATMUL_SUM *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+/*
+ * Panels from b [depth, columns] as it is stored. Row after row, and not panel after panel: memory and the table of
+ * pages are read in order.
+ */
+static void EITP__MATMUL(pack_b_rows)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                      EITP__MATMUL_SUM *panels) {
+    int64_t whole = columns / EITP__MATMUL_WIDTH * EITP__MATMUL_WIDTH;
+    for (int64_t p = 0; p < depth; p++, b += stride, panels += EITP__MATMUL_WIDTH) {
+        EITP__MATMUL_SUM *to = panels;
+        int64_t j = 0;
+        for (; j < whole; j += EITP__MATMUL_WIDTH, to += EITP__MATMUL_WIDTH * EITP__MATMUL_DEPTH) {
+            EITP__MATMUL_STORE(to, EITP__MATMUL_WIDEN(b + j));
+            EITP__MATMUL_STORE(to + EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + EITP__MATMUL_LANES));
+            EITP__MATMUL_STORE(to + 2 * EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + 2 * EITP__MATMUL_LANES));
+        }
+        for (; j < columns; j++)
+            to[j - whole] = EITP__MATMUL_WIDEN_ONE(b[j]);
+        for (; j % EITP__MATMUL_WIDTH; j++)
+            to[j - whole] = 0;
+    }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                        EITP__MATMUL_SUM *panel) {
+    int64_t done_columns = 0, done_depth = 0;
+#ifdef EITP__MATMUL_TURN
+    done_columns = columns / 8 * 8;
+    done_depth = depth / 8 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_depth; p += 8)
+            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
+#endif
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL_WIDEN_ONE(b[j * stride + p]);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *b, int64_t depth,
+                                 int64_t columns, EITP__MATMUL_SUM *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
+    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
-    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(y + i * y_stride);                                                 \
-    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(y + i * y_stride + EITP__MATMUL_LANES);                            \
-    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(y + i * y_stride + 2 * EITP__MATMUL_LANES);
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row_stride]);                                               \
+        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
     }
 #define EITP__MATMUL_END(i)                                                                                            \
-    EITP__MATMUL_STORE(y + i * y_stride, y##i##0);                                                                     \
-    EITP__MATMUL_STORE(y + i * y_stride + EITP__MATMUL_LANES, y##i##1);                                                \
-    EITP__MATMUL_STORE(y + i * y_stride + 2 * EITP__MATMUL_LANES, y##i##2);
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
@@ -6023,7 +7122,7 @@ static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64
         EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
         EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
-        a += depth_stride;
+        a += step;
         b += EITP__MATMUL_WIDTH;
     }
     EITP__MATMUL_ROWS(EITP__MATMUL_END)
@@ -6033,199 +7132,164 @@ static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64
 #undef EITP__MATMUL_END
 }
 
-/* The same for a block of which only `rows` x `columns` are y's. Rows of a beyond these are not read. */
-static void EITP__MATMUL(edge_block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64_t row_stride,
-                                     int64_t depth_stride, const EITP__MATMUL_TYPE *b, EITP__MATMUL_TYPE *y,
-                                     int64_t y_stride, int64_t rows, int64_t columns, EITP__MATMUL_TYPE *edge) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < EITP__MATMUL_WIDTH; j++)
-            edge[i * EITP__MATMUL_WIDTH + j] = j < columns ? y[i * y_stride + j] : 0;
-    if (rows == EITP__MATMUL_ROW_COUNT) {
-        EITP__MATMUL(block)(depth, a, row_stride, depth_stride, b, edge, EITP__MATMUL_WIDTH);
-    } else {
-        for (int64_t i = 0; i < rows; i++) {
-            EITP__MATMUL_TYPE *row = edge + i * EITP__MATMUL_WIDTH;
-            EITP__MATMUL_VECTOR y0 = EITP__MATMUL_LOAD(row);
-            EITP__MATMUL_VECTOR y1 = EITP__MATMUL_LOAD(row + EITP__MATMUL_LANES);
-            EITP__MATMUL_VECTOR y2 = EITP__MATMUL_LOAD(row + 2 * EITP__MATMUL_LANES);
-            for (int64_t p = 0; p < depth; p++) {
-                EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row_stride + p * depth_stride]);
-                const EITP__MATMUL_TYPE *from = b + p * EITP__MATMUL_WIDTH;
-                y0 = EITP__MATMUL_ADD_PRODUCT(y0, a0, EITP__MATMUL_LOAD(from));
-                y1 = EITP__MATMUL_ADD_PRODUCT(y1, a0, EITP__MATMUL_LOAD(from + EITP__MATMUL_LANES));
-                y2 = EITP__MATMUL_ADD_PRODUCT(y2, a0, EITP__MATMUL_LOAD(from + 2 * EITP__MATMUL_LANES));
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t next = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a =
+            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
+        eitp__matmul_prefetch next_b =
+            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a, 8);
+                eitp__matmul_prefetch_lines(&next_b, 8);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
             }
-            EITP__MATMUL_STORE(row, y0);
-            EITP__MATMUL_STORE(row + EITP__MATMUL_LANES, y1);
-            EITP__MATMUL_STORE(row + 2 * EITP__MATMUL_LANES, y2);
-        }
-    }
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            y[i * y_stride + j] = edge[i * EITP__MATMUL_WIDTH + j];
-}
-
-/* A panel from b [depth, columns] as it is stored; columns it lacks become zeros. */
-static void EITP__MATMUL(pack_rows)(const EITP__MATMUL_TYPE *b, int64_t stride, int64_t depth, int64_t columns,
-                                    EITP__MATMUL_TYPE *panel) {
-    if (columns == EITP__MATMUL_WIDTH) {
-        for (int64_t p = 0; p < depth; p++, b += stride, panel += EITP__MATMUL_WIDTH) {
-            __builtin_prefetch(b + (p + 8 < depth ? 8 * stride : 0));
-            EITP__MATMUL_STORE(panel, EITP__MATMUL_LOAD(b));
-            EITP__MATMUL_STORE(panel + EITP__MATMUL_LANES, EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES));
-            EITP__MATMUL_STORE(panel + 2 * EITP__MATMUL_LANES, EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES));
-        }
-        return;
-    }
-    for (int64_t p = 0; p < depth; p++)
-        for (int64_t j = 0; j < EITP__MATMUL_WIDTH; j++)
-            panel[p * EITP__MATMUL_WIDTH + j] = j < columns ? b[p * stride + j] : 0;
-}
-
-/* A panel from b that is stored as [columns, depth]. */
-static void EITP__MATMUL(pack_turned)(const EITP__MATMUL_TYPE *b, int64_t stride, int64_t depth, int64_t columns,
-                                      EITP__MATMUL_TYPE *panel) {
-    int64_t done_columns = 0, done_depth = 0;
-#ifdef EITP__MATMUL_TURN
-    done_columns = columns / EITP__MATMUL_TURN_SIZE * EITP__MATMUL_TURN_SIZE;
-    done_depth = depth / EITP__MATMUL_TURN_SIZE * EITP__MATMUL_TURN_SIZE;
-    for (int64_t j = 0; j < done_columns; j += EITP__MATMUL_TURN_SIZE)
-        for (int64_t p = 0; p < done_depth; p += EITP__MATMUL_TURN_SIZE)
-            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
-#endif
-    for (int64_t j = 0; j < columns; j++)
-        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
-            panel[p * EITP__MATMUL_WIDTH + j] = b[j * stride + p];
-    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
-        for (int64_t p = 0; p < depth; p++)
-            panel[p * EITP__MATMUL_WIDTH + j] = 0;
-}
-
-/* Blocks of rows, each with k outermost, from a that is stored as [depth, rows]; rows it lacks become zeros. */
-static void EITP__MATMUL(pack_a)(const EITP__MATMUL_TYPE *a, int64_t stride, int64_t depth, int64_t rows,
-                                 EITP__MATMUL_TYPE *packed) {
-    /* A few steps of k at a time: rows of a that are a power of two apart share cache sets. */
-    for (int64_t p = 0; p < depth; p += 8) {
-        int64_t steps = depth - p < 8 ? depth - p : 8;
-        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
-            EITP__MATMUL_TYPE *to = packed + i * depth + p * EITP__MATMUL_ROW_COUNT;
-            const EITP__MATMUL_TYPE *from = a + p * stride + i;
-            if (rows - i >= EITP__MATMUL_ROW_COUNT) {
-                for (int64_t s = 0; s < steps; s++)
-                    memcpy(to + s * EITP__MATMUL_ROW_COUNT, from + s * stride,
-                           EITP__MATMUL_ROW_COUNT * sizeof(EITP__MATMUL_TYPE));
-            } else {
-                for (int64_t s = 0; s < steps; s++)
-                    for (int64_t r = 0; r < EITP__MATMUL_ROW_COUNT; r++)
-                        to[s * EITP__MATMUL_ROW_COUNT + r] = r < rows - i ? from[s * stride + r] : 0;
-            }
-        }
-    }
-}
-
-/* What a tile of y starts from: carry * y + bias, where y is not read while carry is 0. */
-static void EITP__MATMUL(start)(const eitp__call *call, const EITP__MATMUL_TYPE *bias, EITP__MATMUL_TYPE *y,
-                                int64_t stride, int64_t rows, int64_t columns) {
-    EITP__MATMUL_TYPE carry = !call->accumulates ? 0 : call->carry ? (EITP__MATMUL_TYPE)call->carry[0] : 1;
-    for (int64_t i = 0; i < rows; i++, y += stride) {
-        if (carry != 0) {
-            if (carry != 1)
-                for (int64_t j = 0; j < columns; j++)
-                    y[j] *= carry;
-            if (bias)
-                for (int64_t j = 0; j < columns; j++)
-                    y[j] += bias[j];
-        } else if (bias) {
-            memcpy(y, bias, (size_t)columns * sizeof *y);
-        } else {
-            memset(y, 0, (size_t)columns * sizeof *y);
-        }
-    }
-}
-
-static void EITP__MATMUL(tile)(const eitp__matmul *sizes, const EITP__MATMUL_TYPE *a, const EITP__MATMUL_TYPE *b,
-                               EITP__MATMUL_TYPE *y, int64_t rows, int64_t columns, EITP__MATMUL_TYPE *workspace) {
-    EITP__MATMUL_TYPE *panel = workspace, *edge = panel + EITP__MATMUL(panel), *packed = edge + EITP__MATMUL(edge);
-    for (int64_t p = 0; p < sizes->k; p += EITP__MATMUL_DEPTH) {
-        int64_t depth = sizes->k - p < EITP__MATMUL_DEPTH ? sizes->k - p : EITP__MATMUL_DEPTH;
-        if (sizes->transpose_a)
-            EITP__MATMUL(pack_a)(a + p * sizes->lda, sizes->lda, depth, rows, packed);
-        for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
-            int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
-            if (sizes->transpose_b)
-                EITP__MATMUL(pack_turned)(b + j * sizes->ldb + p, sizes->ldb, depth, width, panel);
-            else
-                EITP__MATMUL(pack_rows)(b + p * sizes->ldb + j, sizes->ldb, depth, width, panel);
-            for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
-                int64_t height = rows - i < EITP__MATMUL_ROW_COUNT ? rows - i : EITP__MATMUL_ROW_COUNT;
-                int64_t row_stride = sizes->transpose_a ? 1 : sizes->lda;
-                int64_t depth_stride = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
-                const EITP__MATMUL_TYPE *from = sizes->transpose_a ? packed + i * depth : a + i * sizes->lda + p;
-                EITP__MATMUL_TYPE *to = y + i * sizes->n + j;
-                if (height == EITP__MATMUL_ROW_COUNT && width == EITP__MATMUL_WIDTH)
-                    EITP__MATMUL(block)(depth, from, row_stride, depth_stride, panel, to, sizes->n);
-                else
-                    EITP__MATMUL(edge_block)
-                (depth, from, row_stride, depth_stride, panel, to, sizes->n, height, width, edge);
-            }
-        }
     }
 }
 
 static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
     eitp__matmul sizes = eitp__matmul_sizes(call);
-    const EITP__MATMUL_TYPE *a = (const EITP__MATMUL_TYPE *)call->inputs[0].data;
-    const EITP__MATMUL_TYPE *b = (const EITP__MATMUL_TYPE *)call->inputs[1].data;
-    const EITP__MATMUL_TYPE *bias = call->input_count > 2 ? (const EITP__MATMUL_TYPE *)call->inputs[2].data : NULL;
-    EITP__MATMUL_TYPE *y = (EITP__MATMUL_TYPE *)call->outputs[0].data;
-    int64_t tiles_across = (sizes.n + EITP__MATMUL_TILE_COLUMNS - 1) / EITP__MATMUL_TILE_COLUMNS;
-    int64_t tiles_down = (sizes.m + EITP__MATMUL_TILE_ROWS - 1) / EITP__MATMUL_TILE_ROWS;
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
     for (int64_t item = begin; item < end; item++) {
-        int64_t batch = item / (tiles_down * tiles_across);
-        int64_t i = item / tiles_across % tiles_down * EITP__MATMUL_TILE_ROWS;
-        int64_t j = item % tiles_across * EITP__MATMUL_TILE_COLUMNS;
-        int64_t rows = sizes.m - i < EITP__MATMUL_TILE_ROWS ? sizes.m - i : EITP__MATMUL_TILE_ROWS;
-        int64_t columns = sizes.n - j < EITP__MATMUL_TILE_COLUMNS ? sizes.n - j : EITP__MATMUL_TILE_COLUMNS;
-        EITP__MATMUL_TYPE *to = y + (batch * sizes.m + i) * sizes.n + j;
-        EITP__MATMUL(start)(call, bias ? bias + j : NULL, to, sizes.n, rows, columns);
-        EITP__MATMUL(tile)
-        (&sizes, a + eitp__matmul_offset(call, 0, batch) + (sizes.transpose_a ? i : i * sizes.lda),
-         b + eitp__matmul_offset(call, 1, batch) + (sizes.transpose_b ? j * sizes.ldb : j), to, rows, columns,
-         (EITP__MATMUL_TYPE *)workspace);
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
     }
 }
 
 static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
     eitp__kernel kernel = EITP__ZERO;
     kernel.run = EITP__MATMUL(run);
-    kernel.workspace = EITP__MATMUL(workspace);
+    kernel.workspace = EITP__MATMUL(workspace_size);
     kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
     kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
     kernel.set = set;
     return kernel;
 }
 
-#undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL
-#undef EITP__MATMUL_TYPE
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
+#undef EITP__MATMUL_DEPTH
+#undef EITP__MATMUL_TILE_ROWS
+#undef EITP__MATMUL_TILE_COLUMNS
+#undef EITP__MATMUL_FINISH
+/* <<kernels/matmul.inc */
+
 #undef EITP__MATMUL_VECTOR
 #undef EITP__MATMUL_LANES
 #undef EITP__MATMUL_LOAD
 #undef EITP__MATMUL_STORE
 #undef EITP__MATMUL_SPREAD
 #undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_WIDEN
+#undef EITP__MATMUL_WIDEN_ONE
 #undef EITP__MATMUL_ROWS
-#undef EITP__MATMUL_ROW_COUNT
-#undef EITP__MATMUL_DEPTH
-#undef EITP__MATMUL_TILE_ROWS
-#undef EITP__MATMUL_TILE_COLUMNS
 #undef EITP__MATMUL_TURN
-#undef EITP__MATMUL_TURN_SIZE
-/* <<kernels/matmul.inc */
+/* <<kernels/matmul_vector.inc */
 
 EITP__PRIVATE void eitp__register_ref_matmul(eitp__kernel_table *table) {
     table->kernels[EITP__SLOT_MATMUL][EITP_F32] = eitp__ref_matmul_f32_kernel("ref");
     table->kernels[EITP__SLOT_MATMUL][EITP_F64] = eitp__ref_matmul_f64_kernel("ref");
+    table->kernels[EITP__SLOT_MATMUL][EITP_BF16] = eitp__ref_matmul_bf16_kernel("ref");
+    table->kernels[EITP__SLOT_MATMUL][EITP_F16] = eitp__ref_matmul_f16_kernel("ref");
+    table->kernels[EITP__SLOT_HEAD][EITP_BF16] = eitp__ref_matmul_bf16_kernel("ref");
+    table->kernels[EITP__SLOT_HEAD][EITP_F16] = eitp__ref_matmul_f16_kernel("ref");
 }
 /* <<kernels/ref/matmul.c */
 
@@ -9983,34 +11047,6 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
     _mm256_storeu_ps(to + 24, _mm256_permute2f128_ps(v2, v3, 0x31));
 }
 
-/* Turns 8 x 8 elements. */
-EITP__SIMD_INLINE void eitp__avx2_turn(const float *from, int64_t stride, float *to, int64_t to_stride) {
-    __m256 r0 = _mm256_loadu_ps(from), r1 = _mm256_loadu_ps(from + stride);
-    __m256 r2 = _mm256_loadu_ps(from + 2 * stride), r3 = _mm256_loadu_ps(from + 3 * stride);
-    __m256 r4 = _mm256_loadu_ps(from + 4 * stride), r5 = _mm256_loadu_ps(from + 5 * stride);
-    __m256 r6 = _mm256_loadu_ps(from + 6 * stride), r7 = _mm256_loadu_ps(from + 7 * stride);
-    __m256 s0 = _mm256_unpacklo_ps(r0, r1), s1 = _mm256_unpackhi_ps(r0, r1);
-    __m256 s2 = _mm256_unpacklo_ps(r2, r3), s3 = _mm256_unpackhi_ps(r2, r3);
-    __m256 s4 = _mm256_unpacklo_ps(r4, r5), s5 = _mm256_unpackhi_ps(r4, r5);
-    __m256 s6 = _mm256_unpacklo_ps(r6, r7), s7 = _mm256_unpackhi_ps(r6, r7);
-    r0 = _mm256_shuffle_ps(s0, s2, 0x44);
-    r1 = _mm256_shuffle_ps(s0, s2, 0xee);
-    r2 = _mm256_shuffle_ps(s1, s3, 0x44);
-    r3 = _mm256_shuffle_ps(s1, s3, 0xee);
-    r4 = _mm256_shuffle_ps(s4, s6, 0x44);
-    r5 = _mm256_shuffle_ps(s4, s6, 0xee);
-    r6 = _mm256_shuffle_ps(s5, s7, 0x44);
-    r7 = _mm256_shuffle_ps(s5, s7, 0xee);
-    _mm256_storeu_ps(to, _mm256_permute2f128_ps(r0, r4, 0x20));
-    _mm256_storeu_ps(to + to_stride, _mm256_permute2f128_ps(r1, r5, 0x20));
-    _mm256_storeu_ps(to + 2 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x20));
-    _mm256_storeu_ps(to + 3 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x20));
-    _mm256_storeu_ps(to + 4 * to_stride, _mm256_permute2f128_ps(r0, r4, 0x31));
-    _mm256_storeu_ps(to + 5 * to_stride, _mm256_permute2f128_ps(r1, r5, 0x31));
-    _mm256_storeu_ps(to + 6 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x31));
-    _mm256_storeu_ps(to + 7 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x31));
-}
-
 /* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
 EITP__SIMD_INLINE __m128i eitp__avx2_attention_halves(const uint16_t *p, int64_t count) {
     uint16_t few[8] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -10086,284 +11122,34 @@ EITP__SIMD_INLINE void eitp__avx2_attention_uniforms(uint64_t seed, uint64_t ste
     _mm256_storeu_ps(to + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(c2), unit));
 }
 
-#define EITP__MATMUL(name) eitp__avx2_matmul_##name
-#define EITP__MATMUL_TYPE float
-#define EITP__MATMUL_VECTOR __m256
-#define EITP__MATMUL_LANES 8
-#define EITP__MATMUL_LOAD(p) _mm256_loadu_ps(p)
-#define EITP__MATMUL_STORE(p, v) _mm256_storeu_ps(p, v)
-#define EITP__MATMUL_SPREAD(x) _mm256_set1_ps(x)
-#define EITP__MATMUL_ADD_PRODUCT(c, a, b) _mm256_fmadd_ps(a, b, c)
-#define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
-#define EITP__MATMUL_ROW_COUNT 4
-#define EITP__MATMUL_DEPTH 256
-#define EITP__MATMUL_TILE_ROWS 128
-#define EITP__MATMUL_TILE_COLUMNS 96
-#define EITP__MATMUL_TURN_SIZE 8
-#define EITP__MATMUL_TURN eitp__avx2_turn
-
-/* >>kernels/matmul.inc */
-/*
- * The matrix product, for one element type on one instruction set.
- *
- * The including file defines
- *   EITP__MATMUL(name)               the name of a function of this instance
- *   EITP__MATMUL_TYPE                the element type
- *   EITP__MATMUL_VECTOR, _LANES      a vector of elements and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows that a block of y in registers has
- *   EITP__MATMUL_ROW_COUNT           how many these are
- *   EITP__MATMUL_DEPTH               how far along k a block goes
- *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item
- *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns a block of EITP__MATMUL_TURN_SIZE squared elements
- *
- * and finds them undefined again afterwards.
- *
- * A block of y, ROW_COUNT x 3 vectors, stays in registers while k runs. Each element is one chain of additions in the
- * order of k that starts from what y holds, so no blocking, no tile and no cut of k into accumulated products changes a
- * bit. b is copied into panels as wide as a block; a is read in place, or copied where it is transposed.
- */
-#define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
-
-enum {
-    EITP__MATMUL(tile_rows) = EITP__MATMUL_TILE_ROWS,
-    EITP__MATMUL(panel) = EITP__MATMUL_DEPTH * EITP__MATMUL_WIDTH,    /* elements of a panel of b */
-    EITP__MATMUL(edge) = EITP__MATMUL_ROW_COUNT * EITP__MATMUL_WIDTH, /* of a block of y */
-    EITP__MATMUL(packed_rows) = (EITP__MATMUL_TILE_ROWS + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
-                                EITP__MATMUL_ROW_COUNT * EITP__MATMUL_DEPTH /* of a tile of a */
-};
-
-static size_t EITP__MATMUL(workspace)(const eitp__call *call) {
-    size_t elements = EITP__MATMUL(panel) + EITP__MATMUL(edge);
-    if (call->integers[0])
-        elements += EITP__MATMUL(packed_rows);
-    return elements * sizeof(EITP__MATMUL_TYPE);
+/* Eight 16-bit elements at p, and the nearest such elements to p. */
+EITP__SIMD_INLINE __m256 eitp__avx2_matmul_widen_bf16(const uint16_t *p) {
+    __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
 
-/* y += a * b for one block of y and `depth` steps of k. */
-static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64_t row_stride, int64_t depth_stride,
-                                const EITP__MATMUL_TYPE *b, EITP__MATMUL_TYPE *y, int64_t y_stride) {
-#define EITP__MATMUL_BEGIN(i)                                                                                          \
-    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(y + i * y_stride);                                                 \
-    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(y + i * y_stride + EITP__MATMUL_LANES);                            \
-    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(y + i * y_stride + 2 * EITP__MATMUL_LANES);
-#define EITP__MATMUL_STEP(i)                                                                                           \
-    {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row_stride]);                                               \
-        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
-        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
-        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
-    }
-#define EITP__MATMUL_END(i)                                                                                            \
-    EITP__MATMUL_STORE(y + i * y_stride, y##i##0);                                                                     \
-    EITP__MATMUL_STORE(y + i * y_stride + EITP__MATMUL_LANES, y##i##1);                                                \
-    EITP__MATMUL_STORE(y + i * y_stride + 2 * EITP__MATMUL_LANES, y##i##2);
-
-    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
-    for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
-        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
-        a += depth_stride;
-        b += EITP__MATMUL_WIDTH;
-    }
-    EITP__MATMUL_ROWS(EITP__MATMUL_END)
-
-#undef EITP__MATMUL_BEGIN
-#undef EITP__MATMUL_STEP
-#undef EITP__MATMUL_END
+EITP__SIMD_INLINE __m256 eitp__avx2_matmul_widen_f16(const uint16_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
-/* The same for a block of which only `rows` x `columns` are y's. Rows of a beyond these are not read. */
-static void EITP__MATMUL(edge_block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64_t row_stride,
-                                     int64_t depth_stride, const EITP__MATMUL_TYPE *b, EITP__MATMUL_TYPE *y,
-                                     int64_t y_stride, int64_t rows, int64_t columns, EITP__MATMUL_TYPE *edge) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < EITP__MATMUL_WIDTH; j++)
-            edge[i * EITP__MATMUL_WIDTH + j] = j < columns ? y[i * y_stride + j] : 0;
-    if (rows == EITP__MATMUL_ROW_COUNT) {
-        EITP__MATMUL(block)(depth, a, row_stride, depth_stride, b, edge, EITP__MATMUL_WIDTH);
-    } else {
-        for (int64_t i = 0; i < rows; i++) {
-            EITP__MATMUL_TYPE *row = edge + i * EITP__MATMUL_WIDTH;
-            EITP__MATMUL_VECTOR y0 = EITP__MATMUL_LOAD(row);
-            EITP__MATMUL_VECTOR y1 = EITP__MATMUL_LOAD(row + EITP__MATMUL_LANES);
-            EITP__MATMUL_VECTOR y2 = EITP__MATMUL_LOAD(row + 2 * EITP__MATMUL_LANES);
-            for (int64_t p = 0; p < depth; p++) {
-                EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row_stride + p * depth_stride]);
-                const EITP__MATMUL_TYPE *from = b + p * EITP__MATMUL_WIDTH;
-                y0 = EITP__MATMUL_ADD_PRODUCT(y0, a0, EITP__MATMUL_LOAD(from));
-                y1 = EITP__MATMUL_ADD_PRODUCT(y1, a0, EITP__MATMUL_LOAD(from + EITP__MATMUL_LANES));
-                y2 = EITP__MATMUL_ADD_PRODUCT(y2, a0, EITP__MATMUL_LOAD(from + 2 * EITP__MATMUL_LANES));
-            }
-            EITP__MATMUL_STORE(row, y0);
-            EITP__MATMUL_STORE(row + EITP__MATMUL_LANES, y1);
-            EITP__MATMUL_STORE(row + 2 * EITP__MATMUL_LANES, y2);
-        }
-    }
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            y[i * y_stride + j] = edge[i * EITP__MATMUL_WIDTH + j];
+EITP__SIMD_INLINE void eitp__avx2_matmul_narrow_bf16(uint16_t *p, __m256 v) {
+    __m256i bits = _mm256_castps_si256(v), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff));
+    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    bits = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+    bits = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 0x08);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(bits));
 }
 
-/* A panel from b [depth, columns] as it is stored; columns it lacks become zeros. */
-static void EITP__MATMUL(pack_rows)(const EITP__MATMUL_TYPE *b, int64_t stride, int64_t depth, int64_t columns,
-                                    EITP__MATMUL_TYPE *panel) {
-    if (columns == EITP__MATMUL_WIDTH) {
-        for (int64_t p = 0; p < depth; p++, b += stride, panel += EITP__MATMUL_WIDTH) {
-            __builtin_prefetch(b + (p + 8 < depth ? 8 * stride : 0));
-            EITP__MATMUL_STORE(panel, EITP__MATMUL_LOAD(b));
-            EITP__MATMUL_STORE(panel + EITP__MATMUL_LANES, EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES));
-            EITP__MATMUL_STORE(panel + 2 * EITP__MATMUL_LANES, EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES));
-        }
-        return;
-    }
-    for (int64_t p = 0; p < depth; p++)
-        for (int64_t j = 0; j < EITP__MATMUL_WIDTH; j++)
-            panel[p * EITP__MATMUL_WIDTH + j] = j < columns ? b[p * stride + j] : 0;
+EITP__SIMD_INLINE void eitp__avx2_matmul_narrow_f16(uint16_t *p, __m256 v) {
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* A panel from b that is stored as [columns, depth]. */
-static void EITP__MATMUL(pack_turned)(const EITP__MATMUL_TYPE *b, int64_t stride, int64_t depth, int64_t columns,
-                                      EITP__MATMUL_TYPE *panel) {
-    int64_t done_columns = 0, done_depth = 0;
-#ifdef EITP__MATMUL_TURN
-    done_columns = columns / EITP__MATMUL_TURN_SIZE * EITP__MATMUL_TURN_SIZE;
-    done_depth = depth / EITP__MATMUL_TURN_SIZE * EITP__MATMUL_TURN_SIZE;
-    for (int64_t j = 0; j < done_columns; j += EITP__MATMUL_TURN_SIZE)
-        for (int64_t p = 0; p < done_depth; p += EITP__MATMUL_TURN_SIZE)
-            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
-#endif
-    for (int64_t j = 0; j < columns; j++)
-        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
-            panel[p * EITP__MATMUL_WIDTH + j] = b[j * stride + p];
-    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
-        for (int64_t p = 0; p < depth; p++)
-            panel[p * EITP__MATMUL_WIDTH + j] = 0;
-}
-
-/* Blocks of rows, each with k outermost, from a that is stored as [depth, rows]; rows it lacks become zeros. */
-static void EITP__MATMUL(pack_a)(const EITP__MATMUL_TYPE *a, int64_t stride, int64_t depth, int64_t rows,
-                                 EITP__MATMUL_TYPE *packed) {
-    /* A few steps of k at a time: rows of a that are a power of two apart share cache sets. */
-    for (int64_t p = 0; p < depth; p += 8) {
-        int64_t steps = depth - p < 8 ? depth - p : 8;
-        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
-            EITP__MATMUL_TYPE *to = packed + i * depth + p * EITP__MATMUL_ROW_COUNT;
-            const EITP__MATMUL_TYPE *from = a + p * stride + i;
-            if (rows - i >= EITP__MATMUL_ROW_COUNT) {
-                for (int64_t s = 0; s < steps; s++)
-                    memcpy(to + s * EITP__MATMUL_ROW_COUNT, from + s * stride,
-                           EITP__MATMUL_ROW_COUNT * sizeof(EITP__MATMUL_TYPE));
-            } else {
-                for (int64_t s = 0; s < steps; s++)
-                    for (int64_t r = 0; r < EITP__MATMUL_ROW_COUNT; r++)
-                        to[s * EITP__MATMUL_ROW_COUNT + r] = r < rows - i ? from[s * stride + r] : 0;
-            }
-        }
-    }
-}
-
-/* What a tile of y starts from: carry * y + bias, where y is not read while carry is 0. */
-static void EITP__MATMUL(start)(const eitp__call *call, const EITP__MATMUL_TYPE *bias, EITP__MATMUL_TYPE *y,
-                                int64_t stride, int64_t rows, int64_t columns) {
-    EITP__MATMUL_TYPE carry = !call->accumulates ? 0 : call->carry ? (EITP__MATMUL_TYPE)call->carry[0] : 1;
-    for (int64_t i = 0; i < rows; i++, y += stride) {
-        if (carry != 0) {
-            if (carry != 1)
-                for (int64_t j = 0; j < columns; j++)
-                    y[j] *= carry;
-            if (bias)
-                for (int64_t j = 0; j < columns; j++)
-                    y[j] += bias[j];
-        } else if (bias) {
-            memcpy(y, bias, (size_t)columns * sizeof *y);
-        } else {
-            memset(y, 0, (size_t)columns * sizeof *y);
-        }
-    }
-}
-
-static void EITP__MATMUL(tile)(const eitp__matmul *sizes, const EITP__MATMUL_TYPE *a, const EITP__MATMUL_TYPE *b,
-                               EITP__MATMUL_TYPE *y, int64_t rows, int64_t columns, EITP__MATMUL_TYPE *workspace) {
-    EITP__MATMUL_TYPE *panel = workspace, *edge = panel + EITP__MATMUL(panel), *packed = edge + EITP__MATMUL(edge);
-    for (int64_t p = 0; p < sizes->k; p += EITP__MATMUL_DEPTH) {
-        int64_t depth = sizes->k - p < EITP__MATMUL_DEPTH ? sizes->k - p : EITP__MATMUL_DEPTH;
-        if (sizes->transpose_a)
-            EITP__MATMUL(pack_a)(a + p * sizes->lda, sizes->lda, depth, rows, packed);
-        for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
-            int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
-            if (sizes->transpose_b)
-                EITP__MATMUL(pack_turned)(b + j * sizes->ldb + p, sizes->ldb, depth, width, panel);
-            else
-                EITP__MATMUL(pack_rows)(b + p * sizes->ldb + j, sizes->ldb, depth, width, panel);
-            for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
-                int64_t height = rows - i < EITP__MATMUL_ROW_COUNT ? rows - i : EITP__MATMUL_ROW_COUNT;
-                int64_t row_stride = sizes->transpose_a ? 1 : sizes->lda;
-                int64_t depth_stride = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
-                const EITP__MATMUL_TYPE *from = sizes->transpose_a ? packed + i * depth : a + i * sizes->lda + p;
-                EITP__MATMUL_TYPE *to = y + i * sizes->n + j;
-                if (height == EITP__MATMUL_ROW_COUNT && width == EITP__MATMUL_WIDTH)
-                    EITP__MATMUL(block)(depth, from, row_stride, depth_stride, panel, to, sizes->n);
-                else
-                    EITP__MATMUL(edge_block)
-                (depth, from, row_stride, depth_stride, panel, to, sizes->n, height, width, edge);
-            }
-        }
-    }
-}
-
-static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    eitp__matmul sizes = eitp__matmul_sizes(call);
-    const EITP__MATMUL_TYPE *a = (const EITP__MATMUL_TYPE *)call->inputs[0].data;
-    const EITP__MATMUL_TYPE *b = (const EITP__MATMUL_TYPE *)call->inputs[1].data;
-    const EITP__MATMUL_TYPE *bias = call->input_count > 2 ? (const EITP__MATMUL_TYPE *)call->inputs[2].data : NULL;
-    EITP__MATMUL_TYPE *y = (EITP__MATMUL_TYPE *)call->outputs[0].data;
-    int64_t tiles_across = (sizes.n + EITP__MATMUL_TILE_COLUMNS - 1) / EITP__MATMUL_TILE_COLUMNS;
-    int64_t tiles_down = (sizes.m + EITP__MATMUL_TILE_ROWS - 1) / EITP__MATMUL_TILE_ROWS;
-    for (int64_t item = begin; item < end; item++) {
-        int64_t batch = item / (tiles_down * tiles_across);
-        int64_t i = item / tiles_across % tiles_down * EITP__MATMUL_TILE_ROWS;
-        int64_t j = item % tiles_across * EITP__MATMUL_TILE_COLUMNS;
-        int64_t rows = sizes.m - i < EITP__MATMUL_TILE_ROWS ? sizes.m - i : EITP__MATMUL_TILE_ROWS;
-        int64_t columns = sizes.n - j < EITP__MATMUL_TILE_COLUMNS ? sizes.n - j : EITP__MATMUL_TILE_COLUMNS;
-        EITP__MATMUL_TYPE *to = y + (batch * sizes.m + i) * sizes.n + j;
-        EITP__MATMUL(start)(call, bias ? bias + j : NULL, to, sizes.n, rows, columns);
-        EITP__MATMUL(tile)
-        (&sizes, a + eitp__matmul_offset(call, 0, batch) + (sizes.transpose_a ? i : i * sizes.lda),
-         b + eitp__matmul_offset(call, 1, batch) + (sizes.transpose_b ? j * sizes.ldb : j), to, rows, columns,
-         (EITP__MATMUL_TYPE *)workspace);
-    }
-}
-
-static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
-    eitp__kernel kernel = EITP__ZERO;
-    kernel.run = EITP__MATMUL(run);
-    kernel.workspace = EITP__MATMUL(workspace);
-    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
-    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
-    kernel.set = set;
-    return kernel;
-}
-
-#undef EITP__MATMUL_WIDTH
-#undef EITP__MATMUL
-#undef EITP__MATMUL_TYPE
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
-#undef EITP__MATMUL_ROWS
-#undef EITP__MATMUL_ROW_COUNT
-#undef EITP__MATMUL_DEPTH
-#undef EITP__MATMUL_TILE_ROWS
-#undef EITP__MATMUL_TILE_COLUMNS
-#undef EITP__MATMUL_TURN
-#undef EITP__MATMUL_TURN_SIZE
-/* <<kernels/matmul.inc */
+#define EITP__SIMD_MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
+#define EITP__SIMD_MATMUL_ROW_COUNT 4
+#define EITP__SIMD_MATMUL_DEPTH 128
+#define EITP__SIMD_MATMUL_TILE_ROWS 256
 
 
 /* >>kernels/simd/math.inc */
@@ -12928,6 +13714,1173 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
 #undef EITP__SIMD_COLUMN
 /* <<kernels/simd/columns.inc */
 
+/* >>kernels/simd/matmul.inc */
+/*
+ * The products of a set with vectors: what is stored of sums, and the instances for f32, bf16 and f16.
+ *
+ * Besides the vector, the including file defines
+ *   EITP__SIMD_MATMUL_ROWS(X), _ROW_COUNT, _DEPTH, _TILE_ROWS   as in kernels/matmul.inc and matmul_vector.inc
+ *   EITP__SIMD(matmul_widen_bf16)(p), EITP__SIMD(matmul_widen_f16)(p)       a vector from 16-bit elements at p
+ *   EITP__SIMD(matmul_narrow_bf16)(p, v), EITP__SIMD(matmul_narrow_f16)(p, v)   the nearest such elements to p
+ */
+
+/* `count` elements of x from element `index`, any number of them: a whole vector, or the first few and zeros. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(matmul_get)(const eitp__operand *x, int64_t index, int64_t count) {
+    uint16_t few[EITP__SIMD_LANES] = EITP__ZERO;
+    const uint16_t *from = (const uint16_t *)x->data + index;
+    if (x->dtype == EITP_F32)
+        return EITP__SIMD(fetch)((const float *)x->data + index, count, EITP__SIMD(zeros)());
+    if (count < EITP__SIMD_LANES)
+        from = (const uint16_t *)memcpy(few, from, (size_t)count * sizeof *from);
+    return x->dtype == EITP_BF16 ? EITP__SIMD(matmul_widen_bf16)(from) : EITP__SIMD(matmul_widen_f16)(from);
+}
+
+EITP__SIMD_INLINE void EITP__SIMD(matmul_set)(const eitp__operand *x, int64_t index, int64_t count,
+                                              EITP__SIMD(vector) v) {
+    uint16_t few[EITP__SIMD_LANES];
+    uint16_t *to = (uint16_t *)x->data + index, *at = count < EITP__SIMD_LANES ? few : to;
+    if (x->dtype == EITP_F32) {
+        EITP__SIMD(put)((float *)x->data + index, count, v);
+        return;
+    }
+    if (x->dtype == EITP_BF16)
+        EITP__SIMD(matmul_narrow_bf16)(at, v);
+    else
+        EITP__SIMD(matmul_narrow_f16)(at, v);
+    if (at == few)
+        memcpy(to, few, (size_t)count * sizeof *to);
+}
+
+/* One row of a tile, from element `index` of y. */
+static void EITP__SIMD(matmul_finish_row)(const eitp__call *call, const float *sums, int64_t index, int64_t columns) {
+    const eitp__operand *operand = eitp__matmul_input(call, 3), *before = eitp__matmul_output(call, 1);
+    eitp__epilogue epilogue = (eitp__epilogue)call->integers[2];
+    for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) p = EITP__SIMD(fetch)(sums + j, columns - j, EITP__SIMD(zeros)()), x = p;
+        if (before) {
+            EITP__SIMD(matmul_set)(before, index + j, columns - j, p);
+            x = p = EITP__SIMD(matmul_get)(before, index + j, columns - j);
+        }
+        if (operand)
+            x = EITP__SIMD(matmul_get)(operand, index + j, columns - j);
+        switch (epilogue) {
+        case EITP__EPILOGUE_ADD:
+            p = p + x;
+            break;
+        case EITP__EPILOGUE_GELU_TANH:
+            p = EITP__SIMD(gelu_tanh)(x);
+            break;
+        case EITP__EPILOGUE_GELU_ERF:
+            p = EITP__SIMD(gelu_erf)(x);
+            break;
+        case EITP__EPILOGUE_GELU_TANH_BACKWARD:
+            p = EITP__SIMD(gelu_tanh_slope)(x) * p;
+            break;
+        case EITP__EPILOGUE_GELU_ERF_BACKWARD:
+            p = EITP__SIMD(gelu_erf_slope)(x) * p;
+            break;
+        case EITP__EPILOGUE_NONE:
+        case EITP__EPILOGUE_COUNT:
+        default:
+            break;
+        }
+        EITP__SIMD(matmul_set)(&call->outputs[0], index + j, columns - j, p);
+    }
+}
+
+/* One row of a block of HEAD's logits. */
+static void EITP__SIMD(head_finish_row)(const eitp__call *call, const float *logits, int64_t row, int64_t column,
+                                        int64_t columns) {
+    const eitp__operand *e = &call->outputs[0];
+    int64_t v = e->shape[1], block = row * call->outputs[1].shape[1] + column / EITP__HEAD_BLOCK;
+    int64_t target = ((const int32_t *)call->inputs[2].data)[row];
+    EITP__SIMD(vector) least = EITP__SIMD(spread)(-INFINITY), most = least, sum = EITP__SIMD(zeros)(), top;
+    for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES)
+        most = EITP__SIMD(at_least)(most, EITP__SIMD(fetch)(logits + j, columns - j, least));
+    ((float *)call->outputs[1].data)[block] = EITP__SIMD(largest)(most);
+    top = EITP__SIMD(spread)(((float *)call->outputs[1].data)[block]);
+    for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) value = EITP__SIMD(exp)(EITP__SIMD(fetch)(logits + j, columns - j, least) - top);
+        EITP__SIMD(matmul_set)(e, row * v + column + j, columns - j, value);
+        sum = sum + value;
+    }
+    ((float *)call->outputs[2].data)[block] = EITP__SIMD(sum)(sum);
+    if (target >= column && target < column + columns)
+        ((float *)call->outputs[3].data)[row] = logits[target - column];
+}
+
+EITP__PRIVATE void EITP__SIMD(finish_tile)(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
+                                           int64_t stride) {
+    const eitp__operand *y = &call->outputs[0];
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1];
+    int is_plain = y->dtype == EITP_F32 && call->integers[2] == EITP__EPILOGUE_NONE && !eitp__matmul_output(call, 1);
+    for (int64_t i = 0; i < tile->rows; i++, sums += stride) {
+        int64_t row = tile->batch * m + tile->row + i, index = row * n + tile->column;
+        if (call->slot == EITP__SLOT_HEAD)
+            EITP__SIMD(head_finish_row)(call, sums, row, tile->column, tile->columns);
+        else if (is_plain)
+            memmove((float *)y->data + index, sums, (size_t)tile->columns * sizeof *sums);
+        else
+            EITP__SIMD(matmul_finish_row)(call, sums, index, tile->columns);
+    }
+}
+
+#define EITP__TURN(name) EITP__SIMD(turn_##name)
+
+/* >>kernels/matmul_turn.inc */
+/*
+ * Turns 8 x 8 elements of a matrix, for x86 sets. The including file defines EITP__TURN(name), the name of a function
+ * of this instance, and finds it undefined again afterwards.
+ */
+static inline __attribute__((always_inline, unused)) void EITP__TURN(rows)(const __m256 r[8], float *to,
+                                                                           int64_t stride) {
+    __m256 s0 = _mm256_unpacklo_ps(r[0], r[1]), s1 = _mm256_unpackhi_ps(r[0], r[1]);
+    __m256 s2 = _mm256_unpacklo_ps(r[2], r[3]), s3 = _mm256_unpackhi_ps(r[2], r[3]);
+    __m256 s4 = _mm256_unpacklo_ps(r[4], r[5]), s5 = _mm256_unpackhi_ps(r[4], r[5]);
+    __m256 s6 = _mm256_unpacklo_ps(r[6], r[7]), s7 = _mm256_unpackhi_ps(r[6], r[7]);
+    __m256 t0 = _mm256_shuffle_ps(s0, s2, 0x44), t1 = _mm256_shuffle_ps(s0, s2, 0xee);
+    __m256 t2 = _mm256_shuffle_ps(s1, s3, 0x44), t3 = _mm256_shuffle_ps(s1, s3, 0xee);
+    __m256 t4 = _mm256_shuffle_ps(s4, s6, 0x44), t5 = _mm256_shuffle_ps(s4, s6, 0xee);
+    __m256 t6 = _mm256_shuffle_ps(s5, s7, 0x44), t7 = _mm256_shuffle_ps(s5, s7, 0xee);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(t0, t4, 0x20));
+    _mm256_storeu_ps(to + stride, _mm256_permute2f128_ps(t1, t5, 0x20));
+    _mm256_storeu_ps(to + 2 * stride, _mm256_permute2f128_ps(t2, t6, 0x20));
+    _mm256_storeu_ps(to + 3 * stride, _mm256_permute2f128_ps(t3, t7, 0x20));
+    _mm256_storeu_ps(to + 4 * stride, _mm256_permute2f128_ps(t0, t4, 0x31));
+    _mm256_storeu_ps(to + 5 * stride, _mm256_permute2f128_ps(t1, t5, 0x31));
+    _mm256_storeu_ps(to + 6 * stride, _mm256_permute2f128_ps(t2, t6, 0x31));
+    _mm256_storeu_ps(to + 7 * stride, _mm256_permute2f128_ps(t3, t7, 0x31));
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(f32)(const float *from, int64_t stride, float *to,
+                                                                          int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps(from + i * stride);
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(bf16)(const uint16_t *from, int64_t stride,
+                                                                           float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++) {
+        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
+        r[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    }
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const uint16_t *from, int64_t stride,
+                                                                          float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++) {
+        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
+        r[i] = _mm256_cvtph_ps(bits);
+    }
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+#undef EITP__TURN
+/* <<kernels/matmul_turn.inc */
+
+#define EITP__MATMUL(name) EITP__SIMD(matmul_##name)
+#define EITP__MATMUL_STORED float
+#define EITP__MATMUL_WIDEN(p) EITP__SIMD(load)(p)
+#define EITP__MATMUL_WIDEN_ONE(x) (x)
+#define EITP__MATMUL_TURN(from, stride, to, to_stride) EITP__SIMD(turn_f32)(from, stride, to, to_stride)
+
+/* >>kernels/simd/matmul_instance.inc */
+/* What the instances of matmul_vector.inc in matmul.inc have in common. */
+#define EITP__MATMUL_SUM float
+#define EITP__MATMUL_VECTOR EITP__SIMD(vector)
+#define EITP__MATMUL_LANES EITP__SIMD_LANES
+#define EITP__MATMUL_LOAD(p) EITP__SIMD(load)(p)
+#define EITP__MATMUL_STORE(p, v) EITP__SIMD(store)(p, v)
+#define EITP__MATMUL_SPREAD(x) EITP__SIMD(spread)(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) EITP__SIMD(multiply_add)(a, b, c)
+#define EITP__MATMUL_ROWS(X) EITP__SIMD_MATMUL_ROWS(X)
+#define EITP__MATMUL_ROW_COUNT EITP__SIMD_MATMUL_ROW_COUNT
+#define EITP__MATMUL_DEPTH EITP__SIMD_MATMUL_DEPTH
+#define EITP__MATMUL_TILE_ROWS EITP__SIMD_MATMUL_TILE_ROWS
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH EITP__SIMD(finish_tile)
+
+/* >>kernels/matmul_vector.inc */
+/*
+ * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
+ * instruction set. Stored elements become sums' type where they are packed.
+ *
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
+ *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
+ * and finds them undefined again afterwards.
+ */
+#define EITP__MATMUL_UNIT EITP__MATMUL_SUM
+#define EITP__MATMUL_STEPS 1
+#define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
+
+/* `count` stored elements as sums, and zeros up to `padded`. */
+static inline void EITP__MATMUL(widen)(const EITP__MATMUL_STORED *from, int64_t count, int64_t padded,
+                                       EITP__MATMUL_SUM *to) {
+    int64_t i = 0;
+    for (; i + EITP__MATMUL_LANES <= count; i += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(to + i, EITP__MATMUL_WIDEN(from + i));
+    for (; i < count; i++)
+        to[i] = EITP__MATMUL_WIDEN_ONE(from[i]);
+    for (; i < padded; i++)
+        to[i] = 0;
+}
+
+/* Rows of a, DEPTH apart, where they are stored so. */
+static void EITP__MATMUL(pack_a_rows)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                      EITP__MATMUL_SUM *packed) {
+    int64_t i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH)
+        EITP__MATMUL(widen)(a, depth, depth, packed);
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)depth * sizeof *packed);
+}
+
+/* Blocks of rows of a, each with k outermost, where a is stored as [depth, rows]: a few steps of k at a time. */
+static void EITP__MATMUL(pack_a_turned)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                        EITP__MATMUL_SUM *packed) {
+    EITP__MATMUL_SUM wide[8][EITP__MATMUL_TILE_ROWS];
+    int64_t padded = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    for (int64_t p = 0; p < depth; p += 8) {
+        int64_t steps = depth - p < 8 ? depth - p : 8;
+        for (int64_t s = 0; s < steps; s++)
+            EITP__MATMUL(widen)(a + (p + s) * stride, rows, padded, wide[s]);
+        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
+            EITP__MATMUL_SUM *to = packed + i * EITP__MATMUL_DEPTH + p * EITP__MATMUL_ROW_COUNT;
+            for (int64_t s = 0; s < steps; s++, to += EITP__MATMUL_ROW_COUNT)
+                memcpy(to, wide[s] + i, EITP__MATMUL_ROW_COUNT * sizeof *to);
+        }
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *a, int64_t depth, int64_t rows,
+                                 EITP__MATMUL_SUM *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+/*
+ * Panels from b [depth, columns] as it is stored. Row after row, and not panel after panel: memory and the table of
+ * pages are read in order.
+ */
+static void EITP__MATMUL(pack_b_rows)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                      EITP__MATMUL_SUM *panels) {
+    int64_t whole = columns / EITP__MATMUL_WIDTH * EITP__MATMUL_WIDTH;
+    for (int64_t p = 0; p < depth; p++, b += stride, panels += EITP__MATMUL_WIDTH) {
+        EITP__MATMUL_SUM *to = panels;
+        int64_t j = 0;
+        for (; j < whole; j += EITP__MATMUL_WIDTH, to += EITP__MATMUL_WIDTH * EITP__MATMUL_DEPTH) {
+            EITP__MATMUL_STORE(to, EITP__MATMUL_WIDEN(b + j));
+            EITP__MATMUL_STORE(to + EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + EITP__MATMUL_LANES));
+            EITP__MATMUL_STORE(to + 2 * EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + 2 * EITP__MATMUL_LANES));
+        }
+        for (; j < columns; j++)
+            to[j - whole] = EITP__MATMUL_WIDEN_ONE(b[j]);
+        for (; j % EITP__MATMUL_WIDTH; j++)
+            to[j - whole] = 0;
+    }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                        EITP__MATMUL_SUM *panel) {
+    int64_t done_columns = 0, done_depth = 0;
+#ifdef EITP__MATMUL_TURN
+    done_columns = columns / 8 * 8;
+    done_depth = depth / 8 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_depth; p += 8)
+            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
+#endif
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL_WIDEN_ONE(b[j * stride + p]);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *b, int64_t depth,
+                                 int64_t columns, EITP__MATMUL_SUM *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
+    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_BEGIN(i)                                                                                          \
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
+#define EITP__MATMUL_STEP(i)                                                                                           \
+    {                                                                                                                  \
+        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
+        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
+        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
+    }
+#define EITP__MATMUL_END(i)                                                                                            \
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
+
+    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
+    for (int64_t p = 0; p < depth; p++) {
+        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
+        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
+        a += step;
+        b += EITP__MATMUL_WIDTH;
+    }
+    EITP__MATMUL_ROWS(EITP__MATMUL_END)
+
+#undef EITP__MATMUL_BEGIN
+#undef EITP__MATMUL_STEP
+#undef EITP__MATMUL_END
+}
+
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t next = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a =
+            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
+        eitp__matmul_prefetch next_b =
+            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a, 8);
+                eitp__matmul_prefetch_lines(&next_b, 8);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
+            }
+    }
+}
+
+static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
+    }
+}
+
+static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.run = EITP__MATMUL(run);
+    kernel.workspace = EITP__MATMUL(workspace_size);
+    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
+    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
+    kernel.set = set;
+    return kernel;
+}
+
+#undef EITP__MATMUL
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
+#undef EITP__MATMUL_DEPTH
+#undef EITP__MATMUL_TILE_ROWS
+#undef EITP__MATMUL_TILE_COLUMNS
+#undef EITP__MATMUL_FINISH
+/* <<kernels/matmul.inc */
+
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_WIDEN
+#undef EITP__MATMUL_WIDEN_ONE
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_TURN
+/* <<kernels/matmul_vector.inc */
+/* <<kernels/simd/matmul_instance.inc */
+
+#define EITP__MATMUL(name) EITP__SIMD(matmul_bf16_##name)
+#define EITP__MATMUL_STORED uint16_t
+#define EITP__MATMUL_WIDEN(p) EITP__SIMD(matmul_widen_bf16)(p)
+#define EITP__MATMUL_WIDEN_ONE(x) eitp__bf16_to_f32(x)
+#define EITP__MATMUL_TURN(from, stride, to, to_stride) EITP__SIMD(turn_bf16)(from, stride, to, to_stride)
+
+/* >>kernels/simd/matmul_instance.inc */
+/* What the instances of matmul_vector.inc in matmul.inc have in common. */
+#define EITP__MATMUL_SUM float
+#define EITP__MATMUL_VECTOR EITP__SIMD(vector)
+#define EITP__MATMUL_LANES EITP__SIMD_LANES
+#define EITP__MATMUL_LOAD(p) EITP__SIMD(load)(p)
+#define EITP__MATMUL_STORE(p, v) EITP__SIMD(store)(p, v)
+#define EITP__MATMUL_SPREAD(x) EITP__SIMD(spread)(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) EITP__SIMD(multiply_add)(a, b, c)
+#define EITP__MATMUL_ROWS(X) EITP__SIMD_MATMUL_ROWS(X)
+#define EITP__MATMUL_ROW_COUNT EITP__SIMD_MATMUL_ROW_COUNT
+#define EITP__MATMUL_DEPTH EITP__SIMD_MATMUL_DEPTH
+#define EITP__MATMUL_TILE_ROWS EITP__SIMD_MATMUL_TILE_ROWS
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH EITP__SIMD(finish_tile)
+
+/* >>kernels/matmul_vector.inc */
+/*
+ * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
+ * instruction set. Stored elements become sums' type where they are packed.
+ *
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
+ *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
+ * and finds them undefined again afterwards.
+ */
+#define EITP__MATMUL_UNIT EITP__MATMUL_SUM
+#define EITP__MATMUL_STEPS 1
+#define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
+
+/* `count` stored elements as sums, and zeros up to `padded`. */
+static inline void EITP__MATMUL(widen)(const EITP__MATMUL_STORED *from, int64_t count, int64_t padded,
+                                       EITP__MATMUL_SUM *to) {
+    int64_t i = 0;
+    for (; i + EITP__MATMUL_LANES <= count; i += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(to + i, EITP__MATMUL_WIDEN(from + i));
+    for (; i < count; i++)
+        to[i] = EITP__MATMUL_WIDEN_ONE(from[i]);
+    for (; i < padded; i++)
+        to[i] = 0;
+}
+
+/* Rows of a, DEPTH apart, where they are stored so. */
+static void EITP__MATMUL(pack_a_rows)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                      EITP__MATMUL_SUM *packed) {
+    int64_t i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH)
+        EITP__MATMUL(widen)(a, depth, depth, packed);
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)depth * sizeof *packed);
+}
+
+/* Blocks of rows of a, each with k outermost, where a is stored as [depth, rows]: a few steps of k at a time. */
+static void EITP__MATMUL(pack_a_turned)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                        EITP__MATMUL_SUM *packed) {
+    EITP__MATMUL_SUM wide[8][EITP__MATMUL_TILE_ROWS];
+    int64_t padded = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    for (int64_t p = 0; p < depth; p += 8) {
+        int64_t steps = depth - p < 8 ? depth - p : 8;
+        for (int64_t s = 0; s < steps; s++)
+            EITP__MATMUL(widen)(a + (p + s) * stride, rows, padded, wide[s]);
+        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
+            EITP__MATMUL_SUM *to = packed + i * EITP__MATMUL_DEPTH + p * EITP__MATMUL_ROW_COUNT;
+            for (int64_t s = 0; s < steps; s++, to += EITP__MATMUL_ROW_COUNT)
+                memcpy(to, wide[s] + i, EITP__MATMUL_ROW_COUNT * sizeof *to);
+        }
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *a, int64_t depth, int64_t rows,
+                                 EITP__MATMUL_SUM *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+/*
+ * Panels from b [depth, columns] as it is stored. Row after row, and not panel after panel: memory and the table of
+ * pages are read in order.
+ */
+static void EITP__MATMUL(pack_b_rows)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                      EITP__MATMUL_SUM *panels) {
+    int64_t whole = columns / EITP__MATMUL_WIDTH * EITP__MATMUL_WIDTH;
+    for (int64_t p = 0; p < depth; p++, b += stride, panels += EITP__MATMUL_WIDTH) {
+        EITP__MATMUL_SUM *to = panels;
+        int64_t j = 0;
+        for (; j < whole; j += EITP__MATMUL_WIDTH, to += EITP__MATMUL_WIDTH * EITP__MATMUL_DEPTH) {
+            EITP__MATMUL_STORE(to, EITP__MATMUL_WIDEN(b + j));
+            EITP__MATMUL_STORE(to + EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + EITP__MATMUL_LANES));
+            EITP__MATMUL_STORE(to + 2 * EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + 2 * EITP__MATMUL_LANES));
+        }
+        for (; j < columns; j++)
+            to[j - whole] = EITP__MATMUL_WIDEN_ONE(b[j]);
+        for (; j % EITP__MATMUL_WIDTH; j++)
+            to[j - whole] = 0;
+    }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                        EITP__MATMUL_SUM *panel) {
+    int64_t done_columns = 0, done_depth = 0;
+#ifdef EITP__MATMUL_TURN
+    done_columns = columns / 8 * 8;
+    done_depth = depth / 8 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_depth; p += 8)
+            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
+#endif
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL_WIDEN_ONE(b[j * stride + p]);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *b, int64_t depth,
+                                 int64_t columns, EITP__MATMUL_SUM *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
+    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_BEGIN(i)                                                                                          \
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
+#define EITP__MATMUL_STEP(i)                                                                                           \
+    {                                                                                                                  \
+        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
+        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
+        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
+    }
+#define EITP__MATMUL_END(i)                                                                                            \
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
+
+    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
+    for (int64_t p = 0; p < depth; p++) {
+        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
+        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
+        a += step;
+        b += EITP__MATMUL_WIDTH;
+    }
+    EITP__MATMUL_ROWS(EITP__MATMUL_END)
+
+#undef EITP__MATMUL_BEGIN
+#undef EITP__MATMUL_STEP
+#undef EITP__MATMUL_END
+}
+
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t next = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a =
+            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
+        eitp__matmul_prefetch next_b =
+            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a, 8);
+                eitp__matmul_prefetch_lines(&next_b, 8);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
+            }
+    }
+}
+
+static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
+    }
+}
+
+static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.run = EITP__MATMUL(run);
+    kernel.workspace = EITP__MATMUL(workspace_size);
+    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
+    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
+    kernel.set = set;
+    return kernel;
+}
+
+#undef EITP__MATMUL
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
+#undef EITP__MATMUL_DEPTH
+#undef EITP__MATMUL_TILE_ROWS
+#undef EITP__MATMUL_TILE_COLUMNS
+#undef EITP__MATMUL_FINISH
+/* <<kernels/matmul.inc */
+
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_WIDEN
+#undef EITP__MATMUL_WIDEN_ONE
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_TURN
+/* <<kernels/matmul_vector.inc */
+/* <<kernels/simd/matmul_instance.inc */
+
+#define EITP__MATMUL(name) EITP__SIMD(matmul_f16_##name)
+#define EITP__MATMUL_STORED uint16_t
+#define EITP__MATMUL_WIDEN(p) EITP__SIMD(matmul_widen_f16)(p)
+#define EITP__MATMUL_WIDEN_ONE(x) eitp__f16_to_f32(x)
+#define EITP__MATMUL_TURN(from, stride, to, to_stride) EITP__SIMD(turn_f16)(from, stride, to, to_stride)
+
+/* >>kernels/simd/matmul_instance.inc */
+/* What the instances of matmul_vector.inc in matmul.inc have in common. */
+#define EITP__MATMUL_SUM float
+#define EITP__MATMUL_VECTOR EITP__SIMD(vector)
+#define EITP__MATMUL_LANES EITP__SIMD_LANES
+#define EITP__MATMUL_LOAD(p) EITP__SIMD(load)(p)
+#define EITP__MATMUL_STORE(p, v) EITP__SIMD(store)(p, v)
+#define EITP__MATMUL_SPREAD(x) EITP__SIMD(spread)(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) EITP__SIMD(multiply_add)(a, b, c)
+#define EITP__MATMUL_ROWS(X) EITP__SIMD_MATMUL_ROWS(X)
+#define EITP__MATMUL_ROW_COUNT EITP__SIMD_MATMUL_ROW_COUNT
+#define EITP__MATMUL_DEPTH EITP__SIMD_MATMUL_DEPTH
+#define EITP__MATMUL_TILE_ROWS EITP__SIMD_MATMUL_TILE_ROWS
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH EITP__SIMD(finish_tile)
+
+/* >>kernels/matmul_vector.inc */
+/*
+ * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
+ * instruction set. Stored elements become sums' type where they are packed.
+ *
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
+ *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
+ * and finds them undefined again afterwards.
+ */
+#define EITP__MATMUL_UNIT EITP__MATMUL_SUM
+#define EITP__MATMUL_STEPS 1
+#define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
+
+/* `count` stored elements as sums, and zeros up to `padded`. */
+static inline void EITP__MATMUL(widen)(const EITP__MATMUL_STORED *from, int64_t count, int64_t padded,
+                                       EITP__MATMUL_SUM *to) {
+    int64_t i = 0;
+    for (; i + EITP__MATMUL_LANES <= count; i += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(to + i, EITP__MATMUL_WIDEN(from + i));
+    for (; i < count; i++)
+        to[i] = EITP__MATMUL_WIDEN_ONE(from[i]);
+    for (; i < padded; i++)
+        to[i] = 0;
+}
+
+/* Rows of a, DEPTH apart, where they are stored so. */
+static void EITP__MATMUL(pack_a_rows)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                      EITP__MATMUL_SUM *packed) {
+    int64_t i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH)
+        EITP__MATMUL(widen)(a, depth, depth, packed);
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)depth * sizeof *packed);
+}
+
+/* Blocks of rows of a, each with k outermost, where a is stored as [depth, rows]: a few steps of k at a time. */
+static void EITP__MATMUL(pack_a_turned)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                        EITP__MATMUL_SUM *packed) {
+    EITP__MATMUL_SUM wide[8][EITP__MATMUL_TILE_ROWS];
+    int64_t padded = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    for (int64_t p = 0; p < depth; p += 8) {
+        int64_t steps = depth - p < 8 ? depth - p : 8;
+        for (int64_t s = 0; s < steps; s++)
+            EITP__MATMUL(widen)(a + (p + s) * stride, rows, padded, wide[s]);
+        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
+            EITP__MATMUL_SUM *to = packed + i * EITP__MATMUL_DEPTH + p * EITP__MATMUL_ROW_COUNT;
+            for (int64_t s = 0; s < steps; s++, to += EITP__MATMUL_ROW_COUNT)
+                memcpy(to, wide[s] + i, EITP__MATMUL_ROW_COUNT * sizeof *to);
+        }
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *a, int64_t depth, int64_t rows,
+                                 EITP__MATMUL_SUM *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+/*
+ * Panels from b [depth, columns] as it is stored. Row after row, and not panel after panel: memory and the table of
+ * pages are read in order.
+ */
+static void EITP__MATMUL(pack_b_rows)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                      EITP__MATMUL_SUM *panels) {
+    int64_t whole = columns / EITP__MATMUL_WIDTH * EITP__MATMUL_WIDTH;
+    for (int64_t p = 0; p < depth; p++, b += stride, panels += EITP__MATMUL_WIDTH) {
+        EITP__MATMUL_SUM *to = panels;
+        int64_t j = 0;
+        for (; j < whole; j += EITP__MATMUL_WIDTH, to += EITP__MATMUL_WIDTH * EITP__MATMUL_DEPTH) {
+            EITP__MATMUL_STORE(to, EITP__MATMUL_WIDEN(b + j));
+            EITP__MATMUL_STORE(to + EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + EITP__MATMUL_LANES));
+            EITP__MATMUL_STORE(to + 2 * EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + 2 * EITP__MATMUL_LANES));
+        }
+        for (; j < columns; j++)
+            to[j - whole] = EITP__MATMUL_WIDEN_ONE(b[j]);
+        for (; j % EITP__MATMUL_WIDTH; j++)
+            to[j - whole] = 0;
+    }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                        EITP__MATMUL_SUM *panel) {
+    int64_t done_columns = 0, done_depth = 0;
+#ifdef EITP__MATMUL_TURN
+    done_columns = columns / 8 * 8;
+    done_depth = depth / 8 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_depth; p += 8)
+            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
+#endif
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL_WIDEN_ONE(b[j * stride + p]);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *b, int64_t depth,
+                                 int64_t columns, EITP__MATMUL_SUM *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
+    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_BEGIN(i)                                                                                          \
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
+#define EITP__MATMUL_STEP(i)                                                                                           \
+    {                                                                                                                  \
+        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
+        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
+        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
+    }
+#define EITP__MATMUL_END(i)                                                                                            \
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
+
+    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
+    for (int64_t p = 0; p < depth; p++) {
+        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
+        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
+        a += step;
+        b += EITP__MATMUL_WIDTH;
+    }
+    EITP__MATMUL_ROWS(EITP__MATMUL_END)
+
+#undef EITP__MATMUL_BEGIN
+#undef EITP__MATMUL_STEP
+#undef EITP__MATMUL_END
+}
+
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t next = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a =
+            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
+        eitp__matmul_prefetch next_b =
+            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a, 8);
+                eitp__matmul_prefetch_lines(&next_b, 8);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
+            }
+    }
+}
+
+static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
+    }
+}
+
+static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.run = EITP__MATMUL(run);
+    kernel.workspace = EITP__MATMUL(workspace_size);
+    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
+    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
+    kernel.set = set;
+    return kernel;
+}
+
+#undef EITP__MATMUL
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
+#undef EITP__MATMUL_DEPTH
+#undef EITP__MATMUL_TILE_ROWS
+#undef EITP__MATMUL_TILE_COLUMNS
+#undef EITP__MATMUL_FINISH
+/* <<kernels/matmul.inc */
+
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_WIDEN
+#undef EITP__MATMUL_WIDEN_ONE
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_TURN
+/* <<kernels/matmul_vector.inc */
+/* <<kernels/simd/matmul_instance.inc */
+
+static void EITP__SIMD(register_products)(eitp__kernel_table *table) {
+    table->kernels[EITP__SLOT_MATMUL][EITP_F32] = EITP__SIMD(matmul_kernel)(EITP__SIMD_SET);
+    table->kernels[EITP__SLOT_MATMUL][EITP_BF16] = EITP__SIMD(matmul_bf16_kernel)(EITP__SIMD_SET);
+    table->kernels[EITP__SLOT_MATMUL][EITP_F16] = EITP__SIMD(matmul_f16_kernel)(EITP__SIMD_SET);
+    table->kernels[EITP__SLOT_HEAD][EITP_BF16] = EITP__SIMD(matmul_bf16_kernel)(EITP__SIMD_SET);
+    table->kernels[EITP__SLOT_HEAD][EITP_F16] = EITP__SIMD(matmul_f16_kernel)(EITP__SIMD_SET);
+}
+
+#undef EITP__SIMD_MATMUL_ROWS
+#undef EITP__SIMD_MATMUL_ROW_COUNT
+#undef EITP__SIMD_MATMUL_DEPTH
+#undef EITP__SIMD_MATMUL_TILE_ROWS
+/* <<kernels/simd/matmul.inc */
+
 /* >>kernels/simd/optimizer.inc */
 /*
  * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2). Where the step is not
@@ -13185,7 +15138,7 @@ static void EITP__SIMD(attention_turn)(const EITP__SIMD(attention) * at, float *
     for (int64_t i = 0; i < count; i += panel, panels += at->padded * panel)
         for (int64_t j = 0; j < at->padded; j += 8)
             for (int64_t k = 0; k < panel; k += 8)
-                EITP__SIMD(turn)(rows + (i + k) * at->stride + j, at->stride, panels + j * panel + k, panel);
+                EITP__SIMD(turn_f32)(rows + (i + k) * at->stride + j, at->stride, panels + j * panel + k, panel);
 }
 
 /* ---- Products ---- */
@@ -13604,7 +15557,6 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(register_column)(table);
     EITP__SIMD(register_column_bf16)(table);
     EITP__SIMD(register_column_f16)(table);
-    table->kernels[EITP__SLOT_MATMUL][EITP_F32] = EITP__SIMD(matmul_kernel)(EITP__SIMD_SET);
     EITP__SIMD(register_attention)(table);
     EITP__SIMD(set)(table, EITP__SLOT_HEAD_LOSS, EITP__SIMD(head_loss_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
@@ -13626,6 +15578,7 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
 
 EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table) {
     eitp__avx2_register(table);
+    eitp__avx2_register_products(table);
 }
 
 #else
@@ -13906,34 +15859,6 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
     }
 }
 
-/* Turns 8 x 8 elements. */
-EITP__SIMD_INLINE void eitp__avx512_turn(const float *from, int64_t stride, float *to, int64_t to_stride) {
-    __m256 r0 = _mm256_loadu_ps(from), r1 = _mm256_loadu_ps(from + stride);
-    __m256 r2 = _mm256_loadu_ps(from + 2 * stride), r3 = _mm256_loadu_ps(from + 3 * stride);
-    __m256 r4 = _mm256_loadu_ps(from + 4 * stride), r5 = _mm256_loadu_ps(from + 5 * stride);
-    __m256 r6 = _mm256_loadu_ps(from + 6 * stride), r7 = _mm256_loadu_ps(from + 7 * stride);
-    __m256 s0 = _mm256_unpacklo_ps(r0, r1), s1 = _mm256_unpackhi_ps(r0, r1);
-    __m256 s2 = _mm256_unpacklo_ps(r2, r3), s3 = _mm256_unpackhi_ps(r2, r3);
-    __m256 s4 = _mm256_unpacklo_ps(r4, r5), s5 = _mm256_unpackhi_ps(r4, r5);
-    __m256 s6 = _mm256_unpacklo_ps(r6, r7), s7 = _mm256_unpackhi_ps(r6, r7);
-    r0 = _mm256_shuffle_ps(s0, s2, 0x44);
-    r1 = _mm256_shuffle_ps(s0, s2, 0xee);
-    r2 = _mm256_shuffle_ps(s1, s3, 0x44);
-    r3 = _mm256_shuffle_ps(s1, s3, 0xee);
-    r4 = _mm256_shuffle_ps(s4, s6, 0x44);
-    r5 = _mm256_shuffle_ps(s4, s6, 0xee);
-    r6 = _mm256_shuffle_ps(s5, s7, 0x44);
-    r7 = _mm256_shuffle_ps(s5, s7, 0xee);
-    _mm256_storeu_ps(to, _mm256_permute2f128_ps(r0, r4, 0x20));
-    _mm256_storeu_ps(to + to_stride, _mm256_permute2f128_ps(r1, r5, 0x20));
-    _mm256_storeu_ps(to + 2 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x20));
-    _mm256_storeu_ps(to + 3 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x20));
-    _mm256_storeu_ps(to + 4 * to_stride, _mm256_permute2f128_ps(r0, r4, 0x31));
-    _mm256_storeu_ps(to + 5 * to_stride, _mm256_permute2f128_ps(r1, r5, 0x31));
-    _mm256_storeu_ps(to + 6 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x31));
-    _mm256_storeu_ps(to + 7 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x31));
-}
-
 /* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
 EITP__SIMD_INLINE __mmask16 eitp__avx512_attention_mask(int64_t count) {
     return count < 16 ? eitp__avx512_mask(count) : (__mmask16)0xffff;
@@ -13998,284 +15923,34 @@ EITP__SIMD_INLINE void eitp__avx512_attention_uniforms(uint64_t seed, uint64_t s
     _mm512_storeu_ps(to + 16, _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(0xffff, c3), unit));
 }
 
-#define EITP__MATMUL(name) eitp__avx512_matmul_##name
-#define EITP__MATMUL_TYPE float
-#define EITP__MATMUL_VECTOR __m512
-#define EITP__MATMUL_LANES 16
-#define EITP__MATMUL_LOAD(p) _mm512_loadu_ps(p)
-#define EITP__MATMUL_STORE(p, v) _mm512_storeu_ps(p, v)
-#define EITP__MATMUL_SPREAD(x) _mm512_set1_ps(x)
-#define EITP__MATMUL_ADD_PRODUCT(c, a, b) _mm512_fmadd_ps(a, b, c)
-#define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define EITP__MATMUL_ROW_COUNT 8
-#define EITP__MATMUL_DEPTH 128
-#define EITP__MATMUL_TILE_ROWS 128
-#define EITP__MATMUL_TILE_COLUMNS 96
-#define EITP__MATMUL_TURN_SIZE 8
-#define EITP__MATMUL_TURN eitp__avx512_turn
-
-/* >>kernels/matmul.inc */
-/*
- * The matrix product, for one element type on one instruction set.
- *
- * The including file defines
- *   EITP__MATMUL(name)               the name of a function of this instance
- *   EITP__MATMUL_TYPE                the element type
- *   EITP__MATMUL_VECTOR, _LANES      a vector of elements and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows that a block of y in registers has
- *   EITP__MATMUL_ROW_COUNT           how many these are
- *   EITP__MATMUL_DEPTH               how far along k a block goes
- *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item
- *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns a block of EITP__MATMUL_TURN_SIZE squared elements
- *
- * and finds them undefined again afterwards.
- *
- * A block of y, ROW_COUNT x 3 vectors, stays in registers while k runs. Each element is one chain of additions in the
- * order of k that starts from what y holds, so no blocking, no tile and no cut of k into accumulated products changes a
- * bit. b is copied into panels as wide as a block; a is read in place, or copied where it is transposed.
- */
-#define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
-
-enum {
-    EITP__MATMUL(tile_rows) = EITP__MATMUL_TILE_ROWS,
-    EITP__MATMUL(panel) = EITP__MATMUL_DEPTH * EITP__MATMUL_WIDTH,    /* elements of a panel of b */
-    EITP__MATMUL(edge) = EITP__MATMUL_ROW_COUNT * EITP__MATMUL_WIDTH, /* of a block of y */
-    EITP__MATMUL(packed_rows) = (EITP__MATMUL_TILE_ROWS + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
-                                EITP__MATMUL_ROW_COUNT * EITP__MATMUL_DEPTH /* of a tile of a */
-};
-
-static size_t EITP__MATMUL(workspace)(const eitp__call *call) {
-    size_t elements = EITP__MATMUL(panel) + EITP__MATMUL(edge);
-    if (call->integers[0])
-        elements += EITP__MATMUL(packed_rows);
-    return elements * sizeof(EITP__MATMUL_TYPE);
+/* Sixteen 16-bit elements at p, and the nearest such elements to p. */
+EITP__SIMD_INLINE __m512 eitp__avx512_matmul_widen_bf16(const uint16_t *p) {
+    __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
 }
 
-/* y += a * b for one block of y and `depth` steps of k. */
-static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64_t row_stride, int64_t depth_stride,
-                                const EITP__MATMUL_TYPE *b, EITP__MATMUL_TYPE *y, int64_t y_stride) {
-#define EITP__MATMUL_BEGIN(i)                                                                                          \
-    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(y + i * y_stride);                                                 \
-    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(y + i * y_stride + EITP__MATMUL_LANES);                            \
-    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(y + i * y_stride + 2 * EITP__MATMUL_LANES);
-#define EITP__MATMUL_STEP(i)                                                                                           \
-    {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row_stride]);                                               \
-        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
-        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
-        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
-    }
-#define EITP__MATMUL_END(i)                                                                                            \
-    EITP__MATMUL_STORE(y + i * y_stride, y##i##0);                                                                     \
-    EITP__MATMUL_STORE(y + i * y_stride + EITP__MATMUL_LANES, y##i##1);                                                \
-    EITP__MATMUL_STORE(y + i * y_stride + 2 * EITP__MATMUL_LANES, y##i##2);
-
-    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
-    for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
-        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
-        a += depth_stride;
-        b += EITP__MATMUL_WIDTH;
-    }
-    EITP__MATMUL_ROWS(EITP__MATMUL_END)
-
-#undef EITP__MATMUL_BEGIN
-#undef EITP__MATMUL_STEP
-#undef EITP__MATMUL_END
+EITP__SIMD_INLINE __m512 eitp__avx512_matmul_widen_f16(const uint16_t *p) {
+    return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)p));
 }
 
-/* The same for a block of which only `rows` x `columns` are y's. Rows of a beyond these are not read. */
-static void EITP__MATMUL(edge_block)(int64_t depth, const EITP__MATMUL_TYPE *a, int64_t row_stride,
-                                     int64_t depth_stride, const EITP__MATMUL_TYPE *b, EITP__MATMUL_TYPE *y,
-                                     int64_t y_stride, int64_t rows, int64_t columns, EITP__MATMUL_TYPE *edge) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < EITP__MATMUL_WIDTH; j++)
-            edge[i * EITP__MATMUL_WIDTH + j] = j < columns ? y[i * y_stride + j] : 0;
-    if (rows == EITP__MATMUL_ROW_COUNT) {
-        EITP__MATMUL(block)(depth, a, row_stride, depth_stride, b, edge, EITP__MATMUL_WIDTH);
-    } else {
-        for (int64_t i = 0; i < rows; i++) {
-            EITP__MATMUL_TYPE *row = edge + i * EITP__MATMUL_WIDTH;
-            EITP__MATMUL_VECTOR y0 = EITP__MATMUL_LOAD(row);
-            EITP__MATMUL_VECTOR y1 = EITP__MATMUL_LOAD(row + EITP__MATMUL_LANES);
-            EITP__MATMUL_VECTOR y2 = EITP__MATMUL_LOAD(row + 2 * EITP__MATMUL_LANES);
-            for (int64_t p = 0; p < depth; p++) {
-                EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row_stride + p * depth_stride]);
-                const EITP__MATMUL_TYPE *from = b + p * EITP__MATMUL_WIDTH;
-                y0 = EITP__MATMUL_ADD_PRODUCT(y0, a0, EITP__MATMUL_LOAD(from));
-                y1 = EITP__MATMUL_ADD_PRODUCT(y1, a0, EITP__MATMUL_LOAD(from + EITP__MATMUL_LANES));
-                y2 = EITP__MATMUL_ADD_PRODUCT(y2, a0, EITP__MATMUL_LOAD(from + 2 * EITP__MATMUL_LANES));
-            }
-            EITP__MATMUL_STORE(row, y0);
-            EITP__MATMUL_STORE(row + EITP__MATMUL_LANES, y1);
-            EITP__MATMUL_STORE(row + 2 * EITP__MATMUL_LANES, y2);
-        }
-    }
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            y[i * y_stride + j] = edge[i * EITP__MATMUL_WIDTH + j];
+EITP__SIMD_INLINE void eitp__avx512_matmul_narrow_bf16(uint16_t *p, __m512 v) {
+    __m512i bits = _mm512_castps_si512(v), high = _mm512_maskz_srli_epi32(0xffff, bits, 16);
+    __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1)), quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
+    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
+    __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    bits = _mm512_mask_blend_epi32(is_nan, _mm512_maskz_srli_epi32(0xffff, rounded, 16), quiet);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_maskz_cvtepi32_epi16(0xffff, bits));
 }
 
-/* A panel from b [depth, columns] as it is stored; columns it lacks become zeros. */
-static void EITP__MATMUL(pack_rows)(const EITP__MATMUL_TYPE *b, int64_t stride, int64_t depth, int64_t columns,
-                                    EITP__MATMUL_TYPE *panel) {
-    if (columns == EITP__MATMUL_WIDTH) {
-        for (int64_t p = 0; p < depth; p++, b += stride, panel += EITP__MATMUL_WIDTH) {
-            __builtin_prefetch(b + (p + 8 < depth ? 8 * stride : 0));
-            EITP__MATMUL_STORE(panel, EITP__MATMUL_LOAD(b));
-            EITP__MATMUL_STORE(panel + EITP__MATMUL_LANES, EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES));
-            EITP__MATMUL_STORE(panel + 2 * EITP__MATMUL_LANES, EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES));
-        }
-        return;
-    }
-    for (int64_t p = 0; p < depth; p++)
-        for (int64_t j = 0; j < EITP__MATMUL_WIDTH; j++)
-            panel[p * EITP__MATMUL_WIDTH + j] = j < columns ? b[p * stride + j] : 0;
+EITP__SIMD_INLINE void eitp__avx512_matmul_narrow_f16(uint16_t *p, __m512 v) {
+    __m256i bits = _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_si256((__m256i *)(void *)p, bits);
 }
 
-/* A panel from b that is stored as [columns, depth]. */
-static void EITP__MATMUL(pack_turned)(const EITP__MATMUL_TYPE *b, int64_t stride, int64_t depth, int64_t columns,
-                                      EITP__MATMUL_TYPE *panel) {
-    int64_t done_columns = 0, done_depth = 0;
-#ifdef EITP__MATMUL_TURN
-    done_columns = columns / EITP__MATMUL_TURN_SIZE * EITP__MATMUL_TURN_SIZE;
-    done_depth = depth / EITP__MATMUL_TURN_SIZE * EITP__MATMUL_TURN_SIZE;
-    for (int64_t j = 0; j < done_columns; j += EITP__MATMUL_TURN_SIZE)
-        for (int64_t p = 0; p < done_depth; p += EITP__MATMUL_TURN_SIZE)
-            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
-#endif
-    for (int64_t j = 0; j < columns; j++)
-        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
-            panel[p * EITP__MATMUL_WIDTH + j] = b[j * stride + p];
-    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
-        for (int64_t p = 0; p < depth; p++)
-            panel[p * EITP__MATMUL_WIDTH + j] = 0;
-}
-
-/* Blocks of rows, each with k outermost, from a that is stored as [depth, rows]; rows it lacks become zeros. */
-static void EITP__MATMUL(pack_a)(const EITP__MATMUL_TYPE *a, int64_t stride, int64_t depth, int64_t rows,
-                                 EITP__MATMUL_TYPE *packed) {
-    /* A few steps of k at a time: rows of a that are a power of two apart share cache sets. */
-    for (int64_t p = 0; p < depth; p += 8) {
-        int64_t steps = depth - p < 8 ? depth - p : 8;
-        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
-            EITP__MATMUL_TYPE *to = packed + i * depth + p * EITP__MATMUL_ROW_COUNT;
-            const EITP__MATMUL_TYPE *from = a + p * stride + i;
-            if (rows - i >= EITP__MATMUL_ROW_COUNT) {
-                for (int64_t s = 0; s < steps; s++)
-                    memcpy(to + s * EITP__MATMUL_ROW_COUNT, from + s * stride,
-                           EITP__MATMUL_ROW_COUNT * sizeof(EITP__MATMUL_TYPE));
-            } else {
-                for (int64_t s = 0; s < steps; s++)
-                    for (int64_t r = 0; r < EITP__MATMUL_ROW_COUNT; r++)
-                        to[s * EITP__MATMUL_ROW_COUNT + r] = r < rows - i ? from[s * stride + r] : 0;
-            }
-        }
-    }
-}
-
-/* What a tile of y starts from: carry * y + bias, where y is not read while carry is 0. */
-static void EITP__MATMUL(start)(const eitp__call *call, const EITP__MATMUL_TYPE *bias, EITP__MATMUL_TYPE *y,
-                                int64_t stride, int64_t rows, int64_t columns) {
-    EITP__MATMUL_TYPE carry = !call->accumulates ? 0 : call->carry ? (EITP__MATMUL_TYPE)call->carry[0] : 1;
-    for (int64_t i = 0; i < rows; i++, y += stride) {
-        if (carry != 0) {
-            if (carry != 1)
-                for (int64_t j = 0; j < columns; j++)
-                    y[j] *= carry;
-            if (bias)
-                for (int64_t j = 0; j < columns; j++)
-                    y[j] += bias[j];
-        } else if (bias) {
-            memcpy(y, bias, (size_t)columns * sizeof *y);
-        } else {
-            memset(y, 0, (size_t)columns * sizeof *y);
-        }
-    }
-}
-
-static void EITP__MATMUL(tile)(const eitp__matmul *sizes, const EITP__MATMUL_TYPE *a, const EITP__MATMUL_TYPE *b,
-                               EITP__MATMUL_TYPE *y, int64_t rows, int64_t columns, EITP__MATMUL_TYPE *workspace) {
-    EITP__MATMUL_TYPE *panel = workspace, *edge = panel + EITP__MATMUL(panel), *packed = edge + EITP__MATMUL(edge);
-    for (int64_t p = 0; p < sizes->k; p += EITP__MATMUL_DEPTH) {
-        int64_t depth = sizes->k - p < EITP__MATMUL_DEPTH ? sizes->k - p : EITP__MATMUL_DEPTH;
-        if (sizes->transpose_a)
-            EITP__MATMUL(pack_a)(a + p * sizes->lda, sizes->lda, depth, rows, packed);
-        for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
-            int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
-            if (sizes->transpose_b)
-                EITP__MATMUL(pack_turned)(b + j * sizes->ldb + p, sizes->ldb, depth, width, panel);
-            else
-                EITP__MATMUL(pack_rows)(b + p * sizes->ldb + j, sizes->ldb, depth, width, panel);
-            for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
-                int64_t height = rows - i < EITP__MATMUL_ROW_COUNT ? rows - i : EITP__MATMUL_ROW_COUNT;
-                int64_t row_stride = sizes->transpose_a ? 1 : sizes->lda;
-                int64_t depth_stride = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
-                const EITP__MATMUL_TYPE *from = sizes->transpose_a ? packed + i * depth : a + i * sizes->lda + p;
-                EITP__MATMUL_TYPE *to = y + i * sizes->n + j;
-                if (height == EITP__MATMUL_ROW_COUNT && width == EITP__MATMUL_WIDTH)
-                    EITP__MATMUL(block)(depth, from, row_stride, depth_stride, panel, to, sizes->n);
-                else
-                    EITP__MATMUL(edge_block)
-                (depth, from, row_stride, depth_stride, panel, to, sizes->n, height, width, edge);
-            }
-        }
-    }
-}
-
-static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    eitp__matmul sizes = eitp__matmul_sizes(call);
-    const EITP__MATMUL_TYPE *a = (const EITP__MATMUL_TYPE *)call->inputs[0].data;
-    const EITP__MATMUL_TYPE *b = (const EITP__MATMUL_TYPE *)call->inputs[1].data;
-    const EITP__MATMUL_TYPE *bias = call->input_count > 2 ? (const EITP__MATMUL_TYPE *)call->inputs[2].data : NULL;
-    EITP__MATMUL_TYPE *y = (EITP__MATMUL_TYPE *)call->outputs[0].data;
-    int64_t tiles_across = (sizes.n + EITP__MATMUL_TILE_COLUMNS - 1) / EITP__MATMUL_TILE_COLUMNS;
-    int64_t tiles_down = (sizes.m + EITP__MATMUL_TILE_ROWS - 1) / EITP__MATMUL_TILE_ROWS;
-    for (int64_t item = begin; item < end; item++) {
-        int64_t batch = item / (tiles_down * tiles_across);
-        int64_t i = item / tiles_across % tiles_down * EITP__MATMUL_TILE_ROWS;
-        int64_t j = item % tiles_across * EITP__MATMUL_TILE_COLUMNS;
-        int64_t rows = sizes.m - i < EITP__MATMUL_TILE_ROWS ? sizes.m - i : EITP__MATMUL_TILE_ROWS;
-        int64_t columns = sizes.n - j < EITP__MATMUL_TILE_COLUMNS ? sizes.n - j : EITP__MATMUL_TILE_COLUMNS;
-        EITP__MATMUL_TYPE *to = y + (batch * sizes.m + i) * sizes.n + j;
-        EITP__MATMUL(start)(call, bias ? bias + j : NULL, to, sizes.n, rows, columns);
-        EITP__MATMUL(tile)
-        (&sizes, a + eitp__matmul_offset(call, 0, batch) + (sizes.transpose_a ? i : i * sizes.lda),
-         b + eitp__matmul_offset(call, 1, batch) + (sizes.transpose_b ? j * sizes.ldb : j), to, rows, columns,
-         (EITP__MATMUL_TYPE *)workspace);
-    }
-}
-
-static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
-    eitp__kernel kernel = EITP__ZERO;
-    kernel.run = EITP__MATMUL(run);
-    kernel.workspace = EITP__MATMUL(workspace);
-    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
-    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
-    kernel.set = set;
-    return kernel;
-}
-
-#undef EITP__MATMUL_WIDTH
-#undef EITP__MATMUL
-#undef EITP__MATMUL_TYPE
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
-#undef EITP__MATMUL_ROWS
-#undef EITP__MATMUL_ROW_COUNT
-#undef EITP__MATMUL_DEPTH
-#undef EITP__MATMUL_TILE_ROWS
-#undef EITP__MATMUL_TILE_COLUMNS
-#undef EITP__MATMUL_TURN
-#undef EITP__MATMUL_TURN_SIZE
-/* <<kernels/matmul.inc */
+#define EITP__SIMD_MATMUL_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define EITP__SIMD_MATMUL_ROW_COUNT 8
+#define EITP__SIMD_MATMUL_DEPTH 128
+#define EITP__SIMD_MATMUL_TILE_ROWS 256
 
 
 /* >>kernels/simd/math.inc */
@@ -16840,6 +18515,1173 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
 #undef EITP__SIMD_COLUMN
 /* <<kernels/simd/columns.inc */
 
+/* >>kernels/simd/matmul.inc */
+/*
+ * The products of a set with vectors: what is stored of sums, and the instances for f32, bf16 and f16.
+ *
+ * Besides the vector, the including file defines
+ *   EITP__SIMD_MATMUL_ROWS(X), _ROW_COUNT, _DEPTH, _TILE_ROWS   as in kernels/matmul.inc and matmul_vector.inc
+ *   EITP__SIMD(matmul_widen_bf16)(p), EITP__SIMD(matmul_widen_f16)(p)       a vector from 16-bit elements at p
+ *   EITP__SIMD(matmul_narrow_bf16)(p, v), EITP__SIMD(matmul_narrow_f16)(p, v)   the nearest such elements to p
+ */
+
+/* `count` elements of x from element `index`, any number of them: a whole vector, or the first few and zeros. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(matmul_get)(const eitp__operand *x, int64_t index, int64_t count) {
+    uint16_t few[EITP__SIMD_LANES] = EITP__ZERO;
+    const uint16_t *from = (const uint16_t *)x->data + index;
+    if (x->dtype == EITP_F32)
+        return EITP__SIMD(fetch)((const float *)x->data + index, count, EITP__SIMD(zeros)());
+    if (count < EITP__SIMD_LANES)
+        from = (const uint16_t *)memcpy(few, from, (size_t)count * sizeof *from);
+    return x->dtype == EITP_BF16 ? EITP__SIMD(matmul_widen_bf16)(from) : EITP__SIMD(matmul_widen_f16)(from);
+}
+
+EITP__SIMD_INLINE void EITP__SIMD(matmul_set)(const eitp__operand *x, int64_t index, int64_t count,
+                                              EITP__SIMD(vector) v) {
+    uint16_t few[EITP__SIMD_LANES];
+    uint16_t *to = (uint16_t *)x->data + index, *at = count < EITP__SIMD_LANES ? few : to;
+    if (x->dtype == EITP_F32) {
+        EITP__SIMD(put)((float *)x->data + index, count, v);
+        return;
+    }
+    if (x->dtype == EITP_BF16)
+        EITP__SIMD(matmul_narrow_bf16)(at, v);
+    else
+        EITP__SIMD(matmul_narrow_f16)(at, v);
+    if (at == few)
+        memcpy(to, few, (size_t)count * sizeof *to);
+}
+
+/* One row of a tile, from element `index` of y. */
+static void EITP__SIMD(matmul_finish_row)(const eitp__call *call, const float *sums, int64_t index, int64_t columns) {
+    const eitp__operand *operand = eitp__matmul_input(call, 3), *before = eitp__matmul_output(call, 1);
+    eitp__epilogue epilogue = (eitp__epilogue)call->integers[2];
+    for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) p = EITP__SIMD(fetch)(sums + j, columns - j, EITP__SIMD(zeros)()), x = p;
+        if (before) {
+            EITP__SIMD(matmul_set)(before, index + j, columns - j, p);
+            x = p = EITP__SIMD(matmul_get)(before, index + j, columns - j);
+        }
+        if (operand)
+            x = EITP__SIMD(matmul_get)(operand, index + j, columns - j);
+        switch (epilogue) {
+        case EITP__EPILOGUE_ADD:
+            p = p + x;
+            break;
+        case EITP__EPILOGUE_GELU_TANH:
+            p = EITP__SIMD(gelu_tanh)(x);
+            break;
+        case EITP__EPILOGUE_GELU_ERF:
+            p = EITP__SIMD(gelu_erf)(x);
+            break;
+        case EITP__EPILOGUE_GELU_TANH_BACKWARD:
+            p = EITP__SIMD(gelu_tanh_slope)(x) * p;
+            break;
+        case EITP__EPILOGUE_GELU_ERF_BACKWARD:
+            p = EITP__SIMD(gelu_erf_slope)(x) * p;
+            break;
+        case EITP__EPILOGUE_NONE:
+        case EITP__EPILOGUE_COUNT:
+        default:
+            break;
+        }
+        EITP__SIMD(matmul_set)(&call->outputs[0], index + j, columns - j, p);
+    }
+}
+
+/* One row of a block of HEAD's logits. */
+static void EITP__SIMD(head_finish_row)(const eitp__call *call, const float *logits, int64_t row, int64_t column,
+                                        int64_t columns) {
+    const eitp__operand *e = &call->outputs[0];
+    int64_t v = e->shape[1], block = row * call->outputs[1].shape[1] + column / EITP__HEAD_BLOCK;
+    int64_t target = ((const int32_t *)call->inputs[2].data)[row];
+    EITP__SIMD(vector) least = EITP__SIMD(spread)(-INFINITY), most = least, sum = EITP__SIMD(zeros)(), top;
+    for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES)
+        most = EITP__SIMD(at_least)(most, EITP__SIMD(fetch)(logits + j, columns - j, least));
+    ((float *)call->outputs[1].data)[block] = EITP__SIMD(largest)(most);
+    top = EITP__SIMD(spread)(((float *)call->outputs[1].data)[block]);
+    for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) value = EITP__SIMD(exp)(EITP__SIMD(fetch)(logits + j, columns - j, least) - top);
+        EITP__SIMD(matmul_set)(e, row * v + column + j, columns - j, value);
+        sum = sum + value;
+    }
+    ((float *)call->outputs[2].data)[block] = EITP__SIMD(sum)(sum);
+    if (target >= column && target < column + columns)
+        ((float *)call->outputs[3].data)[row] = logits[target - column];
+}
+
+EITP__PRIVATE void EITP__SIMD(finish_tile)(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
+                                           int64_t stride) {
+    const eitp__operand *y = &call->outputs[0];
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1];
+    int is_plain = y->dtype == EITP_F32 && call->integers[2] == EITP__EPILOGUE_NONE && !eitp__matmul_output(call, 1);
+    for (int64_t i = 0; i < tile->rows; i++, sums += stride) {
+        int64_t row = tile->batch * m + tile->row + i, index = row * n + tile->column;
+        if (call->slot == EITP__SLOT_HEAD)
+            EITP__SIMD(head_finish_row)(call, sums, row, tile->column, tile->columns);
+        else if (is_plain)
+            memmove((float *)y->data + index, sums, (size_t)tile->columns * sizeof *sums);
+        else
+            EITP__SIMD(matmul_finish_row)(call, sums, index, tile->columns);
+    }
+}
+
+#define EITP__TURN(name) EITP__SIMD(turn_##name)
+
+/* >>kernels/matmul_turn.inc */
+/*
+ * Turns 8 x 8 elements of a matrix, for x86 sets. The including file defines EITP__TURN(name), the name of a function
+ * of this instance, and finds it undefined again afterwards.
+ */
+static inline __attribute__((always_inline, unused)) void EITP__TURN(rows)(const __m256 r[8], float *to,
+                                                                           int64_t stride) {
+    __m256 s0 = _mm256_unpacklo_ps(r[0], r[1]), s1 = _mm256_unpackhi_ps(r[0], r[1]);
+    __m256 s2 = _mm256_unpacklo_ps(r[2], r[3]), s3 = _mm256_unpackhi_ps(r[2], r[3]);
+    __m256 s4 = _mm256_unpacklo_ps(r[4], r[5]), s5 = _mm256_unpackhi_ps(r[4], r[5]);
+    __m256 s6 = _mm256_unpacklo_ps(r[6], r[7]), s7 = _mm256_unpackhi_ps(r[6], r[7]);
+    __m256 t0 = _mm256_shuffle_ps(s0, s2, 0x44), t1 = _mm256_shuffle_ps(s0, s2, 0xee);
+    __m256 t2 = _mm256_shuffle_ps(s1, s3, 0x44), t3 = _mm256_shuffle_ps(s1, s3, 0xee);
+    __m256 t4 = _mm256_shuffle_ps(s4, s6, 0x44), t5 = _mm256_shuffle_ps(s4, s6, 0xee);
+    __m256 t6 = _mm256_shuffle_ps(s5, s7, 0x44), t7 = _mm256_shuffle_ps(s5, s7, 0xee);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(t0, t4, 0x20));
+    _mm256_storeu_ps(to + stride, _mm256_permute2f128_ps(t1, t5, 0x20));
+    _mm256_storeu_ps(to + 2 * stride, _mm256_permute2f128_ps(t2, t6, 0x20));
+    _mm256_storeu_ps(to + 3 * stride, _mm256_permute2f128_ps(t3, t7, 0x20));
+    _mm256_storeu_ps(to + 4 * stride, _mm256_permute2f128_ps(t0, t4, 0x31));
+    _mm256_storeu_ps(to + 5 * stride, _mm256_permute2f128_ps(t1, t5, 0x31));
+    _mm256_storeu_ps(to + 6 * stride, _mm256_permute2f128_ps(t2, t6, 0x31));
+    _mm256_storeu_ps(to + 7 * stride, _mm256_permute2f128_ps(t3, t7, 0x31));
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(f32)(const float *from, int64_t stride, float *to,
+                                                                          int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps(from + i * stride);
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(bf16)(const uint16_t *from, int64_t stride,
+                                                                           float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++) {
+        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
+        r[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    }
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const uint16_t *from, int64_t stride,
+                                                                          float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++) {
+        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
+        r[i] = _mm256_cvtph_ps(bits);
+    }
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+#undef EITP__TURN
+/* <<kernels/matmul_turn.inc */
+
+#define EITP__MATMUL(name) EITP__SIMD(matmul_##name)
+#define EITP__MATMUL_STORED float
+#define EITP__MATMUL_WIDEN(p) EITP__SIMD(load)(p)
+#define EITP__MATMUL_WIDEN_ONE(x) (x)
+#define EITP__MATMUL_TURN(from, stride, to, to_stride) EITP__SIMD(turn_f32)(from, stride, to, to_stride)
+
+/* >>kernels/simd/matmul_instance.inc */
+/* What the instances of matmul_vector.inc in matmul.inc have in common. */
+#define EITP__MATMUL_SUM float
+#define EITP__MATMUL_VECTOR EITP__SIMD(vector)
+#define EITP__MATMUL_LANES EITP__SIMD_LANES
+#define EITP__MATMUL_LOAD(p) EITP__SIMD(load)(p)
+#define EITP__MATMUL_STORE(p, v) EITP__SIMD(store)(p, v)
+#define EITP__MATMUL_SPREAD(x) EITP__SIMD(spread)(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) EITP__SIMD(multiply_add)(a, b, c)
+#define EITP__MATMUL_ROWS(X) EITP__SIMD_MATMUL_ROWS(X)
+#define EITP__MATMUL_ROW_COUNT EITP__SIMD_MATMUL_ROW_COUNT
+#define EITP__MATMUL_DEPTH EITP__SIMD_MATMUL_DEPTH
+#define EITP__MATMUL_TILE_ROWS EITP__SIMD_MATMUL_TILE_ROWS
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH EITP__SIMD(finish_tile)
+
+/* >>kernels/matmul_vector.inc */
+/*
+ * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
+ * instruction set. Stored elements become sums' type where they are packed.
+ *
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
+ *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
+ * and finds them undefined again afterwards.
+ */
+#define EITP__MATMUL_UNIT EITP__MATMUL_SUM
+#define EITP__MATMUL_STEPS 1
+#define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
+
+/* `count` stored elements as sums, and zeros up to `padded`. */
+static inline void EITP__MATMUL(widen)(const EITP__MATMUL_STORED *from, int64_t count, int64_t padded,
+                                       EITP__MATMUL_SUM *to) {
+    int64_t i = 0;
+    for (; i + EITP__MATMUL_LANES <= count; i += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(to + i, EITP__MATMUL_WIDEN(from + i));
+    for (; i < count; i++)
+        to[i] = EITP__MATMUL_WIDEN_ONE(from[i]);
+    for (; i < padded; i++)
+        to[i] = 0;
+}
+
+/* Rows of a, DEPTH apart, where they are stored so. */
+static void EITP__MATMUL(pack_a_rows)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                      EITP__MATMUL_SUM *packed) {
+    int64_t i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH)
+        EITP__MATMUL(widen)(a, depth, depth, packed);
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)depth * sizeof *packed);
+}
+
+/* Blocks of rows of a, each with k outermost, where a is stored as [depth, rows]: a few steps of k at a time. */
+static void EITP__MATMUL(pack_a_turned)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                        EITP__MATMUL_SUM *packed) {
+    EITP__MATMUL_SUM wide[8][EITP__MATMUL_TILE_ROWS];
+    int64_t padded = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    for (int64_t p = 0; p < depth; p += 8) {
+        int64_t steps = depth - p < 8 ? depth - p : 8;
+        for (int64_t s = 0; s < steps; s++)
+            EITP__MATMUL(widen)(a + (p + s) * stride, rows, padded, wide[s]);
+        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
+            EITP__MATMUL_SUM *to = packed + i * EITP__MATMUL_DEPTH + p * EITP__MATMUL_ROW_COUNT;
+            for (int64_t s = 0; s < steps; s++, to += EITP__MATMUL_ROW_COUNT)
+                memcpy(to, wide[s] + i, EITP__MATMUL_ROW_COUNT * sizeof *to);
+        }
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *a, int64_t depth, int64_t rows,
+                                 EITP__MATMUL_SUM *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+/*
+ * Panels from b [depth, columns] as it is stored. Row after row, and not panel after panel: memory and the table of
+ * pages are read in order.
+ */
+static void EITP__MATMUL(pack_b_rows)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                      EITP__MATMUL_SUM *panels) {
+    int64_t whole = columns / EITP__MATMUL_WIDTH * EITP__MATMUL_WIDTH;
+    for (int64_t p = 0; p < depth; p++, b += stride, panels += EITP__MATMUL_WIDTH) {
+        EITP__MATMUL_SUM *to = panels;
+        int64_t j = 0;
+        for (; j < whole; j += EITP__MATMUL_WIDTH, to += EITP__MATMUL_WIDTH * EITP__MATMUL_DEPTH) {
+            EITP__MATMUL_STORE(to, EITP__MATMUL_WIDEN(b + j));
+            EITP__MATMUL_STORE(to + EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + EITP__MATMUL_LANES));
+            EITP__MATMUL_STORE(to + 2 * EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + 2 * EITP__MATMUL_LANES));
+        }
+        for (; j < columns; j++)
+            to[j - whole] = EITP__MATMUL_WIDEN_ONE(b[j]);
+        for (; j % EITP__MATMUL_WIDTH; j++)
+            to[j - whole] = 0;
+    }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                        EITP__MATMUL_SUM *panel) {
+    int64_t done_columns = 0, done_depth = 0;
+#ifdef EITP__MATMUL_TURN
+    done_columns = columns / 8 * 8;
+    done_depth = depth / 8 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_depth; p += 8)
+            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
+#endif
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL_WIDEN_ONE(b[j * stride + p]);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *b, int64_t depth,
+                                 int64_t columns, EITP__MATMUL_SUM *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
+    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_BEGIN(i)                                                                                          \
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
+#define EITP__MATMUL_STEP(i)                                                                                           \
+    {                                                                                                                  \
+        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
+        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
+        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
+    }
+#define EITP__MATMUL_END(i)                                                                                            \
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
+
+    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
+    for (int64_t p = 0; p < depth; p++) {
+        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
+        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
+        a += step;
+        b += EITP__MATMUL_WIDTH;
+    }
+    EITP__MATMUL_ROWS(EITP__MATMUL_END)
+
+#undef EITP__MATMUL_BEGIN
+#undef EITP__MATMUL_STEP
+#undef EITP__MATMUL_END
+}
+
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t next = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a =
+            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
+        eitp__matmul_prefetch next_b =
+            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a, 8);
+                eitp__matmul_prefetch_lines(&next_b, 8);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
+            }
+    }
+}
+
+static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
+    }
+}
+
+static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.run = EITP__MATMUL(run);
+    kernel.workspace = EITP__MATMUL(workspace_size);
+    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
+    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
+    kernel.set = set;
+    return kernel;
+}
+
+#undef EITP__MATMUL
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
+#undef EITP__MATMUL_DEPTH
+#undef EITP__MATMUL_TILE_ROWS
+#undef EITP__MATMUL_TILE_COLUMNS
+#undef EITP__MATMUL_FINISH
+/* <<kernels/matmul.inc */
+
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_WIDEN
+#undef EITP__MATMUL_WIDEN_ONE
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_TURN
+/* <<kernels/matmul_vector.inc */
+/* <<kernels/simd/matmul_instance.inc */
+
+#define EITP__MATMUL(name) EITP__SIMD(matmul_bf16_##name)
+#define EITP__MATMUL_STORED uint16_t
+#define EITP__MATMUL_WIDEN(p) EITP__SIMD(matmul_widen_bf16)(p)
+#define EITP__MATMUL_WIDEN_ONE(x) eitp__bf16_to_f32(x)
+#define EITP__MATMUL_TURN(from, stride, to, to_stride) EITP__SIMD(turn_bf16)(from, stride, to, to_stride)
+
+/* >>kernels/simd/matmul_instance.inc */
+/* What the instances of matmul_vector.inc in matmul.inc have in common. */
+#define EITP__MATMUL_SUM float
+#define EITP__MATMUL_VECTOR EITP__SIMD(vector)
+#define EITP__MATMUL_LANES EITP__SIMD_LANES
+#define EITP__MATMUL_LOAD(p) EITP__SIMD(load)(p)
+#define EITP__MATMUL_STORE(p, v) EITP__SIMD(store)(p, v)
+#define EITP__MATMUL_SPREAD(x) EITP__SIMD(spread)(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) EITP__SIMD(multiply_add)(a, b, c)
+#define EITP__MATMUL_ROWS(X) EITP__SIMD_MATMUL_ROWS(X)
+#define EITP__MATMUL_ROW_COUNT EITP__SIMD_MATMUL_ROW_COUNT
+#define EITP__MATMUL_DEPTH EITP__SIMD_MATMUL_DEPTH
+#define EITP__MATMUL_TILE_ROWS EITP__SIMD_MATMUL_TILE_ROWS
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH EITP__SIMD(finish_tile)
+
+/* >>kernels/matmul_vector.inc */
+/*
+ * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
+ * instruction set. Stored elements become sums' type where they are packed.
+ *
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
+ *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
+ * and finds them undefined again afterwards.
+ */
+#define EITP__MATMUL_UNIT EITP__MATMUL_SUM
+#define EITP__MATMUL_STEPS 1
+#define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
+
+/* `count` stored elements as sums, and zeros up to `padded`. */
+static inline void EITP__MATMUL(widen)(const EITP__MATMUL_STORED *from, int64_t count, int64_t padded,
+                                       EITP__MATMUL_SUM *to) {
+    int64_t i = 0;
+    for (; i + EITP__MATMUL_LANES <= count; i += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(to + i, EITP__MATMUL_WIDEN(from + i));
+    for (; i < count; i++)
+        to[i] = EITP__MATMUL_WIDEN_ONE(from[i]);
+    for (; i < padded; i++)
+        to[i] = 0;
+}
+
+/* Rows of a, DEPTH apart, where they are stored so. */
+static void EITP__MATMUL(pack_a_rows)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                      EITP__MATMUL_SUM *packed) {
+    int64_t i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH)
+        EITP__MATMUL(widen)(a, depth, depth, packed);
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)depth * sizeof *packed);
+}
+
+/* Blocks of rows of a, each with k outermost, where a is stored as [depth, rows]: a few steps of k at a time. */
+static void EITP__MATMUL(pack_a_turned)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                        EITP__MATMUL_SUM *packed) {
+    EITP__MATMUL_SUM wide[8][EITP__MATMUL_TILE_ROWS];
+    int64_t padded = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    for (int64_t p = 0; p < depth; p += 8) {
+        int64_t steps = depth - p < 8 ? depth - p : 8;
+        for (int64_t s = 0; s < steps; s++)
+            EITP__MATMUL(widen)(a + (p + s) * stride, rows, padded, wide[s]);
+        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
+            EITP__MATMUL_SUM *to = packed + i * EITP__MATMUL_DEPTH + p * EITP__MATMUL_ROW_COUNT;
+            for (int64_t s = 0; s < steps; s++, to += EITP__MATMUL_ROW_COUNT)
+                memcpy(to, wide[s] + i, EITP__MATMUL_ROW_COUNT * sizeof *to);
+        }
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *a, int64_t depth, int64_t rows,
+                                 EITP__MATMUL_SUM *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+/*
+ * Panels from b [depth, columns] as it is stored. Row after row, and not panel after panel: memory and the table of
+ * pages are read in order.
+ */
+static void EITP__MATMUL(pack_b_rows)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                      EITP__MATMUL_SUM *panels) {
+    int64_t whole = columns / EITP__MATMUL_WIDTH * EITP__MATMUL_WIDTH;
+    for (int64_t p = 0; p < depth; p++, b += stride, panels += EITP__MATMUL_WIDTH) {
+        EITP__MATMUL_SUM *to = panels;
+        int64_t j = 0;
+        for (; j < whole; j += EITP__MATMUL_WIDTH, to += EITP__MATMUL_WIDTH * EITP__MATMUL_DEPTH) {
+            EITP__MATMUL_STORE(to, EITP__MATMUL_WIDEN(b + j));
+            EITP__MATMUL_STORE(to + EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + EITP__MATMUL_LANES));
+            EITP__MATMUL_STORE(to + 2 * EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + 2 * EITP__MATMUL_LANES));
+        }
+        for (; j < columns; j++)
+            to[j - whole] = EITP__MATMUL_WIDEN_ONE(b[j]);
+        for (; j % EITP__MATMUL_WIDTH; j++)
+            to[j - whole] = 0;
+    }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                        EITP__MATMUL_SUM *panel) {
+    int64_t done_columns = 0, done_depth = 0;
+#ifdef EITP__MATMUL_TURN
+    done_columns = columns / 8 * 8;
+    done_depth = depth / 8 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_depth; p += 8)
+            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
+#endif
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL_WIDEN_ONE(b[j * stride + p]);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *b, int64_t depth,
+                                 int64_t columns, EITP__MATMUL_SUM *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
+    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_BEGIN(i)                                                                                          \
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
+#define EITP__MATMUL_STEP(i)                                                                                           \
+    {                                                                                                                  \
+        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
+        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
+        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
+    }
+#define EITP__MATMUL_END(i)                                                                                            \
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
+
+    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
+    for (int64_t p = 0; p < depth; p++) {
+        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
+        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
+        a += step;
+        b += EITP__MATMUL_WIDTH;
+    }
+    EITP__MATMUL_ROWS(EITP__MATMUL_END)
+
+#undef EITP__MATMUL_BEGIN
+#undef EITP__MATMUL_STEP
+#undef EITP__MATMUL_END
+}
+
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t next = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a =
+            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
+        eitp__matmul_prefetch next_b =
+            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a, 8);
+                eitp__matmul_prefetch_lines(&next_b, 8);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
+            }
+    }
+}
+
+static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
+    }
+}
+
+static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.run = EITP__MATMUL(run);
+    kernel.workspace = EITP__MATMUL(workspace_size);
+    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
+    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
+    kernel.set = set;
+    return kernel;
+}
+
+#undef EITP__MATMUL
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
+#undef EITP__MATMUL_DEPTH
+#undef EITP__MATMUL_TILE_ROWS
+#undef EITP__MATMUL_TILE_COLUMNS
+#undef EITP__MATMUL_FINISH
+/* <<kernels/matmul.inc */
+
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_WIDEN
+#undef EITP__MATMUL_WIDEN_ONE
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_TURN
+/* <<kernels/matmul_vector.inc */
+/* <<kernels/simd/matmul_instance.inc */
+
+#define EITP__MATMUL(name) EITP__SIMD(matmul_f16_##name)
+#define EITP__MATMUL_STORED uint16_t
+#define EITP__MATMUL_WIDEN(p) EITP__SIMD(matmul_widen_f16)(p)
+#define EITP__MATMUL_WIDEN_ONE(x) eitp__f16_to_f32(x)
+#define EITP__MATMUL_TURN(from, stride, to, to_stride) EITP__SIMD(turn_f16)(from, stride, to, to_stride)
+
+/* >>kernels/simd/matmul_instance.inc */
+/* What the instances of matmul_vector.inc in matmul.inc have in common. */
+#define EITP__MATMUL_SUM float
+#define EITP__MATMUL_VECTOR EITP__SIMD(vector)
+#define EITP__MATMUL_LANES EITP__SIMD_LANES
+#define EITP__MATMUL_LOAD(p) EITP__SIMD(load)(p)
+#define EITP__MATMUL_STORE(p, v) EITP__SIMD(store)(p, v)
+#define EITP__MATMUL_SPREAD(x) EITP__SIMD(spread)(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) EITP__SIMD(multiply_add)(a, b, c)
+#define EITP__MATMUL_ROWS(X) EITP__SIMD_MATMUL_ROWS(X)
+#define EITP__MATMUL_ROW_COUNT EITP__SIMD_MATMUL_ROW_COUNT
+#define EITP__MATMUL_DEPTH EITP__SIMD_MATMUL_DEPTH
+#define EITP__MATMUL_TILE_ROWS EITP__SIMD_MATMUL_TILE_ROWS
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH EITP__SIMD(finish_tile)
+
+/* >>kernels/matmul_vector.inc */
+/*
+ * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
+ * instruction set. Stored elements become sums' type where they are packed.
+ *
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
+ *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
+ * and finds them undefined again afterwards.
+ */
+#define EITP__MATMUL_UNIT EITP__MATMUL_SUM
+#define EITP__MATMUL_STEPS 1
+#define EITP__MATMUL_WIDTH (3 * EITP__MATMUL_LANES)
+
+/* `count` stored elements as sums, and zeros up to `padded`. */
+static inline void EITP__MATMUL(widen)(const EITP__MATMUL_STORED *from, int64_t count, int64_t padded,
+                                       EITP__MATMUL_SUM *to) {
+    int64_t i = 0;
+    for (; i + EITP__MATMUL_LANES <= count; i += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(to + i, EITP__MATMUL_WIDEN(from + i));
+    for (; i < count; i++)
+        to[i] = EITP__MATMUL_WIDEN_ONE(from[i]);
+    for (; i < padded; i++)
+        to[i] = 0;
+}
+
+/* Rows of a, DEPTH apart, where they are stored so. */
+static void EITP__MATMUL(pack_a_rows)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                      EITP__MATMUL_SUM *packed) {
+    int64_t i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH)
+        EITP__MATMUL(widen)(a, depth, depth, packed);
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)depth * sizeof *packed);
+}
+
+/* Blocks of rows of a, each with k outermost, where a is stored as [depth, rows]: a few steps of k at a time. */
+static void EITP__MATMUL(pack_a_turned)(const EITP__MATMUL_STORED *a, int64_t stride, int64_t depth, int64_t rows,
+                                        EITP__MATMUL_SUM *packed) {
+    EITP__MATMUL_SUM wide[8][EITP__MATMUL_TILE_ROWS];
+    int64_t padded = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    for (int64_t p = 0; p < depth; p += 8) {
+        int64_t steps = depth - p < 8 ? depth - p : 8;
+        for (int64_t s = 0; s < steps; s++)
+            EITP__MATMUL(widen)(a + (p + s) * stride, rows, padded, wide[s]);
+        for (int64_t i = 0; i < rows; i += EITP__MATMUL_ROW_COUNT) {
+            EITP__MATMUL_SUM *to = packed + i * EITP__MATMUL_DEPTH + p * EITP__MATMUL_ROW_COUNT;
+            for (int64_t s = 0; s < steps; s++, to += EITP__MATMUL_ROW_COUNT)
+                memcpy(to, wide[s] + i, EITP__MATMUL_ROW_COUNT * sizeof *to);
+        }
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *a, int64_t depth, int64_t rows,
+                                 EITP__MATMUL_SUM *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+/*
+ * Panels from b [depth, columns] as it is stored. Row after row, and not panel after panel: memory and the table of
+ * pages are read in order.
+ */
+static void EITP__MATMUL(pack_b_rows)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                      EITP__MATMUL_SUM *panels) {
+    int64_t whole = columns / EITP__MATMUL_WIDTH * EITP__MATMUL_WIDTH;
+    for (int64_t p = 0; p < depth; p++, b += stride, panels += EITP__MATMUL_WIDTH) {
+        EITP__MATMUL_SUM *to = panels;
+        int64_t j = 0;
+        for (; j < whole; j += EITP__MATMUL_WIDTH, to += EITP__MATMUL_WIDTH * EITP__MATMUL_DEPTH) {
+            EITP__MATMUL_STORE(to, EITP__MATMUL_WIDEN(b + j));
+            EITP__MATMUL_STORE(to + EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + EITP__MATMUL_LANES));
+            EITP__MATMUL_STORE(to + 2 * EITP__MATMUL_LANES, EITP__MATMUL_WIDEN(b + j + 2 * EITP__MATMUL_LANES));
+        }
+        for (; j < columns; j++)
+            to[j - whole] = EITP__MATMUL_WIDEN_ONE(b[j]);
+        for (; j % EITP__MATMUL_WIDTH; j++)
+            to[j - whole] = 0;
+    }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const EITP__MATMUL_STORED *b, int64_t stride, int64_t depth, int64_t columns,
+                                        EITP__MATMUL_SUM *panel) {
+    int64_t done_columns = 0, done_depth = 0;
+#ifdef EITP__MATMUL_TURN
+    done_columns = columns / 8 * 8;
+    done_depth = depth / 8 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_depth; p += 8)
+            EITP__MATMUL_TURN(b + j * stride + p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
+#endif
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_depth : 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL_WIDEN_ONE(b[j * stride + p]);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < depth; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_STORED *b, int64_t depth,
+                                 int64_t columns, EITP__MATMUL_SUM *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
+    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_BEGIN(i)                                                                                          \
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
+#define EITP__MATMUL_STEP(i)                                                                                           \
+    {                                                                                                                  \
+        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
+        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
+        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
+    }
+#define EITP__MATMUL_END(i)                                                                                            \
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
+
+    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
+    for (int64_t p = 0; p < depth; p++) {
+        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
+        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
+        a += step;
+        b += EITP__MATMUL_WIDTH;
+    }
+    EITP__MATMUL_ROWS(EITP__MATMUL_END)
+
+#undef EITP__MATMUL_BEGIN
+#undef EITP__MATMUL_STEP
+#undef EITP__MATMUL_END
+}
+
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t next = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a =
+            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
+        eitp__matmul_prefetch next_b =
+            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a, 8);
+                eitp__matmul_prefetch_lines(&next_b, 8);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
+            }
+    }
+}
+
+static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
+    }
+}
+
+static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.run = EITP__MATMUL(run);
+    kernel.workspace = EITP__MATMUL(workspace_size);
+    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
+    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
+    kernel.set = set;
+    return kernel;
+}
+
+#undef EITP__MATMUL
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
+#undef EITP__MATMUL_DEPTH
+#undef EITP__MATMUL_TILE_ROWS
+#undef EITP__MATMUL_TILE_COLUMNS
+#undef EITP__MATMUL_FINISH
+/* <<kernels/matmul.inc */
+
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_WIDEN
+#undef EITP__MATMUL_WIDEN_ONE
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_TURN
+/* <<kernels/matmul_vector.inc */
+/* <<kernels/simd/matmul_instance.inc */
+
+static void EITP__SIMD(register_products)(eitp__kernel_table *table) {
+    table->kernels[EITP__SLOT_MATMUL][EITP_F32] = EITP__SIMD(matmul_kernel)(EITP__SIMD_SET);
+    table->kernels[EITP__SLOT_MATMUL][EITP_BF16] = EITP__SIMD(matmul_bf16_kernel)(EITP__SIMD_SET);
+    table->kernels[EITP__SLOT_MATMUL][EITP_F16] = EITP__SIMD(matmul_f16_kernel)(EITP__SIMD_SET);
+    table->kernels[EITP__SLOT_HEAD][EITP_BF16] = EITP__SIMD(matmul_bf16_kernel)(EITP__SIMD_SET);
+    table->kernels[EITP__SLOT_HEAD][EITP_F16] = EITP__SIMD(matmul_f16_kernel)(EITP__SIMD_SET);
+}
+
+#undef EITP__SIMD_MATMUL_ROWS
+#undef EITP__SIMD_MATMUL_ROW_COUNT
+#undef EITP__SIMD_MATMUL_DEPTH
+#undef EITP__SIMD_MATMUL_TILE_ROWS
+/* <<kernels/simd/matmul.inc */
+
 /* >>kernels/simd/optimizer.inc */
 /*
  * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2). Where the step is not
@@ -17097,7 +19939,7 @@ static void EITP__SIMD(attention_turn)(const EITP__SIMD(attention) * at, float *
     for (int64_t i = 0; i < count; i += panel, panels += at->padded * panel)
         for (int64_t j = 0; j < at->padded; j += 8)
             for (int64_t k = 0; k < panel; k += 8)
-                EITP__SIMD(turn)(rows + (i + k) * at->stride + j, at->stride, panels + j * panel + k, panel);
+                EITP__SIMD(turn_f32)(rows + (i + k) * at->stride + j, at->stride, panels + j * panel + k, panel);
 }
 
 /* ---- Products ---- */
@@ -17516,7 +20358,6 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(register_column)(table);
     EITP__SIMD(register_column_bf16)(table);
     EITP__SIMD(register_column_f16)(table);
-    table->kernels[EITP__SLOT_MATMUL][EITP_F32] = EITP__SIMD(matmul_kernel)(EITP__SIMD_SET);
     EITP__SIMD(register_attention)(table);
     EITP__SIMD(set)(table, EITP__SLOT_HEAD_LOSS, EITP__SIMD(head_loss_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
@@ -17540,6 +20381,7 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
 
 EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
     eitp__avx512_register(table);
+    eitp__avx512_register_products(table);
 }
 
 #else
@@ -17719,6 +20561,10 @@ EITP__PRIVATE uint64_t eitp__null_backend_calls(const eitp__backend *backend) {
 /* >>backends/cpu/features.c */
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 /* XCR0: which register state the operating system saves. */
 static uint64_t eitp__extended_control(void) {
@@ -17728,28 +20574,49 @@ static uint64_t eitp__extended_control(void) {
 }
 
 enum {
-    EITP__XCR0_AVX = 0x06,   /* SSE and AVX state */
-    EITP__XCR0_AVX512 = 0xe6 /* and mask registers, upper halves, registers 16 to 31 */
+    EITP__XCR0_AVX = 0x06,     /* SSE and AVX state */
+    EITP__XCR0_AVX512 = 0xe6,  /* and mask registers, upper halves, registers 16 to 31 */
+    EITP__XCR0_TILES = 0x60000 /* configuration and data of tiles */
 };
 
+/* Bits of CPUID that compilers of the time have no names for: leaf 7.1, EAX; leaf 7.0, EDX. */
+enum { EITP__CPUID_AVX512BF16 = 1 << 5, EITP__CPUID_AMX_BF16 = 1 << 22, EITP__CPUID_AMX_TILE = 1 << 24 };
+
+/* Linux gives tiles to a process that asks: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA). */
+static int eitp__may_use_tiles(void) {
+#if defined(__linux__)
+    return syscall(SYS_arch_prctl, 0x1023L, 18L) == 0;
+#else
+    return 0;
+#endif
+}
+
 EITP__PRIVATE int eitp__isa_available(eitp__isa isa) {
-    uint32_t a, b, c, d, has_arithmetic, osxsave, needed;
+    uint32_t a, b, c, d, needed, amx;
     uint64_t control;
     if (isa == EITP__ISA_REF)
         return 1;
     if (!__get_cpuid(1, &a, &b, &c, &d))
         return 0;
-    has_arithmetic = (c & (bit_FMA | bit_F16C)) == (bit_FMA | bit_F16C);
-    osxsave = c & bit_OSXSAVE;
-    if (!has_arithmetic || !osxsave || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2))
+    needed = bit_FMA | bit_F16C | bit_OSXSAVE;
+    if ((c & needed) != needed || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2))
         return 0;
     control = eitp__extended_control();
     if (isa == EITP__ISA_AVX2)
         return (control & EITP__XCR0_AVX) == EITP__XCR0_AVX;
-    if (isa > EITP__ISA_AVX512)
-        return 0;
     needed = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
-    return (b & needed) == needed && (control & EITP__XCR0_AVX512) == EITP__XCR0_AVX512;
+    if ((b & needed) != needed || (control & EITP__XCR0_AVX512) != EITP__XCR0_AVX512)
+        return 0;
+    if (isa == EITP__ISA_AVX512)
+        return 1;
+    amx = d;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & EITP__CPUID_AVX512BF16))
+        return 0;
+    if (isa == EITP__ISA_AVX512BF16)
+        return 1;
+    needed = EITP__CPUID_AMX_BF16 | EITP__CPUID_AMX_TILE;
+    return isa == EITP__ISA_AMX && (amx & needed) == needed && (control & EITP__XCR0_TILES) == EITP__XCR0_TILES &&
+           eitp__may_use_tiles();
 }
 
 #else
@@ -17774,50 +20641,89 @@ EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa) {
 #define EITP__OPENBLAS_TILE_ROWS 256
 #define EITP__OPENBLAS_TILE_COLUMNS 192
 
-static void eitp__openblas_matmul(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    eitp__matmul sizes = eitp__matmul_sizes(call);
-    const float *bias = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
-    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
-    int64_t across = (sizes.n + EITP__OPENBLAS_TILE_COLUMNS - 1) / EITP__OPENBLAS_TILE_COLUMNS;
-    int64_t down = (sizes.m + EITP__OPENBLAS_TILE_ROWS - 1) / EITP__OPENBLAS_TILE_ROWS;
-    (void)workspace;
-    for (int64_t item = begin; item < end; item++) {
-        int64_t batch = item / (down * across);
-        int64_t i = item / across % down * EITP__OPENBLAS_TILE_ROWS;
-        int64_t j = item % across * EITP__OPENBLAS_TILE_COLUMNS;
-        int64_t rows = sizes.m - i < EITP__OPENBLAS_TILE_ROWS ? sizes.m - i : EITP__OPENBLAS_TILE_ROWS;
-        int64_t columns = sizes.n - j < EITP__OPENBLAS_TILE_COLUMNS ? sizes.n - j : EITP__OPENBLAS_TILE_COLUMNS;
-        const float *a = (const float *)call->inputs[0].data + eitp__matmul_offset(call, 0, batch) +
-                         (sizes.transpose_a ? i : i * sizes.lda);
-        const float *b = (const float *)call->inputs[1].data + eitp__matmul_offset(call, 1, batch) +
-                         (sizes.transpose_b ? j * sizes.ldb : j);
-        float *y = (float *)call->outputs[0].data + (batch * sizes.m + i) * sizes.n + j;
-        float beta = carry;
-        if (bias || sizes.k == 0) {
-            beta = 1.0f;
-            for (int64_t r = 0; r < rows; r++)
-                for (int64_t c = 0; c < columns; c++) {
-                    float *to = y + r * sizes.n + c;
-                    float start = bias ? bias[j + c] : 0.0f;
-                    *to = carry != 0.0f ? carry * *to + start : start;
-                }
+typedef void (*eitp__openblas_finish)(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
+                                      int64_t stride);
+
+/* sums = carry * sums + bias, where sums are not read while carry is 0. */
+static void eitp__openblas_start(const eitp__call *call, const eitp__matmul_tile *tile, float *sums, int64_t stride) {
+    const eitp__operand *bias = eitp__matmul_input(call, 2);
+    float carry = eitp__matmul_carry(call);
+    for (int64_t i = 0; i < tile->rows; i++, sums += stride)
+        for (int64_t j = 0; j < tile->columns; j++) {
+            float start = bias ? ((const float *)bias->data)[tile->column + j] : 0.0f;
+            sums[j] = carry != 0.0f ? carry * sums[j] + start : start;
         }
-        if (sizes.k > 0)
-            cblas_sgemm(CblasRowMajor, sizes.transpose_a ? CblasTrans : CblasNoTrans,
-                        sizes.transpose_b ? CblasTrans : CblasNoTrans, (blasint)rows, (blasint)columns,
-                        (blasint)sizes.k, 1.0f, a, (blasint)sizes.lda, b, (blasint)sizes.ldb, beta, y,
-                        (blasint)sizes.n);
+}
+
+/* y itself is where a tile is summed, unless something is made of the sums. */
+static void eitp__openblas_tile(const eitp__call *call, const eitp__matmul *sizes, const eitp__matmul_tile *tile,
+                                float *workspace, eitp__openblas_finish finish) {
+    const float *a = (const float *)call->inputs[0].data + eitp__matmul_offset(call, 0, tile->batch) +
+                     tile->row * (sizes->transpose_a ? 1 : sizes->lda);
+    const float *b = (const float *)call->inputs[1].data + eitp__matmul_offset(call, 1, tile->batch) +
+                     tile->column * (sizes->transpose_b ? sizes->ldb : 1);
+    int is_plain = call->integers[2] == EITP__EPILOGUE_NONE && !eitp__matmul_output(call, 1);
+    float *y = (float *)call->outputs[0].data + (tile->batch * sizes->m + tile->row) * sizes->n + tile->column;
+    float *sums = is_plain ? y : workspace, carry = eitp__matmul_carry(call);
+    int64_t stride = is_plain ? sizes->n : EITP__OPENBLAS_TILE_COLUMNS;
+    if (eitp__matmul_input(call, 2) || sizes->k == 0) {
+        eitp__openblas_start(call, tile, sums, stride);
+        carry = 1.0f;
+    }
+    if (sizes->k > 0)
+        cblas_sgemm(CblasRowMajor, sizes->transpose_a ? CblasTrans : CblasNoTrans,
+                    sizes->transpose_b ? CblasTrans : CblasNoTrans, (blasint)tile->rows, (blasint)tile->columns,
+                    (blasint)sizes->k, 1.0f, a, (blasint)sizes->lda, b, (blasint)sizes->ldb, carry, sums,
+                    (blasint)stride);
+    if (!is_plain)
+        finish(call, tile, sums, stride);
+}
+
+static void eitp__openblas_tiles(const eitp__call *call, int64_t begin, int64_t end, void *workspace,
+                                 eitp__openblas_finish finish) {
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile =
+            eitp__matmul_tile_at(&sizes, item, EITP__OPENBLAS_TILE_ROWS, EITP__OPENBLAS_TILE_COLUMNS);
+        eitp__openblas_tile(call, &sizes, &tile, (float *)workspace, finish);
     }
 }
 
+/* One for each set that the epilogues can be of. */
+static void eitp__openblas_on_ref(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__openblas_tiles(call, begin, end, workspace, eitp__ref_finish_tile);
+}
+
+#if defined(__x86_64__)
+static void eitp__openblas_on_avx2(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__openblas_tiles(call, begin, end, workspace, eitp__avx2_finish_tile);
+}
+
+static void eitp__openblas_on_avx512(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__openblas_tiles(call, begin, end, workspace, eitp__avx512_finish_tile);
+}
+#endif
+
+static size_t eitp__openblas_workspace(const eitp__call *call) {
+    (void)call;
+    return (size_t)EITP__OPENBLAS_TILE_ROWS * EITP__OPENBLAS_TILE_COLUMNS * sizeof(float);
+}
+
 EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
-    eitp__kernel kernel = EITP__ZERO;
-    kernel.run = eitp__openblas_matmul;
-    kernel.tile_rows = EITP__OPENBLAS_TILE_ROWS;
-    kernel.tile_columns = EITP__OPENBLAS_TILE_COLUMNS;
-    kernel.set = "openblas";
+    eitp__kernel *kernel = &table->kernels[EITP__SLOT_MATMUL][EITP_F32];
+    eitp__kernel_function run = eitp__openblas_on_ref;
+#if defined(__x86_64__)
+    if (kernel->set && strcmp(kernel->set, "avx2") == 0)
+        run = eitp__openblas_on_avx2;
+    if (kernel->set && strcmp(kernel->set, "avx512") == 0)
+        run = eitp__openblas_on_avx512;
+#endif
+    kernel->run = run;
+    kernel->workspace = eitp__openblas_workspace;
+    kernel->tile_rows = EITP__OPENBLAS_TILE_ROWS;
+    kernel->tile_columns = EITP__OPENBLAS_TILE_COLUMNS;
+    kernel->set = "openblas";
     openblas_set_num_threads(1);
-    table->kernels[EITP__SLOT_MATMUL][EITP_F32] = kernel;
     return 1;
 }
 
@@ -17986,7 +20892,7 @@ static int eitp__cpu_supports(const eitp__backend *backend, eitp__slot slot, eit
 /* Every set's product has every epilogue. */
 static int eitp__cpu_supports_epilogue(const eitp__backend *backend, eitp_dtype dtype, eitp__epilogue epilogue) {
     (void)epilogue;
-    return 0 && eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
+    return eitp__cpu_supports(backend, EITP__SLOT_MATMUL, dtype);
 }
 
 static void *eitp__cpu_allocate(eitp__backend *backend, size_t size) {

@@ -1,5 +1,5 @@
 /* What the kernel sets and the backends share: the names of the slots, and how a matrix product reads its operands. */
-#include "kernels/kernels.h"
+#include "kernels/matmul.h"
 
 EITP__PRIVATE const char *eitp__slot_name(eitp__slot slot) {
     static const char *const names[] = {
@@ -23,7 +23,7 @@ EITP__PRIVATE eitp__matmul eitp__matmul_sizes(const eitp__call *call) {
     const eitp__operand *a = &call->inputs[0], *b = &call->inputs[1], *y = &call->outputs[0];
     eitp__matmul sizes;
     sizes.transpose_a = call->integers[0] != 0;
-    sizes.transpose_b = call->integers[1] != 0;
+    sizes.transpose_b = call->integers[1] != 0 || call->slot == EITP__SLOT_HEAD;
     sizes.lda = a->shape[a->rank - 1];
     sizes.ldb = b->shape[b->rank - 1];
     sizes.m = y->shape[y->rank - 2];
@@ -46,4 +46,28 @@ EITP__PRIVATE int64_t eitp__matmul_offset(const eitp__call *call, int which, int
         stride *= x->shape[i];
     }
     return offset;
+}
+
+EITP__PRIVATE eitp__matmul_tile eitp__matmul_tile_at(const eitp__matmul *sizes, int64_t item, int64_t tile_rows,
+                                                     int64_t tile_columns) {
+    int64_t across = (sizes->n + tile_columns - 1) / tile_columns, down = (sizes->m + tile_rows - 1) / tile_rows;
+    eitp__matmul_tile tile;
+    tile.batch = item / (down * across);
+    tile.row = item / across % down * tile_rows;
+    tile.column = item % across * tile_columns;
+    tile.rows = sizes->m - tile.row < tile_rows ? sizes->m - tile.row : tile_rows;
+    tile.columns = sizes->n - tile.column < tile_columns ? sizes->n - tile.column : tile_columns;
+    return tile;
+}
+
+EITP__PRIVATE float eitp__matmul_carry(const eitp__call *call) {
+    return !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+}
+
+EITP__PRIVATE const eitp__operand *eitp__matmul_input(const eitp__call *call, int index) {
+    return index < call->input_count && call->inputs[index].data ? &call->inputs[index] : NULL;
+}
+
+EITP__PRIVATE const eitp__operand *eitp__matmul_output(const eitp__call *call, int index) {
+    return index < call->output_count && call->outputs[index].data ? &call->outputs[index] : NULL;
 }

@@ -1,4 +1,5 @@
 #include "backends/cpu/openblas.h"
+#include "kernels/matmul.h"
 
 #if EITP_WITH_OPENBLAS
 
@@ -7,50 +8,89 @@
 #define EITP__OPENBLAS_TILE_ROWS 256
 #define EITP__OPENBLAS_TILE_COLUMNS 192
 
-static void eitp__openblas_matmul(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    eitp__matmul sizes = eitp__matmul_sizes(call);
-    const float *bias = call->input_count > 2 ? (const float *)call->inputs[2].data : NULL;
-    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
-    int64_t across = (sizes.n + EITP__OPENBLAS_TILE_COLUMNS - 1) / EITP__OPENBLAS_TILE_COLUMNS;
-    int64_t down = (sizes.m + EITP__OPENBLAS_TILE_ROWS - 1) / EITP__OPENBLAS_TILE_ROWS;
-    (void)workspace;
-    for (int64_t item = begin; item < end; item++) {
-        int64_t batch = item / (down * across);
-        int64_t i = item / across % down * EITP__OPENBLAS_TILE_ROWS;
-        int64_t j = item % across * EITP__OPENBLAS_TILE_COLUMNS;
-        int64_t rows = sizes.m - i < EITP__OPENBLAS_TILE_ROWS ? sizes.m - i : EITP__OPENBLAS_TILE_ROWS;
-        int64_t columns = sizes.n - j < EITP__OPENBLAS_TILE_COLUMNS ? sizes.n - j : EITP__OPENBLAS_TILE_COLUMNS;
-        const float *a = (const float *)call->inputs[0].data + eitp__matmul_offset(call, 0, batch) +
-                         (sizes.transpose_a ? i : i * sizes.lda);
-        const float *b = (const float *)call->inputs[1].data + eitp__matmul_offset(call, 1, batch) +
-                         (sizes.transpose_b ? j * sizes.ldb : j);
-        float *y = (float *)call->outputs[0].data + (batch * sizes.m + i) * sizes.n + j;
-        float beta = carry;
-        if (bias || sizes.k == 0) {
-            beta = 1.0f;
-            for (int64_t r = 0; r < rows; r++)
-                for (int64_t c = 0; c < columns; c++) {
-                    float *to = y + r * sizes.n + c;
-                    float start = bias ? bias[j + c] : 0.0f;
-                    *to = carry != 0.0f ? carry * *to + start : start;
-                }
+typedef void (*eitp__openblas_finish)(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
+                                      int64_t stride);
+
+/* sums = carry * sums + bias, where sums are not read while carry is 0. */
+static void eitp__openblas_start(const eitp__call *call, const eitp__matmul_tile *tile, float *sums, int64_t stride) {
+    const eitp__operand *bias = eitp__matmul_input(call, 2);
+    float carry = eitp__matmul_carry(call);
+    for (int64_t i = 0; i < tile->rows; i++, sums += stride)
+        for (int64_t j = 0; j < tile->columns; j++) {
+            float start = bias ? ((const float *)bias->data)[tile->column + j] : 0.0f;
+            sums[j] = carry != 0.0f ? carry * sums[j] + start : start;
         }
-        if (sizes.k > 0)
-            cblas_sgemm(CblasRowMajor, sizes.transpose_a ? CblasTrans : CblasNoTrans,
-                        sizes.transpose_b ? CblasTrans : CblasNoTrans, (blasint)rows, (blasint)columns,
-                        (blasint)sizes.k, 1.0f, a, (blasint)sizes.lda, b, (blasint)sizes.ldb, beta, y,
-                        (blasint)sizes.n);
+}
+
+/* y itself is where a tile is summed, unless something is made of the sums. */
+static void eitp__openblas_tile(const eitp__call *call, const eitp__matmul *sizes, const eitp__matmul_tile *tile,
+                                float *workspace, eitp__openblas_finish finish) {
+    const float *a = (const float *)call->inputs[0].data + eitp__matmul_offset(call, 0, tile->batch) +
+                     tile->row * (sizes->transpose_a ? 1 : sizes->lda);
+    const float *b = (const float *)call->inputs[1].data + eitp__matmul_offset(call, 1, tile->batch) +
+                     tile->column * (sizes->transpose_b ? sizes->ldb : 1);
+    int is_plain = call->integers[2] == EITP__EPILOGUE_NONE && !eitp__matmul_output(call, 1);
+    float *y = (float *)call->outputs[0].data + (tile->batch * sizes->m + tile->row) * sizes->n + tile->column;
+    float *sums = is_plain ? y : workspace, carry = eitp__matmul_carry(call);
+    int64_t stride = is_plain ? sizes->n : EITP__OPENBLAS_TILE_COLUMNS;
+    if (eitp__matmul_input(call, 2) || sizes->k == 0) {
+        eitp__openblas_start(call, tile, sums, stride);
+        carry = 1.0f;
+    }
+    if (sizes->k > 0)
+        cblas_sgemm(CblasRowMajor, sizes->transpose_a ? CblasTrans : CblasNoTrans,
+                    sizes->transpose_b ? CblasTrans : CblasNoTrans, (blasint)tile->rows, (blasint)tile->columns,
+                    (blasint)sizes->k, 1.0f, a, (blasint)sizes->lda, b, (blasint)sizes->ldb, carry, sums,
+                    (blasint)stride);
+    if (!is_plain)
+        finish(call, tile, sums, stride);
+}
+
+static void eitp__openblas_tiles(const eitp__call *call, int64_t begin, int64_t end, void *workspace,
+                                 eitp__openblas_finish finish) {
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile =
+            eitp__matmul_tile_at(&sizes, item, EITP__OPENBLAS_TILE_ROWS, EITP__OPENBLAS_TILE_COLUMNS);
+        eitp__openblas_tile(call, &sizes, &tile, (float *)workspace, finish);
     }
 }
 
+/* One for each set that the epilogues can be of. */
+static void eitp__openblas_on_ref(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__openblas_tiles(call, begin, end, workspace, eitp__ref_finish_tile);
+}
+
+#if defined(__x86_64__)
+static void eitp__openblas_on_avx2(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__openblas_tiles(call, begin, end, workspace, eitp__avx2_finish_tile);
+}
+
+static void eitp__openblas_on_avx512(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__openblas_tiles(call, begin, end, workspace, eitp__avx512_finish_tile);
+}
+#endif
+
+static size_t eitp__openblas_workspace(const eitp__call *call) {
+    (void)call;
+    return (size_t)EITP__OPENBLAS_TILE_ROWS * EITP__OPENBLAS_TILE_COLUMNS * sizeof(float);
+}
+
 EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
-    eitp__kernel kernel = EITP__ZERO;
-    kernel.run = eitp__openblas_matmul;
-    kernel.tile_rows = EITP__OPENBLAS_TILE_ROWS;
-    kernel.tile_columns = EITP__OPENBLAS_TILE_COLUMNS;
-    kernel.set = "openblas";
+    eitp__kernel *kernel = &table->kernels[EITP__SLOT_MATMUL][EITP_F32];
+    eitp__kernel_function run = eitp__openblas_on_ref;
+#if defined(__x86_64__)
+    if (kernel->set && strcmp(kernel->set, "avx2") == 0)
+        run = eitp__openblas_on_avx2;
+    if (kernel->set && strcmp(kernel->set, "avx512") == 0)
+        run = eitp__openblas_on_avx512;
+#endif
+    kernel->run = run;
+    kernel->workspace = eitp__openblas_workspace;
+    kernel->tile_rows = EITP__OPENBLAS_TILE_ROWS;
+    kernel->tile_columns = EITP__OPENBLAS_TILE_COLUMNS;
+    kernel->set = "openblas";
     openblas_set_num_threads(1);
-    table->kernels[EITP__SLOT_MATMUL][EITP_F32] = kernel;
     return 1;
 }
 

@@ -1,5 +1,5 @@
 /* The kernels for processors with AVX2, FMA and F16C. */
-#include "kernels/kernels.h"
+#include "kernels/matmul.h"
 
 #if defined(__x86_64__)
 
@@ -263,34 +263,6 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
     _mm256_storeu_ps(to + 24, _mm256_permute2f128_ps(v2, v3, 0x31));
 }
 
-/* Turns 8 x 8 elements. */
-EITP__SIMD_INLINE void eitp__avx2_turn(const float *from, int64_t stride, float *to, int64_t to_stride) {
-    __m256 r0 = _mm256_loadu_ps(from), r1 = _mm256_loadu_ps(from + stride);
-    __m256 r2 = _mm256_loadu_ps(from + 2 * stride), r3 = _mm256_loadu_ps(from + 3 * stride);
-    __m256 r4 = _mm256_loadu_ps(from + 4 * stride), r5 = _mm256_loadu_ps(from + 5 * stride);
-    __m256 r6 = _mm256_loadu_ps(from + 6 * stride), r7 = _mm256_loadu_ps(from + 7 * stride);
-    __m256 s0 = _mm256_unpacklo_ps(r0, r1), s1 = _mm256_unpackhi_ps(r0, r1);
-    __m256 s2 = _mm256_unpacklo_ps(r2, r3), s3 = _mm256_unpackhi_ps(r2, r3);
-    __m256 s4 = _mm256_unpacklo_ps(r4, r5), s5 = _mm256_unpackhi_ps(r4, r5);
-    __m256 s6 = _mm256_unpacklo_ps(r6, r7), s7 = _mm256_unpackhi_ps(r6, r7);
-    r0 = _mm256_shuffle_ps(s0, s2, 0x44);
-    r1 = _mm256_shuffle_ps(s0, s2, 0xee);
-    r2 = _mm256_shuffle_ps(s1, s3, 0x44);
-    r3 = _mm256_shuffle_ps(s1, s3, 0xee);
-    r4 = _mm256_shuffle_ps(s4, s6, 0x44);
-    r5 = _mm256_shuffle_ps(s4, s6, 0xee);
-    r6 = _mm256_shuffle_ps(s5, s7, 0x44);
-    r7 = _mm256_shuffle_ps(s5, s7, 0xee);
-    _mm256_storeu_ps(to, _mm256_permute2f128_ps(r0, r4, 0x20));
-    _mm256_storeu_ps(to + to_stride, _mm256_permute2f128_ps(r1, r5, 0x20));
-    _mm256_storeu_ps(to + 2 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x20));
-    _mm256_storeu_ps(to + 3 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x20));
-    _mm256_storeu_ps(to + 4 * to_stride, _mm256_permute2f128_ps(r0, r4, 0x31));
-    _mm256_storeu_ps(to + 5 * to_stride, _mm256_permute2f128_ps(r1, r5, 0x31));
-    _mm256_storeu_ps(to + 6 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x31));
-    _mm256_storeu_ps(to + 7 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x31));
-}
-
 /* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
 EITP__SIMD_INLINE __m128i eitp__avx2_attention_halves(const uint16_t *p, int64_t count) {
     uint16_t few[8] = {0, 0, 0, 0, 0, 0, 0, 0};
@@ -366,28 +338,41 @@ EITP__SIMD_INLINE void eitp__avx2_attention_uniforms(uint64_t seed, uint64_t ste
     _mm256_storeu_ps(to + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(c2), unit));
 }
 
-#define EITP__MATMUL(name) eitp__avx2_matmul_##name
-#define EITP__MATMUL_TYPE float
-#define EITP__MATMUL_VECTOR __m256
-#define EITP__MATMUL_LANES 8
-#define EITP__MATMUL_LOAD(p) _mm256_loadu_ps(p)
-#define EITP__MATMUL_STORE(p, v) _mm256_storeu_ps(p, v)
-#define EITP__MATMUL_SPREAD(x) _mm256_set1_ps(x)
-#define EITP__MATMUL_ADD_PRODUCT(c, a, b) _mm256_fmadd_ps(a, b, c)
-#define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
-#define EITP__MATMUL_ROW_COUNT 4
-#define EITP__MATMUL_DEPTH 256
-#define EITP__MATMUL_TILE_ROWS 128
-#define EITP__MATMUL_TILE_COLUMNS 96
-#define EITP__MATMUL_TURN_SIZE 8
-#define EITP__MATMUL_TURN eitp__avx2_turn
-#include "kernels/matmul.inc"
+/* Eight 16-bit elements at p, and the nearest such elements to p. */
+EITP__SIMD_INLINE __m256 eitp__avx2_matmul_widen_bf16(const uint16_t *p) {
+    __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_matmul_widen_f16(const uint16_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_matmul_narrow_bf16(uint16_t *p, __m256 v) {
+    __m256i bits = _mm256_castps_si256(v), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff));
+    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+    bits = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
+    bits = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 0x08);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(bits));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_matmul_narrow_f16(uint16_t *p, __m256 v) {
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+#define EITP__SIMD_MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
+#define EITP__SIMD_MATMUL_ROW_COUNT 4
+#define EITP__SIMD_MATMUL_DEPTH 128
+#define EITP__SIMD_MATMUL_TILE_ROWS 256
 
 #include "kernels/simd/math.inc"
 #include "kernels/simd/runs.inc"
 #include "kernels/simd/random.inc"
 #include "kernels/simd/loss.inc"
 #include "kernels/simd/columns.inc"
+#include "kernels/simd/matmul.inc"
 #include "kernels/simd/optimizer.inc"
 #include "kernels/simd/attention.inc"
 #include "kernels/simd/register.inc"
@@ -400,6 +385,7 @@ EITP__SIMD_INLINE void eitp__avx2_attention_uniforms(uint64_t seed, uint64_t ste
 
 EITP__PRIVATE void eitp__register_avx2_kernels(eitp__kernel_table *table) {
     eitp__avx2_register(table);
+    eitp__avx2_register_products(table);
 }
 
 #else

@@ -2,7 +2,7 @@
  * The kernels for processors with AVX-512 (F, BW, DQ and VL). With EITP__EMULATED the including file has given the
  * intrinsics another meaning, and any processor will do.
  */
-#include "kernels/kernels.h"
+#include "kernels/matmul.h"
 
 #if defined(__x86_64__) || defined(EITP__EMULATED)
 
@@ -267,34 +267,6 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
     }
 }
 
-/* Turns 8 x 8 elements. */
-EITP__SIMD_INLINE void eitp__avx512_turn(const float *from, int64_t stride, float *to, int64_t to_stride) {
-    __m256 r0 = _mm256_loadu_ps(from), r1 = _mm256_loadu_ps(from + stride);
-    __m256 r2 = _mm256_loadu_ps(from + 2 * stride), r3 = _mm256_loadu_ps(from + 3 * stride);
-    __m256 r4 = _mm256_loadu_ps(from + 4 * stride), r5 = _mm256_loadu_ps(from + 5 * stride);
-    __m256 r6 = _mm256_loadu_ps(from + 6 * stride), r7 = _mm256_loadu_ps(from + 7 * stride);
-    __m256 s0 = _mm256_unpacklo_ps(r0, r1), s1 = _mm256_unpackhi_ps(r0, r1);
-    __m256 s2 = _mm256_unpacklo_ps(r2, r3), s3 = _mm256_unpackhi_ps(r2, r3);
-    __m256 s4 = _mm256_unpacklo_ps(r4, r5), s5 = _mm256_unpackhi_ps(r4, r5);
-    __m256 s6 = _mm256_unpacklo_ps(r6, r7), s7 = _mm256_unpackhi_ps(r6, r7);
-    r0 = _mm256_shuffle_ps(s0, s2, 0x44);
-    r1 = _mm256_shuffle_ps(s0, s2, 0xee);
-    r2 = _mm256_shuffle_ps(s1, s3, 0x44);
-    r3 = _mm256_shuffle_ps(s1, s3, 0xee);
-    r4 = _mm256_shuffle_ps(s4, s6, 0x44);
-    r5 = _mm256_shuffle_ps(s4, s6, 0xee);
-    r6 = _mm256_shuffle_ps(s5, s7, 0x44);
-    r7 = _mm256_shuffle_ps(s5, s7, 0xee);
-    _mm256_storeu_ps(to, _mm256_permute2f128_ps(r0, r4, 0x20));
-    _mm256_storeu_ps(to + to_stride, _mm256_permute2f128_ps(r1, r5, 0x20));
-    _mm256_storeu_ps(to + 2 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x20));
-    _mm256_storeu_ps(to + 3 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x20));
-    _mm256_storeu_ps(to + 4 * to_stride, _mm256_permute2f128_ps(r0, r4, 0x31));
-    _mm256_storeu_ps(to + 5 * to_stride, _mm256_permute2f128_ps(r1, r5, 0x31));
-    _mm256_storeu_ps(to + 6 * to_stride, _mm256_permute2f128_ps(r2, r6, 0x31));
-    _mm256_storeu_ps(to + 7 * to_stride, _mm256_permute2f128_ps(r3, r7, 0x31));
-}
-
 /* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
 EITP__SIMD_INLINE __mmask16 eitp__avx512_attention_mask(int64_t count) {
     return count < 16 ? eitp__avx512_mask(count) : (__mmask16)0xffff;
@@ -359,28 +331,41 @@ EITP__SIMD_INLINE void eitp__avx512_attention_uniforms(uint64_t seed, uint64_t s
     _mm512_storeu_ps(to + 16, _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(0xffff, c3), unit));
 }
 
-#define EITP__MATMUL(name) eitp__avx512_matmul_##name
-#define EITP__MATMUL_TYPE float
-#define EITP__MATMUL_VECTOR __m512
-#define EITP__MATMUL_LANES 16
-#define EITP__MATMUL_LOAD(p) _mm512_loadu_ps(p)
-#define EITP__MATMUL_STORE(p, v) _mm512_storeu_ps(p, v)
-#define EITP__MATMUL_SPREAD(x) _mm512_set1_ps(x)
-#define EITP__MATMUL_ADD_PRODUCT(c, a, b) _mm512_fmadd_ps(a, b, c)
-#define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define EITP__MATMUL_ROW_COUNT 8
-#define EITP__MATMUL_DEPTH 128
-#define EITP__MATMUL_TILE_ROWS 128
-#define EITP__MATMUL_TILE_COLUMNS 96
-#define EITP__MATMUL_TURN_SIZE 8
-#define EITP__MATMUL_TURN eitp__avx512_turn
-#include "kernels/matmul.inc"
+/* Sixteen 16-bit elements at p, and the nearest such elements to p. */
+EITP__SIMD_INLINE __m512 eitp__avx512_matmul_widen_bf16(const uint16_t *p) {
+    __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_matmul_widen_f16(const uint16_t *p) {
+    return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_matmul_narrow_bf16(uint16_t *p, __m512 v) {
+    __m512i bits = _mm512_castps_si512(v), high = _mm512_maskz_srli_epi32(0xffff, bits, 16);
+    __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1)), quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
+    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
+    __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    bits = _mm512_mask_blend_epi32(is_nan, _mm512_maskz_srli_epi32(0xffff, rounded, 16), quiet);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_maskz_cvtepi32_epi16(0xffff, bits));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_matmul_narrow_f16(uint16_t *p, __m512 v) {
+    __m256i bits = _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_si256((__m256i *)(void *)p, bits);
+}
+
+#define EITP__SIMD_MATMUL_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define EITP__SIMD_MATMUL_ROW_COUNT 8
+#define EITP__SIMD_MATMUL_DEPTH 128
+#define EITP__SIMD_MATMUL_TILE_ROWS 256
 
 #include "kernels/simd/math.inc"
 #include "kernels/simd/runs.inc"
 #include "kernels/simd/random.inc"
 #include "kernels/simd/loss.inc"
 #include "kernels/simd/columns.inc"
+#include "kernels/simd/matmul.inc"
 #include "kernels/simd/optimizer.inc"
 #include "kernels/simd/attention.inc"
 #include "kernels/simd/register.inc"
@@ -395,6 +380,7 @@ EITP__SIMD_INLINE void eitp__avx512_attention_uniforms(uint64_t seed, uint64_t s
 
 EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
     eitp__avx512_register(table);
+    eitp__avx512_register_products(table);
 }
 
 #else

@@ -1,0 +1,54 @@
+/* What the kernels of matrix products share. */
+#ifndef EITP_MATMUL_H
+#define EITP_MATMUL_H
+
+#include "kernels/kernels.h"
+
+/* An item of MATMUL or HEAD: which rows and columns of which batch element of y. */
+typedef struct eitp__matmul_tile {
+    int64_t batch, row, column, rows, columns;
+} eitp__matmul_tile;
+
+EITP__PRIVATE eitp__matmul_tile eitp__matmul_tile_at(const eitp__matmul *sizes, int64_t item, int64_t tile_rows,
+                                                     int64_t tile_columns);
+
+/* Cache lines of a matrix that will be read soon: from `row`, `rows` rows of `bytes` bytes that are `stride` apart. */
+typedef struct eitp__matmul_prefetch {
+    const char *row;
+    int64_t stride, bytes, rows, done; /* done: bytes of the row at hand */
+} eitp__matmul_prefetch;
+
+/* Asks for the next `lines` lines. */
+static inline EITP__UNUSED void eitp__matmul_prefetch_lines(eitp__matmul_prefetch *next, int64_t lines) {
+    for (; lines > 0 && next->rows > 0; lines--) {
+        __builtin_prefetch(next->row + next->done, 0, 2);
+        next->done += 64;
+        if (next->done >= next->bytes) {
+            next->done = 0;
+            next->row += next->stride;
+            next->rows--;
+        }
+    }
+}
+
+/* What y is multiplied by before a product is added to it: 0 where it is only written. */
+EITP__PRIVATE float eitp__matmul_carry(const eitp__call *call);
+
+/* Input or output `index` of a call, or NULL where it is absent. */
+EITP__PRIVATE const eitp__operand *eitp__matmul_input(const eitp__call *call, int index);
+EITP__PRIVATE const eitp__operand *eitp__matmul_output(const eitp__call *call, int index);
+
+/*
+ * Makes the outputs of MATMUL or HEAD in one tile out of its finished f32 sums, whose rows are `stride` apart: the
+ * epilogue, the exponentials of the head, the conversion to what is stored. The sums may be y itself.
+ */
+EITP__PRIVATE void eitp__ref_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
+                                         int64_t stride);
+#if defined(__x86_64__)
+EITP__PRIVATE void eitp__avx2_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
+                                          int64_t stride);
+EITP__PRIVATE void eitp__avx512_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
+                                            int64_t stride);
+#endif
+
+#endif
