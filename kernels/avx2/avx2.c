@@ -75,29 +75,44 @@ EITP__SIMD_INLINE void eitp__avx2_store_f16(uint16_t *p, __m256 v) {
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* AVX2 has no masks for 16 bits: through a buffer. */
+/* The masks of AVX2 are for 32 bits: by pairs, and what is left alone. */
+EITP__SIMD_INLINE __m128i eitp__avx2_load_first_16(const uint16_t *p, int64_t count) {
+    __m128i lanes = _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7);
+    __m128i pairs = _mm_cmpgt_epi32(_mm_set1_epi32((int)(count >> 1)), _mm_setr_epi32(0, 1, 2, 3));
+    __m128i v = _mm_maskload_epi32((const int *)(const void *)p, pairs);
+    if (count & 1) {
+        __m128i is_last = _mm_cmpeq_epi16(lanes, _mm_set1_epi16((short)(count - 1)));
+        v = _mm_blendv_epi8(v, _mm_set1_epi16((short)p[count - 1]), is_last);
+    }
+    return v;
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_first_16(uint16_t *p, int64_t count, __m128i v) {
+    __m128i pairs = _mm_cmpgt_epi32(_mm_set1_epi32((int)(count >> 1)), _mm_setr_epi32(0, 1, 2, 3));
+    _mm_maskstore_epi32((int *)(void *)p, pairs, v);
+    if (count & 1) {
+        uint16_t buffer[8];
+        _mm_storeu_si128((__m128i *)(void *)buffer, v);
+        p[count - 1] = buffer[count - 1];
+    }
+}
+
 EITP__SIMD_INLINE __m256 eitp__avx2_load_first_bf16(const uint16_t *p, int64_t count, __m256 rest) {
-    uint16_t buffer[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    memcpy(buffer, p, (size_t)count * sizeof *p);
-    return _mm256_blendv_ps(rest, eitp__avx2_load_bf16(buffer), _mm256_castsi256_ps(eitp__avx2_mask(count)));
+    __m256 v = eitp__avx2_widen_bf16(eitp__avx2_load_first_16(p, count));
+    return _mm256_blendv_ps(rest, v, _mm256_castsi256_ps(eitp__avx2_mask(count)));
 }
 
 EITP__SIMD_INLINE void eitp__avx2_store_first_bf16(uint16_t *p, int64_t count, __m256 v) {
-    uint16_t buffer[8];
-    eitp__avx2_store_bf16(buffer, v);
-    memcpy(p, buffer, (size_t)count * sizeof *p);
+    eitp__avx2_store_first_16(p, count, eitp__avx2_narrow_bf16(v));
 }
 
 EITP__SIMD_INLINE __m256 eitp__avx2_load_first_f16(const uint16_t *p, int64_t count, __m256 rest) {
-    uint16_t buffer[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    memcpy(buffer, p, (size_t)count * sizeof *p);
-    return _mm256_blendv_ps(rest, eitp__avx2_load_f16(buffer), _mm256_castsi256_ps(eitp__avx2_mask(count)));
+    __m256 v = _mm256_cvtph_ps(eitp__avx2_load_first_16(p, count));
+    return _mm256_blendv_ps(rest, v, _mm256_castsi256_ps(eitp__avx2_mask(count)));
 }
 
 EITP__SIMD_INLINE void eitp__avx2_store_first_f16(uint16_t *p, int64_t count, __m256 v) {
-    uint16_t buffer[8];
-    eitp__avx2_store_f16(buffer, v);
-    memcpy(p, buffer, (size_t)count * sizeof *p);
+    eitp__avx2_store_first_16(p, count, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
 EITP__SIMD_INLINE __m256 eitp__avx2_spread(float x) {
