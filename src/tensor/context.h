@@ -24,6 +24,7 @@ struct eitp_context {
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
     uint64_t arena_generation; /* counts its moves */
+    eitp_profiler profiler;    /* without a function: none */
     char description[200];
     char numerics[100];
 };
