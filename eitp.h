@@ -400,6 +400,21 @@ EITP_API eitp_dtype eitp_context_precision(const eitp_context *context);
 /* The same as "fp32", "bf16" or "fp16". */
 EITP_API const char *eitp_context_precision_name(const eitp_context *context);
 
+/* What the device can do at most, with all threads of the context. */
+typedef struct eitp_limits {
+    double flops[EITP_DTYPE_COUNT]; /* by dtype of the factors: operations of matrix products in registers a second, a
+                                       product and a sum being two; 0: not measured */
+    double read;                    /* bytes a second that can be read from memory, */
+    double write;                   /* written to it, */
+    double update; /* and read and written by an update: four streams read, three of them written in place */
+} eitp_limits;
+
+/*
+ * Measures them, each the best of many short repetitions: it takes seconds, and 256 MiB that are given back (fewer
+ * where there are not as many). EITP_ERROR_UNSUPPORTED where the device cannot tell.
+ */
+EITP_API eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eitp_error *error);
+
 /* ---- Variables: tensors that live as long as the context ---- */
 
 typedef enum eitp_role {
@@ -677,6 +692,40 @@ EITP_API eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *
 
 /* Runs it once. Allocates nothing. */
 EITP_API eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error);
+
+/* ---- Profiles ---- */
+
+/* Which of a parameter's products a step of a plan is. */
+typedef enum eitp_product {
+    EITP_PRODUCT_NONE = 0,           /* none, or one without a parameter */
+    EITP_PRODUCT_FORWARD = 1,        /* the plan's first with that parameter */
+    EITP_PRODUCT_INPUT_GRADIENT = 2, /* a later one */
+    EITP_PRODUCT_WEIGHT_GRADIENT = 3 /* of two values that are computed, the first transposed */
+} eitp_product;
+
+/* A step of a plan: one op, or several that became one. */
+typedef struct eitp_profile {
+    const char *op; /* its name: "matmul", "layer_norm", ... */
+    eitp_product product;
+    const char *variable; /* the parameter that it reads, or else the variable it changes; "" where there is none.
+                             Belongs to the context. */
+    eitp_dtype dtype;     /* that it computes from */
+    double flops;
+    double bytes_read, bytes_written; /* of all its operands, wherever they are; of a table, the rows that it uses */
+    double seconds;
+} eitp_profile;
+
+/* Told of each step right after it ran, by the thread that runs the plan. */
+typedef struct eitp_profiler {
+    void *user;
+    void (*step)(void *user, const eitp_profile *profile);
+} eitp_profiler;
+
+/*
+ * From now on plans of the context run step by step, each measured; NULL: as always. The results are the same. It costs
+ * some time, since threads wait for one another after each step; plans that are not profiled lose none.
+ */
+EITP_API void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler);
 
 EITP_END_DECLARATIONS
 /* <<src/tensor/tensor.h */
@@ -1639,6 +1688,13 @@ EITP__PRIVATE void eitp__random_normal(uint64_t seed, uint64_t step, uint32_t st
 EITP__PRIVATE void eitp__sort(void *items, size_t count, size_t size, int (*compare)(const void *a, const void *b));
 /* <<src/base/sort.h */
 
+/* >>src/base/clock.h */
+/* Time for measurements. */
+
+/* Seconds from some point on; never goes back. */
+EITP__PRIVATE double eitp__clock(void);
+/* <<src/base/clock.h */
+
 /* >>src/base/threads.h */
 /* A team of threads that take pieces of work in order. How work is cut is the caller's, and never follows their number. */
 
@@ -2164,6 +2220,21 @@ EITP__PRIVATE void eitp__avx512_finish_tile(const eitp__call *call, const eitp__
 #endif
 /* <<kernels/matmul.h */
 
+/* >>kernels/peak/peak.h */
+/* Loops of products in registers: what an instruction set can do at most. They measure, and compute nothing. */
+
+/* Floats that a loop reads as factors and writes its sums over. */
+#define EITP__PEAK_SCRATCH 1024
+
+typedef struct eitp__peak {
+    void (*run)(int64_t rounds, float *scratch); /* NULL: nothing to measure for that dtype */
+    double flops;                                /* of a round; a product and a sum are two */
+} eitp__peak;
+
+/* The fastest products of factors of that dtype in a set: where it has none of its own, those of f32. */
+EITP__PRIVATE eitp__peak eitp__peak_of(eitp__isa isa, eitp_dtype dtype);
+/* <<kernels/peak/peak.h */
+
 /* >>kernels/ref/matmul.h */
 /* The ref kernels of the matrix product. */
 
@@ -2342,6 +2413,12 @@ typedef struct eitp__backend_config {
     const char *products; /* "own", "openblas"; NULL or "": EITP_PRODUCTS if set, else what is faster with that isa */
 } eitp__backend_config;
 
+/* What eitp_limits has. */
+typedef struct eitp__backend_limits {
+    double flops[EITP_DTYPE_COUNT];
+    double read, write, update;
+} eitp__backend_limits;
+
 typedef struct eitp__backend_interface eitp__backend_interface;
 
 /* What every backend object starts with. */
@@ -2385,6 +2462,9 @@ struct eitp__backend_interface {
     /* Runs the calls in order. `workspace` is as large as the largest of them asked for. */
     eitp_status (*run)(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
                        eitp_error *error);
+
+    /* Measures what the device can do at most: see eitp_limits. NULL: it cannot tell. */
+    eitp_status (*measure)(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);
 };
 
 EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void);
@@ -2410,6 +2490,14 @@ EITP__PRIVATE int eitp__isa_available(eitp__isa isa);
 
 EITP__PRIVATE const char *eitp__isa_name(eitp__isa isa);
 /* <<backends/cpu/features.h */
+
+/* >>backends/cpu/limits.h */
+/* What the CPU can do at most, by running loops that do nothing else. */
+
+/* Fills in all limits for `threads` threads and the kernels of a set. */
+EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int threads, eitp__isa isa,
+                                               eitp__backend_limits *limits, eitp_error *error);
+/* <<backends/cpu/limits.h */
 
 /* >>backends/cpu/openblas.h */
 /* The f32 matrix product by OpenBLAS, in builds with EITP_WITH_OPENBLAS. */
@@ -2449,6 +2537,7 @@ struct eitp_context {
     uint64_t arena_generation; /* counts its moves */
     eitp_dtype precision;
     int exact_parameters;
+    eitp_profiler profiler;    /* without a function: none */
     char description[200];
     char numerics[100];
 };
@@ -2782,6 +2871,13 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
 /* <<src/tensor/plan.h */
+
+/* >>src/tensor/measure.h */
+/* Running a plan step by step, for whoever wants to know what each step takes. */
+
+/* Runs the bound calls of a plan one after the other and tells the context's profiler of each. */
+EITP__PRIVATE eitp_status eitp__plan_run_profiled(eitp_plan *plan, void *workspace, eitp_error *error);
+/* <<src/tensor/measure.h */
 
 /* >>src/model/gpt2.h */
 /* GPT-2's parameters, in one table, and its graph. */
@@ -3785,6 +3881,16 @@ EITP__PRIVATE void eitp__sort(void *items, size_t count, size_t size, int (*comp
     }
 }
 /* <<src/base/sort.c */
+
+/* >>src/base/clock.c */
+#include <time.h>
+
+EITP__PRIVATE double eitp__clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+/* <<src/base/clock.c */
 
 /* >>src/base/threads.c */
 #include <sched.h>
@@ -10859,29 +10965,44 @@ EITP__SIMD_INLINE void eitp__avx2_store_f16(uint16_t *p, __m256 v) {
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* AVX2 has no masks for 16 bits: through a buffer. */
+/* The masks of AVX2 are for 32 bits: by pairs, and what is left alone. */
+EITP__SIMD_INLINE __m128i eitp__avx2_load_first_16(const uint16_t *p, int64_t count) {
+    __m128i lanes = _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7);
+    __m128i pairs = _mm_cmpgt_epi32(_mm_set1_epi32((int)(count >> 1)), _mm_setr_epi32(0, 1, 2, 3));
+    __m128i v = _mm_maskload_epi32((const int *)(const void *)p, pairs);
+    if (count & 1) {
+        __m128i is_last = _mm_cmpeq_epi16(lanes, _mm_set1_epi16((short)(count - 1)));
+        v = _mm_blendv_epi8(v, _mm_set1_epi16((short)p[count - 1]), is_last);
+    }
+    return v;
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_first_16(uint16_t *p, int64_t count, __m128i v) {
+    __m128i pairs = _mm_cmpgt_epi32(_mm_set1_epi32((int)(count >> 1)), _mm_setr_epi32(0, 1, 2, 3));
+    _mm_maskstore_epi32((int *)(void *)p, pairs, v);
+    if (count & 1) {
+        uint16_t buffer[8];
+        _mm_storeu_si128((__m128i *)(void *)buffer, v);
+        p[count - 1] = buffer[count - 1];
+    }
+}
+
 EITP__SIMD_INLINE __m256 eitp__avx2_load_first_bf16(const uint16_t *p, int64_t count, __m256 rest) {
-    uint16_t buffer[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    memcpy(buffer, p, (size_t)count * sizeof *p);
-    return _mm256_blendv_ps(rest, eitp__avx2_load_bf16(buffer), _mm256_castsi256_ps(eitp__avx2_mask(count)));
+    __m256 v = eitp__avx2_widen_bf16(eitp__avx2_load_first_16(p, count));
+    return _mm256_blendv_ps(rest, v, _mm256_castsi256_ps(eitp__avx2_mask(count)));
 }
 
 EITP__SIMD_INLINE void eitp__avx2_store_first_bf16(uint16_t *p, int64_t count, __m256 v) {
-    uint16_t buffer[8];
-    eitp__avx2_store_bf16(buffer, v);
-    memcpy(p, buffer, (size_t)count * sizeof *p);
+    eitp__avx2_store_first_16(p, count, eitp__avx2_narrow_bf16(v));
 }
 
 EITP__SIMD_INLINE __m256 eitp__avx2_load_first_f16(const uint16_t *p, int64_t count, __m256 rest) {
-    uint16_t buffer[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    memcpy(buffer, p, (size_t)count * sizeof *p);
-    return _mm256_blendv_ps(rest, eitp__avx2_load_f16(buffer), _mm256_castsi256_ps(eitp__avx2_mask(count)));
+    __m256 v = _mm256_cvtph_ps(eitp__avx2_load_first_16(p, count));
+    return _mm256_blendv_ps(rest, v, _mm256_castsi256_ps(eitp__avx2_mask(count)));
 }
 
 EITP__SIMD_INLINE void eitp__avx2_store_first_f16(uint16_t *p, int64_t count, __m256 v) {
-    uint16_t buffer[8];
-    eitp__avx2_store_f16(buffer, v);
-    memcpy(p, buffer, (size_t)count * sizeof *p);
+    eitp__avx2_store_first_16(p, count, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
 
 EITP__SIMD_INLINE __m256 eitp__avx2_spread(float x) {
@@ -11162,10 +11283,11 @@ EITP__SIMD_INLINE void eitp__avx2_matmul_narrow_f16(uint16_t *p, __m256 v) {
 #define EITP__SIMD_ANY_COUNT(type, element)                                                                            \
     EITP__SIMD_INLINE EITP__SIMD(vector)                                                                               \
         EITP__SIMD(fetch##type)(const element *p, int64_t count, EITP__SIMD(vector) rest) {                            \
-        return count >= EITP__SIMD_LANES ? EITP__SIMD(load##type)(p) : EITP__SIMD(load_first##type)(p, count, rest);   \
+        return __builtin_expect(count >= EITP__SIMD_LANES, 1) ? EITP__SIMD(load##type)(p)                              \
+                                                              : EITP__SIMD(load_first##type)(p, count, rest);          \
     }                                                                                                                  \
     EITP__SIMD_INLINE void EITP__SIMD(put##type)(element * p, int64_t count, EITP__SIMD(vector) v) {                   \
-        if (count >= EITP__SIMD_LANES)                                                                                 \
+        if (__builtin_expect(count >= EITP__SIMD_LANES, 1))                                                            \
             EITP__SIMD(store##type)(p, v);                                                                             \
         else                                                                                                           \
             EITP__SIMD(store_first##type)(p, count, v);                                                                \
@@ -15963,10 +16085,11 @@ EITP__SIMD_INLINE void eitp__avx512_matmul_narrow_f16(uint16_t *p, __m512 v) {
 #define EITP__SIMD_ANY_COUNT(type, element)                                                                            \
     EITP__SIMD_INLINE EITP__SIMD(vector)                                                                               \
         EITP__SIMD(fetch##type)(const element *p, int64_t count, EITP__SIMD(vector) rest) {                            \
-        return count >= EITP__SIMD_LANES ? EITP__SIMD(load##type)(p) : EITP__SIMD(load_first##type)(p, count, rest);   \
+        return __builtin_expect(count >= EITP__SIMD_LANES, 1) ? EITP__SIMD(load##type)(p)                              \
+                                                              : EITP__SIMD(load_first##type)(p, count, rest);          \
     }                                                                                                                  \
     EITP__SIMD_INLINE void EITP__SIMD(put##type)(element * p, int64_t count, EITP__SIMD(vector) v) {                   \
-        if (count >= EITP__SIMD_LANES)                                                                                 \
+        if (__builtin_expect(count >= EITP__SIMD_LANES, 1))                                                            \
             EITP__SIMD(store##type)(p, v);                                                                             \
         else                                                                                                           \
             EITP__SIMD(store_first##type)(p, count, v);                                                                \
@@ -20409,6 +20532,313 @@ EITP__PRIVATE void eitp__register_amx_kernels(eitp__kernel_table *table) {
 }
 /* <<kernels/amx/amx.c */
 
+/* >>kernels/peak/peak.c */
+#define EITP__PEAK_TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define EITP__PEAK_TWENTY_FOUR(X)                                                                                      \
+    EITP__PEAK_TWELVE(X) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23)
+
+typedef float eitp__peak_f32x4 __attribute__((vector_size(16)));
+
+/* The sum is a factor too: a product that is the same in every round would be moved out of the loop. */
+#define EITP__PEAK_NAME eitp__peak_ref
+#define EITP__PEAK_SUM eitp__peak_f32x4
+#define EITP__PEAK_FACTOR eitp__peak_f32x4
+#define EITP__PEAK_MULTIPLY_ADD(c, a, b) ((c) * (a) + (b))
+#define EITP__PEAK_SUMS(X) EITP__PEAK_TWELVE(X)
+
+/* >>kernels/peak.inc */
+/*
+ * A loop of products in registers, for one instruction set.
+ *
+ * The including file defines
+ *   EITP__PEAK_NAME                    the name of the function
+ *   EITP__PEAK_SUM, _FACTOR            vectors: of sums, of factors
+ *   EITP__PEAK_MULTIPLY_ADD(c, a, b)   the next c
+ *   EITP__PEAK_SUMS(X)                 X(0) X(1) ... for as many sums as hide the latency of a product
+ *
+ * and finds them undefined again afterwards.
+ */
+static void EITP__PEAK_NAME(int64_t rounds, float *scratch) {
+#define EITP__PEAK_BEGIN(i) EITP__PEAK_SUM c##i;
+/* From different places: a compiler that knew the sums to be equal would compute one of them. */
+#define EITP__PEAK_LOAD(i) memcpy(&c##i, (char *)scratch + i * sizeof c##i, sizeof c##i);
+#define EITP__PEAK_STEP(i) c##i = EITP__PEAK_MULTIPLY_ADD(c##i, a, b);
+#define EITP__PEAK_END(i) memcpy((char *)scratch + i * sizeof c##i, &c##i, sizeof c##i);
+    EITP__PEAK_FACTOR a, b;
+    EITP__PEAK_SUMS(EITP__PEAK_BEGIN)
+    memcpy(&a, scratch, sizeof a);
+    memcpy(&b, (char *)scratch + sizeof a, sizeof b);
+    EITP__PEAK_SUMS(EITP__PEAK_LOAD)
+    for (int64_t round = 0; round < rounds; round++) {
+        EITP__PEAK_SUMS(EITP__PEAK_STEP)
+    }
+    EITP__PEAK_SUMS(EITP__PEAK_END)
+#undef EITP__PEAK_BEGIN
+#undef EITP__PEAK_LOAD
+#undef EITP__PEAK_STEP
+#undef EITP__PEAK_END
+}
+
+#undef EITP__PEAK_NAME
+#undef EITP__PEAK_SUM
+#undef EITP__PEAK_FACTOR
+#undef EITP__PEAK_MULTIPLY_ADD
+#undef EITP__PEAK_SUMS
+/* <<kernels/peak.inc */
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+
+#define EITP__PEAK_NAME eitp__peak_avx2
+#define EITP__PEAK_SUM __m256
+#define EITP__PEAK_FACTOR __m256
+#define EITP__PEAK_MULTIPLY_ADD(c, a, b) _mm256_fmadd_ps(a, b, c)
+#define EITP__PEAK_SUMS(X) EITP__PEAK_TWELVE(X)
+
+/* >>kernels/peak.inc */
+/*
+ * A loop of products in registers, for one instruction set.
+ *
+ * The including file defines
+ *   EITP__PEAK_NAME                    the name of the function
+ *   EITP__PEAK_SUM, _FACTOR            vectors: of sums, of factors
+ *   EITP__PEAK_MULTIPLY_ADD(c, a, b)   the next c
+ *   EITP__PEAK_SUMS(X)                 X(0) X(1) ... for as many sums as hide the latency of a product
+ *
+ * and finds them undefined again afterwards.
+ */
+static void EITP__PEAK_NAME(int64_t rounds, float *scratch) {
+#define EITP__PEAK_BEGIN(i) EITP__PEAK_SUM c##i;
+/* From different places: a compiler that knew the sums to be equal would compute one of them. */
+#define EITP__PEAK_LOAD(i) memcpy(&c##i, (char *)scratch + i * sizeof c##i, sizeof c##i);
+#define EITP__PEAK_STEP(i) c##i = EITP__PEAK_MULTIPLY_ADD(c##i, a, b);
+#define EITP__PEAK_END(i) memcpy((char *)scratch + i * sizeof c##i, &c##i, sizeof c##i);
+    EITP__PEAK_FACTOR a, b;
+    EITP__PEAK_SUMS(EITP__PEAK_BEGIN)
+    memcpy(&a, scratch, sizeof a);
+    memcpy(&b, (char *)scratch + sizeof a, sizeof b);
+    EITP__PEAK_SUMS(EITP__PEAK_LOAD)
+    for (int64_t round = 0; round < rounds; round++) {
+        EITP__PEAK_SUMS(EITP__PEAK_STEP)
+    }
+    EITP__PEAK_SUMS(EITP__PEAK_END)
+#undef EITP__PEAK_BEGIN
+#undef EITP__PEAK_LOAD
+#undef EITP__PEAK_STEP
+#undef EITP__PEAK_END
+}
+
+#undef EITP__PEAK_NAME
+#undef EITP__PEAK_SUM
+#undef EITP__PEAK_FACTOR
+#undef EITP__PEAK_MULTIPLY_ADD
+#undef EITP__PEAK_SUMS
+/* <<kernels/peak.inc */
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx2,fma"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx2,fma")
+#endif
+
+#define EITP__PEAK_NAME eitp__peak_avx512
+#define EITP__PEAK_SUM __m512
+#define EITP__PEAK_FACTOR __m512
+#define EITP__PEAK_MULTIPLY_ADD(c, a, b) _mm512_fmadd_ps(a, b, c)
+#define EITP__PEAK_SUMS(X) EITP__PEAK_TWENTY_FOUR(X)
+
+/* >>kernels/peak.inc */
+/*
+ * A loop of products in registers, for one instruction set.
+ *
+ * The including file defines
+ *   EITP__PEAK_NAME                    the name of the function
+ *   EITP__PEAK_SUM, _FACTOR            vectors: of sums, of factors
+ *   EITP__PEAK_MULTIPLY_ADD(c, a, b)   the next c
+ *   EITP__PEAK_SUMS(X)                 X(0) X(1) ... for as many sums as hide the latency of a product
+ *
+ * and finds them undefined again afterwards.
+ */
+static void EITP__PEAK_NAME(int64_t rounds, float *scratch) {
+#define EITP__PEAK_BEGIN(i) EITP__PEAK_SUM c##i;
+/* From different places: a compiler that knew the sums to be equal would compute one of them. */
+#define EITP__PEAK_LOAD(i) memcpy(&c##i, (char *)scratch + i * sizeof c##i, sizeof c##i);
+#define EITP__PEAK_STEP(i) c##i = EITP__PEAK_MULTIPLY_ADD(c##i, a, b);
+#define EITP__PEAK_END(i) memcpy((char *)scratch + i * sizeof c##i, &c##i, sizeof c##i);
+    EITP__PEAK_FACTOR a, b;
+    EITP__PEAK_SUMS(EITP__PEAK_BEGIN)
+    memcpy(&a, scratch, sizeof a);
+    memcpy(&b, (char *)scratch + sizeof a, sizeof b);
+    EITP__PEAK_SUMS(EITP__PEAK_LOAD)
+    for (int64_t round = 0; round < rounds; round++) {
+        EITP__PEAK_SUMS(EITP__PEAK_STEP)
+    }
+    EITP__PEAK_SUMS(EITP__PEAK_END)
+#undef EITP__PEAK_BEGIN
+#undef EITP__PEAK_LOAD
+#undef EITP__PEAK_STEP
+#undef EITP__PEAK_END
+}
+
+#undef EITP__PEAK_NAME
+#undef EITP__PEAK_SUM
+#undef EITP__PEAK_FACTOR
+#undef EITP__PEAK_MULTIPLY_ADD
+#undef EITP__PEAK_SUMS
+/* <<kernels/peak.inc */
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma"))),                 \
+                             apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma")
+#endif
+
+#define EITP__PEAK_NAME eitp__peak_avx512bf16
+#define EITP__PEAK_SUM __m512
+#define EITP__PEAK_FACTOR __m512bh
+#define EITP__PEAK_MULTIPLY_ADD(c, a, b) _mm512_dpbf16_ps(c, a, b)
+#define EITP__PEAK_SUMS(X) EITP__PEAK_TWENTY_FOUR(X)
+
+/* >>kernels/peak.inc */
+/*
+ * A loop of products in registers, for one instruction set.
+ *
+ * The including file defines
+ *   EITP__PEAK_NAME                    the name of the function
+ *   EITP__PEAK_SUM, _FACTOR            vectors: of sums, of factors
+ *   EITP__PEAK_MULTIPLY_ADD(c, a, b)   the next c
+ *   EITP__PEAK_SUMS(X)                 X(0) X(1) ... for as many sums as hide the latency of a product
+ *
+ * and finds them undefined again afterwards.
+ */
+static void EITP__PEAK_NAME(int64_t rounds, float *scratch) {
+#define EITP__PEAK_BEGIN(i) EITP__PEAK_SUM c##i;
+/* From different places: a compiler that knew the sums to be equal would compute one of them. */
+#define EITP__PEAK_LOAD(i) memcpy(&c##i, (char *)scratch + i * sizeof c##i, sizeof c##i);
+#define EITP__PEAK_STEP(i) c##i = EITP__PEAK_MULTIPLY_ADD(c##i, a, b);
+#define EITP__PEAK_END(i) memcpy((char *)scratch + i * sizeof c##i, &c##i, sizeof c##i);
+    EITP__PEAK_FACTOR a, b;
+    EITP__PEAK_SUMS(EITP__PEAK_BEGIN)
+    memcpy(&a, scratch, sizeof a);
+    memcpy(&b, (char *)scratch + sizeof a, sizeof b);
+    EITP__PEAK_SUMS(EITP__PEAK_LOAD)
+    for (int64_t round = 0; round < rounds; round++) {
+        EITP__PEAK_SUMS(EITP__PEAK_STEP)
+    }
+    EITP__PEAK_SUMS(EITP__PEAK_END)
+#undef EITP__PEAK_BEGIN
+#undef EITP__PEAK_LOAD
+#undef EITP__PEAK_STEP
+#undef EITP__PEAK_END
+}
+
+#undef EITP__PEAK_NAME
+#undef EITP__PEAK_SUM
+#undef EITP__PEAK_FACTOR
+#undef EITP__PEAK_MULTIPLY_ADD
+#undef EITP__PEAK_SUMS
+/* <<kernels/peak.inc */
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("amx-tile,amx-bf16"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("amx-tile,amx-bf16")
+#endif
+
+/* What LDTILECFG reads: 64 bytes. */
+typedef struct eitp__peak_tiles {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t columns[16]; /* bytes of a row */
+    uint8_t rows[16];
+} eitp__peak_tiles;
+
+/* All eight tiles have 16 rows of 64 bytes; 6 and 7 are the factors, the others sums. */
+static void eitp__peak_amx(int64_t rounds, float *scratch) {
+    eitp__peak_tiles tiles = EITP__ZERO;
+    tiles.palette = 1;
+    for (int i = 0; i < 8; i++) {
+        tiles.columns[i] = 64;
+        tiles.rows[i] = 16;
+    }
+    _tile_loadconfig(&tiles);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+    _tile_loadd(6, scratch, 64);
+    _tile_loadd(7, scratch, 64);
+    for (int64_t round = 0; round < rounds; round++) {
+        _tile_dpbf16ps(0, 6, 7);
+        _tile_dpbf16ps(1, 6, 7);
+        _tile_dpbf16ps(2, 6, 7);
+        _tile_dpbf16ps(3, 6, 7);
+        _tile_dpbf16ps(4, 6, 7);
+        _tile_dpbf16ps(5, 6, 7);
+    }
+    _tile_stored(0, scratch, 64);
+    _tile_release();
+}
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+/* By set: its loop for f32 and for bf16. Flops are those of 12 or 24 vectors, or of 6 products of 16 x 32 by 32 x 16.
+ */
+EITP__PRIVATE eitp__peak eitp__peak_of(eitp__isa isa, eitp_dtype dtype) {
+    static const eitp__peak f32[EITP__ISA_COUNT] = {
+        {eitp__peak_ref, 12 * 4 * 2.0},     {eitp__peak_avx2, 12 * 8 * 2.0},    {eitp__peak_avx512, 24 * 16 * 2.0},
+        {eitp__peak_avx512, 24 * 16 * 2.0}, {eitp__peak_avx512, 24 * 16 * 2.0},
+    };
+    static const eitp__peak bf16[EITP__ISA_COUNT] = {
+        {eitp__peak_ref, 12 * 4 * 2.0},           {eitp__peak_avx2, 12 * 8 * 2.0},
+        {eitp__peak_avx512, 24 * 16 * 2.0},       {eitp__peak_avx512bf16, 24 * 32 * 2.0},
+        {eitp__peak_amx, 6 * 16 * 16 * 32 * 2.0},
+    };
+    static const eitp__peak none = EITP__ZERO;
+    return dtype == EITP_BF16 ? bf16[isa] : dtype == EITP_F32 || dtype == EITP_F16 ? f32[isa] : none;
+}
+
+#else
+
+EITP__PRIVATE eitp__peak eitp__peak_of(eitp__isa isa, eitp_dtype dtype) {
+    eitp__peak peak = EITP__ZERO;
+    (void)isa;
+    if (dtype == EITP_F32 || dtype == EITP_BF16 || dtype == EITP_F16) {
+        peak.run = eitp__peak_ref;
+        peak.flops = 12 * 4 * 2.0;
+    }
+    return peak;
+}
+
+#endif
+
+#undef EITP__PEAK_TWELVE
+#undef EITP__PEAK_TWENTY_FOUR
+/* <<kernels/peak/peak.c */
+
 /* >>backends/backend.c */
 /* In order of preference; the null backend is never chosen by itself. */
 static const eitp__backend_interface *(*const eitp__backends[])(void) = {eitp__cpu_backend, eitp__null_backend};
@@ -20549,6 +20979,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_copy,
         eitp__null_workspace,
         eitp__null_run,
+        NULL,
     };
     return &interface;
 }
@@ -20744,6 +21175,152 @@ EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table) {
 
 #endif
 /* <<backends/cpu/openblas.c */
+
+/* >>backends/cpu/limits.c */
+enum {
+    EITP__LIMITS_ROUNDS = 20000,    /* of a loop of products, in a piece */
+    EITP__LIMITS_PIECES = 8,        /* for each thread */
+    EITP__LIMITS_STREAMS = 4,       /* that an update reads; it writes all but the last */
+    EITP__LIMITS_BLOCK = 256 << 10, /* bytes of a stream in a piece */
+    EITP__LIMITS_SHIFT = 1088       /* bytes that keep streams from meeting in the same sets of a cache */
+};
+
+#define EITP__LIMITS_LARGEST ((size_t)256 << 20)
+#define EITP__LIMITS_SMALLEST ((size_t)16 << 20)
+#define EITP__LIMITS_SECONDS 0.3
+
+/* A vector that every processor of 64 bits has; where there is none, the compiler does without. */
+typedef uint64_t eitp__limits_vector __attribute__((vector_size(16)));
+
+typedef struct eitp__limits_work {
+    eitp__peak peak;
+    char *buffer;
+    size_t stream; /* bytes from the start of a stream to the next */
+} eitp__limits_work;
+
+static void eitp__limits_products(void *argument, int64_t piece, int thread) {
+    const eitp__limits_work *work = (const eitp__limits_work *)argument;
+    const uint32_t halves = 0x3f003f00u; /* two bf16 of 0.5, or an f32 of about 0.5 */
+    float scratch[EITP__PEAK_SCRATCH];
+    volatile float result;
+    (void)piece;
+    (void)thread;
+    for (size_t i = 0; i < EITP__COUNT(scratch); i++)
+        memcpy(&scratch[i], &halves, sizeof halves);
+    work->peak.run(EITP__LIMITS_ROUNDS, scratch);
+    result = scratch[0]; /* so that the loop is needed */
+    (void)result;
+}
+
+static eitp__limits_vector *eitp__limits_block(const eitp__limits_work *work, int64_t piece) {
+    return (eitp__limits_vector *)(void *)(work->buffer + (size_t)piece * EITP__LIMITS_BLOCK);
+}
+
+#define EITP__LIMITS_VECTORS (EITP__LIMITS_BLOCK / sizeof(eitp__limits_vector))
+
+static void eitp__limits_read(void *argument, int64_t piece, int thread) {
+    const eitp__limits_vector *p = eitp__limits_block((const eitp__limits_work *)argument, piece);
+    eitp__limits_vector a = p[0], b = p[1], c = p[2], d = p[3];
+    volatile uint64_t result;
+    (void)thread;
+    for (size_t i = 4; i < EITP__LIMITS_VECTORS; i += 4) {
+        a ^= p[i];
+        b ^= p[i + 1];
+        c ^= p[i + 2];
+        d ^= p[i + 3];
+    }
+    a ^= b ^ c ^ d;
+    result = a[0] ^ a[1];
+    (void)result;
+}
+
+/* Of one vector and another in turn, so that no compiler makes a call of it that writes past the caches. */
+static void eitp__limits_write(void *argument, int64_t piece, int thread) {
+    eitp__limits_vector *p = eitp__limits_block((const eitp__limits_work *)argument, piece);
+    const eitp__limits_vector one = {1, 1}, two = {2, 2};
+    (void)thread;
+    for (size_t i = 0; i < EITP__LIMITS_VECTORS; i += 2) {
+        p[i] = one;
+        p[i + 1] = two;
+    }
+}
+
+/* What AdamW does with parameter, moments and gradient, but for its arithmetic. */
+static void eitp__limits_update(void *argument, int64_t piece, int thread) {
+    const eitp__limits_work *work = (const eitp__limits_work *)argument;
+    const size_t stream = work->stream / sizeof(eitp__limits_vector);
+    eitp__limits_vector *EITP__RESTRICT parameter = eitp__limits_block(work, piece);
+    eitp__limits_vector *EITP__RESTRICT m = parameter + stream;
+    eitp__limits_vector *EITP__RESTRICT v = m + stream;
+    const eitp__limits_vector *EITP__RESTRICT gradient = v + stream;
+    (void)thread;
+    for (size_t i = 0; i < EITP__LIMITS_VECTORS; i++) {
+        eitp__limits_vector g = gradient[i], new_m = m[i] + g, new_v = v[i] ^ g;
+        m[i] = new_m;
+        v[i] = new_v;
+        parameter[i] += new_m ^ new_v;
+    }
+}
+
+/* The best of many times all pieces: `amount` of them together, for a second. */
+static double eitp__limits_rate(int threads, int64_t pieces, void (*run)(void *argument, int64_t piece, int thread),
+                                eitp__limits_work *work, double amount) {
+    double best = 0, began = eitp__clock(), before = began, after;
+    for (int times = 0; times < 3 || before - began < EITP__LIMITS_SECONDS; times++) {
+        eitp__parallel(threads, pieces, run, work);
+        after = eitp__clock();
+        if (after > before && amount / (after - before) > best)
+            best = amount / (after - before);
+        before = after;
+    }
+    return best;
+}
+
+/* By dtype; those with the loop of f32 have its result. */
+static void eitp__limits_flops(int threads, eitp__isa isa, eitp__backend_limits *limits) {
+    eitp__limits_work work = EITP__ZERO;
+    int64_t pieces = (int64_t)threads * EITP__LIMITS_PIECES;
+    for (int dtype = 0; dtype < EITP_DTYPE_COUNT; dtype++) {
+        work.peak = eitp__peak_of(isa, (eitp_dtype)dtype);
+        if (!work.peak.run)
+            continue;
+        if (dtype != EITP_F32 && work.peak.run == eitp__peak_of(isa, EITP_F32).run)
+            limits->flops[dtype] = limits->flops[EITP_F32];
+        else
+            limits->flops[dtype] = eitp__limits_rate(threads, pieces, eitp__limits_products, &work,
+                                                     (double)pieces * EITP__LIMITS_ROUNDS * work.peak.flops);
+    }
+}
+
+static void eitp__limits_bandwidth(int threads, eitp__limits_work *work, size_t size, eitp__backend_limits *limits) {
+    int64_t pieces = (int64_t)(size / EITP__LIMITS_BLOCK);
+    double bytes = (double)pieces * EITP__LIMITS_BLOCK;
+    limits->read = eitp__limits_rate(threads, pieces, eitp__limits_read, work, bytes);
+    limits->write = eitp__limits_rate(threads, pieces, eitp__limits_write, work, bytes);
+    work->stream = size / EITP__LIMITS_STREAMS - EITP__LIMITS_SHIFT;
+    pieces = (int64_t)(work->stream / EITP__LIMITS_BLOCK);
+    bytes = (double)pieces * EITP__LIMITS_BLOCK * (2 * EITP__LIMITS_STREAMS - 1);
+    limits->update = eitp__limits_rate(threads, pieces, eitp__limits_update, work, bytes);
+}
+
+EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int threads, eitp__isa isa,
+                                               eitp__backend_limits *limits, eitp_error *error) {
+    eitp__limits_work work = EITP__ZERO;
+    size_t size = EITP__LIMITS_LARGEST;
+    memset(limits, 0, sizeof *limits);
+    eitp__limits_flops(threads, isa, limits);
+    work.buffer = (char *)eitp__allocate(host, size);
+    while (!work.buffer && size > EITP__LIMITS_SMALLEST) {
+        size /= 2;
+        work.buffer = (char *)eitp__allocate(host, size);
+    }
+    if (!work.buffer)
+        return eitp__fail_memory(error, size, "measuring the bandwidth of memory");
+    eitp__limits_bandwidth(threads, &work, size, limits);
+    eitp__release(host, work.buffer, size);
+    return EITP_OK;
+}
+/* <<backends/cpu/limits.c */
 
 /* >>backends/cpu/cpu.c */
 /* The CPU backend: a kernel table filled for the processor at hand, and one driver for each iteration family. */
@@ -21023,6 +21600,11 @@ static eitp_status eitp__cpu_run(eitp__backend *backend, const eitp__call *calls
     return EITP_OK;
 }
 
+static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(void *)backend;
+    return eitp__limits_measure(&backend->host, cpu->threads, cpu->isa, limits, error);
+}
+
 EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
     static const eitp__backend_interface interface = {
         EITP__BACKEND_API_VERSION,
@@ -21040,6 +21622,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_copy,
         eitp__cpu_workspace,
         eitp__cpu_run,
+        eitp__cpu_measure,
     };
     return &interface;
 }
@@ -24998,9 +25581,145 @@ eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
     eitp__bind(plan);
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
+    if (plan->context->profiler.step)
+        return eitp__plan_run_profiled(plan, workspace, error);
     return backend->interface->run(backend, plan->calls, plan->step_count, workspace, error);
 }
 /* <<src/tensor/plan.c */
+
+/* >>src/tensor/measure.c */
+/* What the device can do at most, and what the steps of a plan take. */
+
+eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    eitp__backend_limits measured = EITP__ZERO;
+    eitp_status status;
+    memset(limits, 0, sizeof *limits);
+    if (!interface->measure)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' cannot tell its limits; use --device cpu",
+                          interface->name);
+    status = interface->measure(context->backend, &measured, error);
+    if (status)
+        return status;
+    memcpy(limits->flops, measured.flops, sizeof limits->flops);
+    limits->read = measured.read;
+    limits->write = measured.write;
+    limits->update = measured.update;
+    return EITP_OK;
+}
+
+void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) {
+    memset(&context->profiler, 0, sizeof context->profiler);
+    if (profiler)
+        context->profiler = *profiler;
+}
+
+/* The variable that a tensor is, or is a view of; NULL where it is computed. */
+static const eitp_tensor *eitp__profile_variable(eitp_tensor *tensor) {
+    for (tensor = eitp__lowered(tensor); tensor && tensor->storage != tensor;)
+        tensor = eitp__lowered(tensor->storage);
+    return tensor && tensor->leaf == EITP__VARIABLE ? tensor : NULL;
+}
+
+/* The first parameter that a node reads. */
+static const eitp_tensor *eitp__profile_parameter(const eitp__node *node) {
+    for (int i = 0; i < node->input_count; i++) {
+        const eitp_tensor *variable = eitp__profile_variable(node->inputs[i]);
+        if (variable && eitp_variable_at(node->graph->context, (size_t)variable->variable).role == EITP_PARAMETER)
+            return variable;
+    }
+    return NULL;
+}
+
+static const char *eitp__profile_name(const eitp__step *step) {
+    const eitp_tensor *variable = eitp__profile_parameter(step->node);
+    for (int i = 0; i < step->node->output_count && !variable; i++)
+        variable = eitp__profile_variable(eitp__step_output(step, i));
+    return variable ? eitp__variable_name(variable) : "";
+}
+
+static int eitp__profile_is_product(const eitp__node *node) {
+    return node->op == EITP__OP_MATMUL || node->op == EITP__OP_HEAD;
+}
+
+static eitp_product eitp__profile_product(const eitp_plan *plan, size_t s) {
+    const eitp__node *node = plan->steps[s].node;
+    const eitp_tensor *parameter = eitp__profile_parameter(node), *other;
+    if (!eitp__profile_is_product(node))
+        return EITP_PRODUCT_NONE;
+    if (!parameter)
+        return node->attributes.integers[0] ? EITP_PRODUCT_WEIGHT_GRADIENT : EITP_PRODUCT_NONE;
+    for (size_t i = 0; i < s; i++) {
+        const eitp__node *earlier = plan->steps[i].node;
+        other = eitp__profile_is_product(earlier) ? eitp__profile_parameter(earlier) : NULL;
+        if (other && other->variable == parameter->variable)
+            return EITP_PRODUCT_INPUT_GRADIENT;
+    }
+    return EITP_PRODUCT_FORWARD;
+}
+
+static double eitp__operand_bytes(const eitp__operand *operand) {
+    return operand->data ? (double)operand->elements * (double)eitp_dtype_size(operand->dtype) : 0;
+}
+
+/* What a call adds to is read where its carry is not 0. */
+static int eitp__profile_adds(const eitp_plan *plan, const eitp__call *call) {
+    eitp__backend *backend = plan->context->backend;
+    float carry = 1;
+    if (!call->accumulates)
+        return 0;
+    return !call->carry || backend->interface->download(backend, &carry, call->carry, sizeof carry, NULL) || carry != 0;
+}
+
+static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, eitp_profile *profile) {
+    int adds = eitp__profile_adds(plan, call);
+    double rows;
+    for (int i = 0; i < call->input_count; i++)
+        profile->bytes_read += eitp__operand_bytes(&call->inputs[i]);
+    for (int i = 0; i < call->output_count; i++)
+        profile->bytes_written += eitp__operand_bytes(&call->outputs[i]);
+    if (call->slot == EITP__SLOT_EMBEDDING || call->slot == EITP__SLOT_GATHER) {
+        rows = eitp__operand_bytes(&call->outputs[0]);
+        if (rows < eitp__operand_bytes(&call->inputs[0]))
+            profile->bytes_read += rows - eitp__operand_bytes(&call->inputs[0]);
+    } else if (call->slot == EITP__SLOT_EMBEDDING_BACKWARD && adds) {
+        rows = eitp__operand_bytes(&call->inputs[1]);
+        if (rows < profile->bytes_written)
+            profile->bytes_written = rows;
+    }
+    if (adds)
+        profile->bytes_read += profile->bytes_written;
+}
+
+/* All but the time that the step takes. */
+static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
+    const eitp__node *node = plan->steps[s].node;
+    const eitp__op_info *info = eitp__op(node->op);
+    eitp_profile profile = EITP__ZERO;
+    profile.op = info->name;
+    profile.product = eitp__profile_product(plan, s);
+    profile.variable = eitp__profile_name(&plan->steps[s]);
+    profile.dtype = plan->calls[s].dtype;
+    profile.flops = info->flops ? info->flops(node) : 0;
+    eitp__profile_bytes(plan, &plan->calls[s], &profile);
+    return profile;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_run_profiled(eitp_plan *plan, void *workspace, eitp_error *error) {
+    eitp__backend *backend = plan->context->backend;
+    const eitp_profiler *profiler = &plan->context->profiler;
+    for (size_t s = 0; s < plan->step_count; s++) {
+        eitp_profile profile = eitp__profile_of(plan, s);
+        double began = eitp__clock();
+        eitp_status status = backend->interface->run(backend, &plan->calls[s], 1, workspace, error);
+        profile.seconds = eitp__clock() - began;
+        if (status)
+            return status;
+        profiler->step(profiler->user, &profile);
+    }
+    return EITP_OK;
+}
+/* <<src/tensor/measure.c */
 
 /* >>src/model/gpt2_config.c */
 /* GPT-2 configurations: by name, and as Hugging Face's config.json. */

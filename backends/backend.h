@@ -18,6 +18,12 @@ typedef struct eitp__backend_config {
     const char *products; /* "own", "openblas"; NULL or "": EITP_PRODUCTS if set, else what is faster with that isa */
 } eitp__backend_config;
 
+/* What eitp_limits has. */
+typedef struct eitp__backend_limits {
+    double flops[EITP_DTYPE_COUNT];
+    double read, write, update;
+} eitp__backend_limits;
+
 typedef struct eitp__backend_interface eitp__backend_interface;
 
 /* What every backend object starts with. */
@@ -61,6 +67,9 @@ struct eitp__backend_interface {
     /* Runs the calls in order. `workspace` is as large as the largest of them asked for. */
     eitp_status (*run)(eitp__backend *backend, const eitp__call *calls, size_t count, void *workspace,
                        eitp_error *error);
+
+    /* Measures what the device can do at most: see eitp_limits. NULL: it cannot tell. */
+    eitp_status (*measure)(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error);
 };
 
 EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void);

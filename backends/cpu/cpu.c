@@ -1,6 +1,7 @@
 /* The CPU backend: a kernel table filled for the processor at hand, and one driver for each iteration family. */
 #include "backends/cpu/openblas.h"
 #include "backends/cpu/features.h"
+#include "backends/cpu/limits.h"
 #include "backends/backend.h"
 
 #include "base/log.h"
@@ -282,6 +283,11 @@ static eitp_status eitp__cpu_run(eitp__backend *backend, const eitp__call *calls
     return EITP_OK;
 }
 
+static eitp_status eitp__cpu_measure(eitp__backend *backend, eitp__backend_limits *limits, eitp_error *error) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(void *)backend;
+    return eitp__limits_measure(&backend->host, cpu->threads, cpu->isa, limits, error);
+}
+
 EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
     static const eitp__backend_interface interface = {
         EITP__BACKEND_API_VERSION,
@@ -299,6 +305,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_copy,
         eitp__cpu_workspace,
         eitp__cpu_run,
+        eitp__cpu_measure,
     };
     return &interface;
 }

@@ -98,6 +98,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_copy,
         eitp__null_workspace,
         eitp__null_run,
+        NULL,
     };
     return &interface;
 }

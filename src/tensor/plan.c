@@ -1,5 +1,5 @@
 /* Plans: creation by passes, the calls they become, and running them. */
-#include "tensor/plan.h"
+#include "tensor/measure.h"
 
 /* Where a tensor is. */
 static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor) {
@@ -250,5 +250,7 @@ eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
     eitp__bind(plan);
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
+    if (plan->context->profiler.step)
+        return eitp__plan_run_profiled(plan, workspace, error);
     return backend->interface->run(backend, plan->calls, plan->step_count, workspace, error);
 }

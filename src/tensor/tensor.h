@@ -62,6 +62,21 @@ EITP_API eitp_dtype eitp_context_precision(const eitp_context *context);
 /* The same as "fp32", "bf16" or "fp16". */
 EITP_API const char *eitp_context_precision_name(const eitp_context *context);
 
+/* What the device can do at most, with all threads of the context. */
+typedef struct eitp_limits {
+    double flops[EITP_DTYPE_COUNT]; /* by dtype of the factors: operations of matrix products in registers a second, a
+                                       product and a sum being two; 0: not measured */
+    double read;                    /* bytes a second that can be read from memory, */
+    double write;                   /* written to it, */
+    double update; /* and read and written by an update: four streams read, three of them written in place */
+} eitp_limits;
+
+/*
+ * Measures them, each the best of many short repetitions: it takes seconds, and 256 MiB that are given back (fewer
+ * where there are not as many). EITP_ERROR_UNSUPPORTED where the device cannot tell.
+ */
+EITP_API eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eitp_error *error);
+
 /* ---- Variables: tensors that live as long as the context ---- */
 
 typedef enum eitp_role {
@@ -339,6 +354,40 @@ EITP_API eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *
 
 /* Runs it once. Allocates nothing. */
 EITP_API eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error);
+
+/* ---- Profiles ---- */
+
+/* Which of a parameter's products a step of a plan is. */
+typedef enum eitp_product {
+    EITP_PRODUCT_NONE = 0,           /* none, or one without a parameter */
+    EITP_PRODUCT_FORWARD = 1,        /* the plan's first with that parameter */
+    EITP_PRODUCT_INPUT_GRADIENT = 2, /* a later one */
+    EITP_PRODUCT_WEIGHT_GRADIENT = 3 /* of two values that are computed, the first transposed */
+} eitp_product;
+
+/* A step of a plan: one op, or several that became one. */
+typedef struct eitp_profile {
+    const char *op; /* its name: "matmul", "layer_norm", ... */
+    eitp_product product;
+    const char *variable; /* the parameter that it reads, or else the variable it changes; "" where there is none.
+                             Belongs to the context. */
+    eitp_dtype dtype;     /* that it computes from */
+    double flops;
+    double bytes_read, bytes_written; /* of all its operands, wherever they are; of a table, the rows that it uses */
+    double seconds;
+} eitp_profile;
+
+/* Told of each step right after it ran, by the thread that runs the plan. */
+typedef struct eitp_profiler {
+    void *user;
+    void (*step)(void *user, const eitp_profile *profile);
+} eitp_profiler;
+
+/*
+ * From now on plans of the context run step by step, each measured; NULL: as always. The results are the same. It costs
+ * some time, since threads wait for one another after each step; plans that are not profiled lose none.
+ */
+EITP_API void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler);
 
 EITP_END_DECLARATIONS
 

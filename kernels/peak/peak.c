@@ -1,0 +1,150 @@
+#include "kernels/peak/peak.h"
+
+#define EITP__PEAK_TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
+#define EITP__PEAK_TWENTY_FOUR(X)                                                                                      \
+    EITP__PEAK_TWELVE(X) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23)
+
+typedef float eitp__peak_f32x4 __attribute__((vector_size(16)));
+
+/* The sum is a factor too: a product that is the same in every round would be moved out of the loop. */
+#define EITP__PEAK_NAME eitp__peak_ref
+#define EITP__PEAK_SUM eitp__peak_f32x4
+#define EITP__PEAK_FACTOR eitp__peak_f32x4
+#define EITP__PEAK_MULTIPLY_ADD(c, a, b) ((c) * (a) + (b))
+#define EITP__PEAK_SUMS(X) EITP__PEAK_TWELVE(X)
+#include "kernels/peak.inc"
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+
+#define EITP__PEAK_NAME eitp__peak_avx2
+#define EITP__PEAK_SUM __m256
+#define EITP__PEAK_FACTOR __m256
+#define EITP__PEAK_MULTIPLY_ADD(c, a, b) _mm256_fmadd_ps(a, b, c)
+#define EITP__PEAK_SUMS(X) EITP__PEAK_TWELVE(X)
+#include "kernels/peak.inc"
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx2,fma"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx2,fma")
+#endif
+
+#define EITP__PEAK_NAME eitp__peak_avx512
+#define EITP__PEAK_SUM __m512
+#define EITP__PEAK_FACTOR __m512
+#define EITP__PEAK_MULTIPLY_ADD(c, a, b) _mm512_fmadd_ps(a, b, c)
+#define EITP__PEAK_SUMS(X) EITP__PEAK_TWENTY_FOUR(X)
+#include "kernels/peak.inc"
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma"))),                 \
+                             apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma")
+#endif
+
+#define EITP__PEAK_NAME eitp__peak_avx512bf16
+#define EITP__PEAK_SUM __m512
+#define EITP__PEAK_FACTOR __m512bh
+#define EITP__PEAK_MULTIPLY_ADD(c, a, b) _mm512_dpbf16_ps(c, a, b)
+#define EITP__PEAK_SUMS(X) EITP__PEAK_TWENTY_FOUR(X)
+#include "kernels/peak.inc"
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("amx-tile,amx-bf16"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("amx-tile,amx-bf16")
+#endif
+
+/* What LDTILECFG reads: 64 bytes. */
+typedef struct eitp__peak_tiles {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t columns[16]; /* bytes of a row */
+    uint8_t rows[16];
+} eitp__peak_tiles;
+
+/* All eight tiles have 16 rows of 64 bytes; 6 and 7 are the factors, the others sums. */
+static void eitp__peak_amx(int64_t rounds, float *scratch) {
+    eitp__peak_tiles tiles = EITP__ZERO;
+    tiles.palette = 1;
+    for (int i = 0; i < 8; i++) {
+        tiles.columns[i] = 64;
+        tiles.rows[i] = 16;
+    }
+    _tile_loadconfig(&tiles);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+    _tile_loadd(6, scratch, 64);
+    _tile_loadd(7, scratch, 64);
+    for (int64_t round = 0; round < rounds; round++) {
+        _tile_dpbf16ps(0, 6, 7);
+        _tile_dpbf16ps(1, 6, 7);
+        _tile_dpbf16ps(2, 6, 7);
+        _tile_dpbf16ps(3, 6, 7);
+        _tile_dpbf16ps(4, 6, 7);
+        _tile_dpbf16ps(5, 6, 7);
+    }
+    _tile_stored(0, scratch, 64);
+    _tile_release();
+}
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+/* By set: its loop for f32 and for bf16. Flops are those of 12 or 24 vectors, or of 6 products of 16 x 32 by 32 x 16.
+ */
+EITP__PRIVATE eitp__peak eitp__peak_of(eitp__isa isa, eitp_dtype dtype) {
+    static const eitp__peak f32[EITP__ISA_COUNT] = {
+        {eitp__peak_ref, 12 * 4 * 2.0},     {eitp__peak_avx2, 12 * 8 * 2.0},    {eitp__peak_avx512, 24 * 16 * 2.0},
+        {eitp__peak_avx512, 24 * 16 * 2.0}, {eitp__peak_avx512, 24 * 16 * 2.0},
+    };
+    static const eitp__peak bf16[EITP__ISA_COUNT] = {
+        {eitp__peak_ref, 12 * 4 * 2.0},           {eitp__peak_avx2, 12 * 8 * 2.0},
+        {eitp__peak_avx512, 24 * 16 * 2.0},       {eitp__peak_avx512bf16, 24 * 32 * 2.0},
+        {eitp__peak_amx, 6 * 16 * 16 * 32 * 2.0},
+    };
+    static const eitp__peak none = EITP__ZERO;
+    return dtype == EITP_BF16 ? bf16[isa] : dtype == EITP_F32 || dtype == EITP_F16 ? f32[isa] : none;
+}
+
+#else
+
+EITP__PRIVATE eitp__peak eitp__peak_of(eitp__isa isa, eitp_dtype dtype) {
+    eitp__peak peak = EITP__ZERO;
+    (void)isa;
+    if (dtype == EITP_F32 || dtype == EITP_BF16 || dtype == EITP_F16) {
+        peak.run = eitp__peak_ref;
+        peak.flops = 12 * 4 * 2.0;
+    }
+    return peak;
+}
+
+#endif
+
+#undef EITP__PEAK_TWELVE
+#undef EITP__PEAK_TWENTY_FOUR

@@ -1,0 +1,134 @@
+/* What the device can do at most, and what the steps of a plan take. */
+#include "tensor/measure.h"
+
+#include "base/clock.h"
+
+eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    eitp__backend_limits measured = EITP__ZERO;
+    eitp_status status;
+    memset(limits, 0, sizeof *limits);
+    if (!interface->measure)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' cannot tell its limits; use --device cpu",
+                          interface->name);
+    status = interface->measure(context->backend, &measured, error);
+    if (status)
+        return status;
+    memcpy(limits->flops, measured.flops, sizeof limits->flops);
+    limits->read = measured.read;
+    limits->write = measured.write;
+    limits->update = measured.update;
+    return EITP_OK;
+}
+
+void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) {
+    memset(&context->profiler, 0, sizeof context->profiler);
+    if (profiler)
+        context->profiler = *profiler;
+}
+
+/* The variable that a tensor is, or is a view of; NULL where it is computed. */
+static const eitp_tensor *eitp__profile_variable(eitp_tensor *tensor) {
+    for (tensor = eitp__lowered(tensor); tensor && tensor->storage != tensor;)
+        tensor = eitp__lowered(tensor->storage);
+    return tensor && tensor->leaf == EITP__VARIABLE ? tensor : NULL;
+}
+
+/* The first parameter that a node reads. */
+static const eitp_tensor *eitp__profile_parameter(const eitp__node *node) {
+    for (int i = 0; i < node->input_count; i++) {
+        const eitp_tensor *variable = eitp__profile_variable(node->inputs[i]);
+        if (variable && eitp_variable_at(node->graph->context, (size_t)variable->variable).role == EITP_PARAMETER)
+            return variable;
+    }
+    return NULL;
+}
+
+static const char *eitp__profile_name(const eitp__step *step) {
+    const eitp_tensor *variable = eitp__profile_parameter(step->node);
+    for (int i = 0; i < step->node->output_count && !variable; i++)
+        variable = eitp__profile_variable(eitp__step_output(step, i));
+    return variable ? eitp__variable_name(variable) : "";
+}
+
+static int eitp__profile_is_product(const eitp__node *node) {
+    return node->op == EITP__OP_MATMUL || node->op == EITP__OP_HEAD;
+}
+
+static eitp_product eitp__profile_product(const eitp_plan *plan, size_t s) {
+    const eitp__node *node = plan->steps[s].node;
+    const eitp_tensor *parameter = eitp__profile_parameter(node), *other;
+    if (!eitp__profile_is_product(node))
+        return EITP_PRODUCT_NONE;
+    if (!parameter)
+        return node->attributes.integers[0] ? EITP_PRODUCT_WEIGHT_GRADIENT : EITP_PRODUCT_NONE;
+    for (size_t i = 0; i < s; i++) {
+        const eitp__node *earlier = plan->steps[i].node;
+        other = eitp__profile_is_product(earlier) ? eitp__profile_parameter(earlier) : NULL;
+        if (other && other->variable == parameter->variable)
+            return EITP_PRODUCT_INPUT_GRADIENT;
+    }
+    return EITP_PRODUCT_FORWARD;
+}
+
+static double eitp__operand_bytes(const eitp__operand *operand) {
+    return operand->data ? (double)operand->elements * (double)eitp_dtype_size(operand->dtype) : 0;
+}
+
+/* What a call adds to is read where its carry is not 0. */
+static int eitp__profile_adds(const eitp_plan *plan, const eitp__call *call) {
+    eitp__backend *backend = plan->context->backend;
+    float carry = 1;
+    if (!call->accumulates)
+        return 0;
+    return !call->carry || backend->interface->download(backend, &carry, call->carry, sizeof carry, NULL) || carry != 0;
+}
+
+static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, eitp_profile *profile) {
+    int adds = eitp__profile_adds(plan, call);
+    double rows;
+    for (int i = 0; i < call->input_count; i++)
+        profile->bytes_read += eitp__operand_bytes(&call->inputs[i]);
+    for (int i = 0; i < call->output_count; i++)
+        profile->bytes_written += eitp__operand_bytes(&call->outputs[i]);
+    if (call->slot == EITP__SLOT_EMBEDDING || call->slot == EITP__SLOT_GATHER) {
+        rows = eitp__operand_bytes(&call->outputs[0]);
+        if (rows < eitp__operand_bytes(&call->inputs[0]))
+            profile->bytes_read += rows - eitp__operand_bytes(&call->inputs[0]);
+    } else if (call->slot == EITP__SLOT_EMBEDDING_BACKWARD && adds) {
+        rows = eitp__operand_bytes(&call->inputs[1]);
+        if (rows < profile->bytes_written)
+            profile->bytes_written = rows;
+    }
+    if (adds)
+        profile->bytes_read += profile->bytes_written;
+}
+
+/* All but the time that the step takes. */
+static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
+    const eitp__node *node = plan->steps[s].node;
+    const eitp__op_info *info = eitp__op(node->op);
+    eitp_profile profile = EITP__ZERO;
+    profile.op = info->name;
+    profile.product = eitp__profile_product(plan, s);
+    profile.variable = eitp__profile_name(&plan->steps[s]);
+    profile.dtype = plan->calls[s].dtype;
+    profile.flops = info->flops ? info->flops(node) : 0;
+    eitp__profile_bytes(plan, &plan->calls[s], &profile);
+    return profile;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_run_profiled(eitp_plan *plan, void *workspace, eitp_error *error) {
+    eitp__backend *backend = plan->context->backend;
+    const eitp_profiler *profiler = &plan->context->profiler;
+    for (size_t s = 0; s < plan->step_count; s++) {
+        eitp_profile profile = eitp__profile_of(plan, s);
+        double began = eitp__clock();
+        eitp_status status = backend->interface->run(backend, &plan->calls[s], 1, workspace, error);
+        profile.seconds = eitp__clock() - began;
+        if (status)
+            return status;
+        profiler->step(profiler->user, &profile);
+    }
+    return EITP_OK;
+}

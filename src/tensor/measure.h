@@ -1,0 +1,10 @@
+/* Running a plan step by step, for whoever wants to know what each step takes. */
+#ifndef EITP_MEASURE_H
+#define EITP_MEASURE_H
+
+#include "tensor/plan.h"
+
+/* Runs the bound calls of a plan one after the other and tells the context's profiler of each. */
+EITP__PRIVATE eitp_status eitp__plan_run_profiled(eitp_plan *plan, void *workspace, eitp_error *error);
+
+#endif
