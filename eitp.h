@@ -1722,6 +1722,10 @@ EITP__PRIVATE int64_t eitp__piece_take(eitp__pieces *pieces, int64_t first, int6
 
 /* Tells that a piece that was taken is done. */
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces);
+
+/* One job on a team: calls work(argument, piece, thread) for every piece in [0, pieces). */
+EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void *argument, int64_t piece, int thread),
+                                  void *argument);
 /* <<src/base/threads.h */
 
 /* >>src/base/unicode.h */
@@ -2537,7 +2541,7 @@ struct eitp_context {
     uint64_t arena_generation; /* counts its moves */
     eitp_dtype precision;
     int exact_parameters;
-    eitp_profiler profiler;    /* without a function: none */
+    eitp_profiler profiler; /* without a function: none */
     char description[200];
     char numerics[100];
 };
@@ -3958,6 +3962,31 @@ EITP__PRIVATE int64_t eitp__piece_take(eitp__pieces *pieces, int64_t first, int6
 
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces) {
     __atomic_fetch_add(&pieces->done, 1, __ATOMIC_RELEASE);
+}
+
+typedef struct eitp__job {
+    eitp__pieces pieces;
+    int64_t count;
+    void (*work)(void *argument, int64_t piece, int thread);
+    void *argument;
+} eitp__job;
+
+static void eitp__job_thread(void *argument, int thread) {
+    eitp__job *job = (eitp__job *)argument;
+    int64_t piece;
+    while ((piece = eitp__piece_take(&job->pieces, 0, job->count)) >= 0) {
+        job->work(job->argument, piece, thread);
+        eitp__piece_finish(&job->pieces);
+    }
+}
+
+EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void *argument, int64_t piece, int thread),
+                                  void *argument) {
+    eitp__job job = EITP__ZERO;
+    job.count = pieces;
+    job.work = work;
+    job.argument = argument;
+    eitp__team_run(pieces < threads ? (int)pieces : threads, eitp__job_thread, &job);
 }
 /* <<src/base/threads.c */
 
@@ -25633,8 +25662,8 @@ static const eitp_tensor *eitp__profile_parameter(const eitp__node *node) {
 
 static const char *eitp__profile_name(const eitp__step *step) {
     const eitp_tensor *variable = eitp__profile_parameter(step->node);
-    for (int i = 0; i < step->node->output_count && !variable; i++)
-        variable = eitp__profile_variable(eitp__step_output(step, i));
+    for (int i = 0; i < step->output_count && !variable; i++)
+        variable = eitp__profile_variable(step->outputs[i]);
     return variable ? eitp__variable_name(variable) : "";
 }
 

@@ -66,3 +66,28 @@ EITP__PRIVATE int64_t eitp__piece_take(eitp__pieces *pieces, int64_t first, int6
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces) {
     __atomic_fetch_add(&pieces->done, 1, __ATOMIC_RELEASE);
 }
+
+typedef struct eitp__job {
+    eitp__pieces pieces;
+    int64_t count;
+    void (*work)(void *argument, int64_t piece, int thread);
+    void *argument;
+} eitp__job;
+
+static void eitp__job_thread(void *argument, int thread) {
+    eitp__job *job = (eitp__job *)argument;
+    int64_t piece;
+    while ((piece = eitp__piece_take(&job->pieces, 0, job->count)) >= 0) {
+        job->work(job->argument, piece, thread);
+        eitp__piece_finish(&job->pieces);
+    }
+}
+
+EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void *argument, int64_t piece, int thread),
+                                  void *argument) {
+    eitp__job job = EITP__ZERO;
+    job.count = pieces;
+    job.work = work;
+    job.argument = argument;
+    eitp__team_run(pieces < threads ? (int)pieces : threads, eitp__job_thread, &job);
+}

@@ -29,4 +29,8 @@ EITP__PRIVATE int64_t eitp__piece_take(eitp__pieces *pieces, int64_t first, int6
 /* Tells that a piece that was taken is done. */
 EITP__PRIVATE void eitp__piece_finish(eitp__pieces *pieces);
 
+/* One job on a team: calls work(argument, piece, thread) for every piece in [0, pieces). */
+EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void *argument, int64_t piece, int thread),
+                                  void *argument);
+
 #endif

@@ -26,7 +26,7 @@ struct eitp_context {
     uint64_t arena_generation; /* counts its moves */
     eitp_dtype precision;
     int exact_parameters;
-    eitp_profiler profiler;    /* without a function: none */
+    eitp_profiler profiler; /* without a function: none */
     char description[200];
     char numerics[100];
 };

@@ -46,8 +46,8 @@ static const eitp_tensor *eitp__profile_parameter(const eitp__node *node) {
 
 static const char *eitp__profile_name(const eitp__step *step) {
     const eitp_tensor *variable = eitp__profile_parameter(step->node);
-    for (int i = 0; i < step->node->output_count && !variable; i++)
-        variable = eitp__profile_variable(eitp__step_output(step, i));
+    for (int i = 0; i < step->output_count && !variable; i++)
+        variable = eitp__profile_variable(step->outputs[i]);
     return variable ? eitp__variable_name(variable) : "";
 }
 
