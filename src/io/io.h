@@ -10,8 +10,8 @@ EITP_BEGIN_DECLARATIONS
 
 /*
  * Writes all variables of one role to a safetensors file, floating ones as `dtype` (EITP_F32, EITP_F16 or EITP_BF16),
- * 16-bit parameters with their remainders; the file is replaced as a whole or not at all. `checksum`, which may be NULL,
- * gets the CRC-32C of the tensors' bytes in the variables' order.
+ * 16-bit parameters with their remainders; the file is replaced as a whole or not at all. `checksum`, which may be
+ * NULL, gets the CRC-32C of the tensors' bytes in the variables' order.
  */
 EITP_API eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                          uint32_t *checksum, eitp_error *error);
