@@ -1212,8 +1212,8 @@ EITP_BEGIN_DECLARATIONS
 
 /*
  * Writes all variables of one role to a safetensors file, floating ones as `dtype` (EITP_F32, EITP_F16 or EITP_BF16),
- * 16-bit parameters with their remainders; the file is replaced as a whole or not at all. `checksum`, which may be NULL,
- * gets the CRC-32C of the tensors' bytes in the variables' order.
+ * 16-bit parameters with their remainders; the file is replaced as a whole or not at all. `checksum`, which may be
+ * NULL, gets the CRC-32C of the tensors' bytes in the variables' order.
  */
 EITP_API eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                          uint32_t *checksum, eitp_error *error);
@@ -3421,7 +3421,7 @@ EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer);
 /* >>src/io/variables.h */
 /* Reading one tensor of a file into a variable. */
 
-/* Shapes must agree; a floating variable takes F16, BF16 and F64 too. `checksum` goes on, as in eitp__safetensors_read. */
+/* Shapes must agree; a floating variable takes any floating type. `checksum` goes on, as in eitp__safetensors_read. */
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
                                                     const eitp__safetensors *collection,
                                                     const eitp__safetensors_entry *entry, uint32_t *checksum,

@@ -52,6 +52,7 @@ int command_eval(int count, char **arguments);
 int command_generate(int count, char **arguments);
 int command_tokenizer(int count, char **arguments);
 int command_pack(int count, char **arguments);
+int command_bench(int count, char **arguments);
 
 EITP_END_DECLARATIONS
 

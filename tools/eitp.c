@@ -16,6 +16,7 @@ static const struct {
     {"generate", command_generate, "text from a model"},
     {"tokenizer", command_tokenizer, "train, inspect, encode, decode"},
     {"pack", command_pack, "text to a token file"},
+    {"bench", command_bench, "how fast kernels and training steps are, and what the machine allows"},
 };
 
 static void print_version(void) {

@@ -1,0 +1,209 @@
+/* Measuring one kind of work: its variables, its plans, their runs. */
+#include "command_bench_work.h"
+
+#include "command_output.h"
+#include "command_process.h"
+
+enum { FILL_BYTES = 1 << 20 /* written at once */, MOST_RUNS = 100000 };
+
+/* What one run of a plan had of the op. */
+typedef struct kernel_run {
+    const char *op;
+    const eitp_limits *limits;
+    int steps;
+    double seconds, flops, bytes, limit;
+} kernel_run;
+
+static void add_step(void *user, const eitp_profile *profile) {
+    kernel_run *run = (kernel_run *)user;
+    if (strcmp(profile->op, run->op))
+        return;
+    run->steps++;
+    run->seconds += profile->seconds;
+    run->flops += profile->flops;
+    run->bytes += profile->bytes_read + profile->bytes_written;
+    run->limit += bench_limit(run->limits, profile);
+}
+
+/* ---- Variables ---- */
+
+/* Numbers of both signs and a magnitude of 0.03 to 0.06, whatever floating dtype they have. */
+static void fill_random(eitp_dtype dtype, void *data, size_t size) {
+    static const uint32_t exponents[] = {0x3d000000u, 0, 0x3d00u, 0x2800u}, masks[] = {0x7fffffu, 0, 0x7fu, 0x3ffu};
+    size_t element = eitp_dtype_size(dtype);
+    uint32_t state = 1;
+    for (size_t i = 0; i < size / element; i++) {
+        uint32_t value;
+        state = state * 1664525u + 1013904223u;
+        value = exponents[dtype] | (state >> 8 & masks[dtype]) | (state >> 31) << (8 * element - 1);
+        if (element == 4) {
+            ((uint32_t *)data)[i] = value;
+        } else {
+            ((uint16_t *)data)[i] = (uint16_t)value;
+        }
+    }
+}
+
+static eitp_status fill_variable(eitp_context *context, const char *name, eitp_error *error) {
+    eitp_variable variable = eitp_variable_at(context, (size_t)eitp_variable_find(context, name));
+    char *values = (char *)command_allocate(FILL_BYTES);
+    eitp_status status = EITP_OK;
+    fill_random(variable.dtype, values, FILL_BYTES);
+    for (size_t at = 0; at < variable.size && !status; at += FILL_BYTES) {
+        size_t size = variable.size - at < FILL_BYTES ? variable.size - at : FILL_BYTES;
+        status = eitp_variable_write(context, name, at, values, size, error);
+    }
+    free(values);
+    return status;
+}
+
+static void variable_name(char *name, size_t size, const char *what, int copy, int64_t m, int64_t n) {
+    snprintf(name, size, "%s %lldx%lld %d", what, (long long)m, (long long)n, copy);
+}
+
+eitp_tensor *work_variable(kernel *k, int graph, const char *what, int copy, eitp_dtype dtype, int64_t m, int64_t n) {
+    char name[80];
+    int64_t shape[2];
+    shape[0] = m;
+    shape[1] = n;
+    variable_name(name, sizeof name, what, copy, m, n);
+    return eitp_variable_tensor(k->graphs[graph], name, EITP_CACHE, dtype, n ? 2 : 1, shape);
+}
+
+eitp_status work_write_integers(kernel *k, const char *what, int64_t n, int64_t step, int64_t limit,
+                                eitp_error *error) {
+    char name[80];
+    int32_t *values = (int32_t *)command_allocate((size_t)n * sizeof *values);
+    eitp_status status;
+    for (int64_t i = 0; i < n; i++)
+        values[i] = (int32_t)(i * step % limit);
+    variable_name(name, sizeof name, what, 0, n, 0);
+    status = eitp_variable_write(k->context, name, 0, values, (size_t)n * sizeof *values, error);
+    free(values);
+    return status;
+}
+
+/* Fills all floating variables made since there were `first`. */
+static eitp_status fill_variables(kernel *k, size_t first, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = first; i < eitp_variable_count(k->context) && !status; i++) {
+        eitp_variable made = eitp_variable_at(k->context, i);
+        if (made.role != EITP_OPTIMIZER &&
+            (made.dtype == EITP_F32 || made.dtype == EITP_BF16 || made.dtype == EITP_F16))
+            status = fill_variable(k->context, made.name, error);
+    }
+    return status;
+}
+
+/* ---- Measuring ---- */
+
+static eitp_status measure_runs(kernel *k, const char *op, double *seconds, size_t *count, kernel_run *run,
+                                eitp_error *error) {
+    double began = process_time(), least = options_number(&k->b->options, OPTION_SECONDS);
+    eitp_profiler profiler;
+    eitp_status status = EITP_OK;
+    profiler.user = run;
+    profiler.step = add_step;
+    eitp_context_profile(k->context, &profiler);
+    for (*count = 0; !status && *count < MOST_RUNS && (*count < 3 || process_time() - began < least); ++*count) {
+        memset(run, 0, sizeof *run);
+        run->op = op;
+        run->limits = &k->b->limits;
+        status = eitp_plan_run(k->plans[*count % (size_t)k->count], error);
+        seconds[*count] = run->seconds;
+        if (!status)
+            status = bench_check_stopped(error);
+    }
+    eitp_context_profile(k->context, NULL);
+    return status;
+}
+
+static eitp_status measure(kernel *k, const work *w, eitp_error *error) {
+    double *seconds = (double *)command_allocate(MOST_RUNS * sizeof *seconds);
+    bench_line line;
+    kernel_run run;
+    size_t count;
+    eitp_status status = measure_runs(k, w->op, seconds, &count, &run, error);
+    if (!status && !run.steps)
+        status = command_fail(error, EITP_ERROR_UNSUPPORTED, "the device has no kernel %s", w->op);
+    if (!status) {
+        memset(&line, 0, sizeof line);
+        snprintf(line.name, sizeof line.name, "%s", w->name);
+        line.median = bench_median(seconds, count);
+        line.seconds = seconds[0]; /* they are in order now */
+        line.flops = run.flops;
+        line.bytes = run.bytes;
+        line.limit = run.limit;
+        bench_add(k->b, &line);
+    }
+    free(seconds);
+    return status;
+}
+
+static void release_plans(kernel *k) {
+    for (int i = 0; i < k->count; i++) {
+        eitp_plan_destroy(k->plans[i]);
+        eitp_graph_destroy(k->graphs[i]);
+    }
+    free(k->plans);
+    free(k->graphs);
+    k->plans = NULL;
+    k->graphs = NULL;
+    k->count = 0;
+}
+
+static eitp_status make_plans(kernel *k, const work *w, int copies, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    k->graphs = (eitp_graph **)command_allocate((size_t)copies * sizeof *k->graphs);
+    k->plans = (eitp_plan **)command_allocate((size_t)copies * sizeof *k->plans);
+    k->count = copies;
+    for (int i = 0; i < copies && !status; i++) {
+        status = eitp_graph_create(k->context, &k->graphs[i], error);
+        if (status)
+            break;
+        w->build(k, i, w);
+        status = eitp_plan_create(k->graphs[i], &k->plans[i], error);
+    }
+    return status;
+}
+
+/* Like the bench's own, which has told the log about itself already. */
+static eitp_status create_context(kernel *k, eitp_error *error) {
+    eitp_context_config config = eitp_context_config_default();
+    config.host = eitp_context_host(k->b->context);
+    config.host.log.write = NULL;
+    config.device = options_text(&k->b->options, OPTION_DEVICE);
+    config.threads = (int)options_integer(&k->b->options, OPTION_THREADS);
+    return eitp_context_create(&config, &k->context, error);
+}
+
+int work_is_wanted(const bench *b, const char *name) {
+    const char *filter = options_text(&b->options, OPTION_FILTER);
+    return !filter || strstr(name, filter);
+}
+
+eitp_status work_measure(kernel *k, const work *w, int copies, eitp_error *error) {
+    size_t first = 0;
+    eitp_status status = EITP_OK;
+    if (!work_is_wanted(k->b, w->name))
+        return EITP_OK;
+    status = bench_measure(k->b, error);
+    if (!status && !k->context)
+        status = create_context(k, error);
+    if (status)
+        return status;
+    first = eitp_variable_count(k->context);
+    status = make_plans(k, w, copies, error);
+    if (!status)
+        status = fill_variables(k, first, error);
+    if (!status && w->write)
+        status = w->write(k, w, error);
+    if (!status)
+        status = measure(k, w, error);
+    release_plans(k);
+    if (status == EITP_ERROR_ARGUMENT || status == EITP_ERROR_UNSUPPORTED) {
+        output_warning("%s is left out: %s", w->name, error->message);
+        return EITP_OK;
+    }
+    return status;
+}
