@@ -278,7 +278,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
     _mm256_storeu_ps(to + 24, _mm256_permute2f128_ps(v2, v3, 0x31));
 }
 
-/* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
+/* 16-bit operands of attention: up to a whole vector at p as f32, with zeros in the other lanes; and f32 as these. */
 EITP__SIMD_INLINE __m128i eitp__avx2_attention_halves(const uint16_t *p, int64_t count) {
     uint16_t few[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (count < 8)

@@ -267,7 +267,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
     }
 }
 
-/* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
+/* 16-bit operands of attention: up to a whole vector at p as f32, with zeros in the other lanes; and f32 as these. */
 EITP__SIMD_INLINE __mmask16 eitp__avx512_attention_mask(int64_t count) {
     return count < 16 ? eitp__avx512_mask(count) : (__mmask16)0xffff;
 }
