@@ -1,4 +1,8 @@
-/* The vector kernels of f32 beside the matrix product: every set this machine can run, against formulas in double. */
+/*
+ * The vector kernels beside the matrix product, on every set that this machine can run: f32 against formulas in double,
+ * and the 16-bit columns against those of f32.
+ */
+#include "backends/cpu/features.h"
 #include "kernels/kernels.h"
 
 #include "tests/test.h"
@@ -34,12 +38,8 @@ static void *guarded_copy(int which, const eitp__operand *x) {
 static void find_sets(void) {
     eitp__register_avx2_kernels(&tables[0]);
     eitp__register_avx512_kernels(&tables[1]);
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    available[0] = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    available[1] = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#endif
+    available[0] = eitp__isa_available(EITP__ISA_AVX2);
+    available[1] = eitp__isa_available(EITP__ISA_AVX512);
     for (int i = 0; i < SETS; i++)
         if (!available[i])
             printf("    skipped: %s, not in this build or not on this processor\n", set_names[i]);
@@ -92,6 +92,10 @@ static int64_t item_count(const eitp__call *call) {
         return x->elements / x->shape[x->rank - 1];
     case EITP__FAMILY_COLUMNS:
         return y->shape[y->rank - 1];
+    case EITP__FAMILY_ATTENTION:
+        return (call->inputs[1].elements - 1) * call->integers[0];
+    case EITP__FAMILY_WHOLE:
+        return 1;
     default:
         return y->elements;
     }
@@ -115,15 +119,19 @@ static void place_outputs(eitp__call *call, double (*memory)[ROOM], const float 
 }
 
 static double result(const eitp__call *call, int which, int64_t index) {
-    const void *data = call->outputs[which].data;
-    return call->outputs[which].dtype == EITP_F64 ? ((const double *)data)[index]
-                                                  : (double)((const float *)data)[index];
+    const eitp__operand *y = &call->outputs[which];
+    float value;
+    if (y->dtype == EITP_F64)
+        return ((const double *)y->data)[index];
+    eitp__convert_to_f32(y->dtype, (const char *)y->data + (size_t)index * eitp_dtype_size(y->dtype), &value, 1);
+    return (double)value;
 }
 
-/* Runs the call on every set, whole and in pieces of 1 and of 7 items, last first; compares with `exact`: an error may
-   be `tolerance` of the value and `floor_` besides. */
-static void check_call(eitp__call *original, const float *before, double tolerance, double floor_) {
+/* Runs the call on a set, whole and in pieces of 1 and of 7 items, last first; compares with `exact`: an error may be
+   `tolerance` of the value and `floor_` besides. */
+static void check_set(int set, const eitp__call *original, const float *before, double tolerance, double floor_) {
     eitp__call copy = *original, *call = &copy;
+    const eitp__kernel *kernel = &tables[set].kernels[call->slot][call->dtype];
     int64_t items = item_count(call);
     for (int i = 0; i < call->input_count; i++) {
         if (!call->inputs[i].data)
@@ -131,40 +139,42 @@ static void check_call(eitp__call *original, const float *before, double toleran
         call->inputs[i].data = guarded_copy(i, &call->inputs[i]);
         REQUIRE(call->inputs[i].data);
     }
-    for (int set = 0; set < SETS; set++) {
-        const eitp__kernel *kernel = &tables[set].kernels[call->slot][call->dtype];
-        if (!available[set])
-            continue;
-        REQUIRE(kernel->run);
-        REQUIRE(!kernel->workspace || kernel->workspace(call) <= sizeof workspace);
-        place_outputs(call, output, before);
-        kernel->run(call, 0, items, workspace);
-        for (int o = 0; o < call->output_count; o++) {
-            const unsigned char *start = (const unsigned char *)output[o];
-            double worst = 0;
-            int64_t where = 0;
-            for (int64_t i = 0; i < call->outputs[o].elements; i++) {
-                double error = fabs(result(call, o, i) - exact[o][i]) / (tolerance * fabs(exact[o][i]) + floor_);
-                if (!(error <= worst)) {
-                    worst = error;
-                    where = i;
-                }
+    REQUIRE(kernel->run);
+    REQUIRE(!kernel->workspace || kernel->workspace(call) <= sizeof workspace);
+    place_outputs(call, output, before);
+    kernel->run(call, 0, items, workspace);
+    for (int o = 0; o < call->output_count; o++) {
+        const unsigned char *start = (const unsigned char *)output[o];
+        double worst = 0;
+        int64_t where = 0;
+        for (int64_t i = 0; i < call->outputs[o].elements; i++) {
+            double error = fabs(result(call, o, i) - exact[o][i]) / (tolerance * fabs(exact[o][i]) + floor_);
+            if (!(error <= worst)) {
+                worst = error;
+                where = i;
             }
-            CHECK_THAT(worst <= 1, "%s %s output %d element %d: %.9g is not %.9g", set_names[set],
-                       eitp__slot_name(call->slot), o, (int)where, result(call, o, where), exact[o][where]);
-            for (int i = 0; i < GUARD; i++)
-                CHECK(start[i] == 0x5a && start[GUARD + output_bytes(call, o) + (size_t)i] == 0x5a);
         }
-        for (int64_t piece = 1; piece <= 7; piece += 6) {
-            place_outputs(call, again, before);
-            for (int64_t i = (items + piece - 1) / piece - 1; i >= 0; i--)
-                kernel->run(call, i * piece, (i + 1) * piece < items ? (i + 1) * piece : items, workspace);
-            for (int o = 0; o < call->output_count; o++)
-                CHECK_THAT(memcmp(output[o], again[o], output_bytes(call, o) + 2 * GUARD) == 0,
-                           "%s %s: pieces of %d items give other bits", set_names[set], eitp__slot_name(call->slot),
-                           (int)piece);
-        }
+        CHECK_THAT(worst <= 1, "%s %s %s output %d element %d: %.9g is not %.9g", set_names[set],
+                   eitp__slot_name(call->slot), eitp_dtype_name(call->dtype), o, (int)where, result(call, o, where),
+                   exact[o][where]);
+        for (int i = 0; i < GUARD; i++)
+            CHECK(start[i] == 0x5a && start[GUARD + output_bytes(call, o) + (size_t)i] == 0x5a);
     }
+    for (int64_t piece = 1; piece <= 7; piece += 6) {
+        place_outputs(call, again, before);
+        for (int64_t i = (items + piece - 1) / piece - 1; i >= 0; i--)
+            kernel->run(call, i * piece, (i + 1) * piece < items ? (i + 1) * piece : items, workspace);
+        for (int o = 0; o < call->output_count; o++)
+            CHECK_THAT(memcmp(output[o], again[o], output_bytes(call, o) + 2 * GUARD) == 0,
+                       "%s %s %s: pieces of %d items give other bits", set_names[set], eitp__slot_name(call->slot),
+                       eitp_dtype_name(call->dtype), (int)piece);
+    }
+}
+
+static void check_call(const eitp__call *call, const float *before, double tolerance, double floor_) {
+    for (int set = 0; set < SETS; set++)
+        if (available[set])
+            check_set(set, call, before, tolerance, floor_);
 }
 
 /* The distance of a float from a value, in units of the last place of the value. */
@@ -182,14 +192,23 @@ static double sigmoid(double x) {
     return 1 / (1 + exp(-x));
 }
 
+static double gelu_erf(double x) {
+    return 0.5 * x * erfc(-x / sqrt(2.0));
+}
+
 /* The elementary functions over many bit patterns. */
 static void test_functions(void) {
     static const struct {
         eitp__slot slot;
         double (*function)(double);
-        double limit, least; /* 0 is right below `least` */
-    } functions[] = {
-        {EITP__SLOT_EXP, exp, 1.5, 0}, {EITP__SLOT_TANH, tanh, 2, 0}, {EITP__SLOT_SIGMOID, sigmoid, 3, 3e-39}};
+        double limit, least; /* anything that is no larger is right below `least` */
+    } functions[] = {{EITP__SLOT_EXP, exp, 1.5, 0},
+                     {EITP__SLOT_TANH, tanh, 2, 0},
+                     {EITP__SLOT_LOG, log, 1, 0},
+                     {EITP__SLOT_SIGMOID, sigmoid, 3, 3e-39},
+                     {EITP__SLOT_SQRT, sqrt, 0.5, 0},
+                     {EITP__SLOT_ERF, erf, 2, 0},
+                     {EITP__SLOT_GELU_ERF, gelu_erf, 9, 2e-37}};
     static const float special[] = {0.0f,     -0.0f,   88.72283f, 88.73f,     89.0f,  200.0f,    -87.0f,    -103.9f,
                                     -104.1f,  -200.0f, INFINITY,  -INFINITY,  NAN,    1e-45f,    -1e-38f,   0.6f,
                                     0.59999f, 9.0f,    -9.5f,     3.402e+38f, 1e-20f, 0.625001f, -0.34657f, 0.34658f};
@@ -211,7 +230,9 @@ static void test_functions(void) {
             for (int i = 0; i < N; i++) {
                 double right = functions[f].function((double)input[0][i]);
                 float value = ((float *)call.outputs[0].data)[i];
-                double error = fabs(right) < functions[f].least && value == 0.0f ? 0 : units(value, right);
+                double error = fabs(right) < functions[f].least && fabs((double)value) < functions[f].least
+                                   ? 0
+                                   : units(value, right);
                 if (!(error <= worst)) {
                     worst = error;
                     where = i;
@@ -221,7 +242,7 @@ static void test_functions(void) {
                        eitp__slot_name(call.slot), worst, (double)input[0][where]);
         }
         for (int i = 0; i < 100; i++) {
-            input[0][i] = (float)draw();
+            input[0][i] = (float)fabs(draw());
             exact[0][i] = functions[f].function((double)input[0][i]);
         }
         call.inputs[0] = operand(input[0], EITP_F32, 1, 100, 1, 1);
@@ -519,10 +540,313 @@ static void test_accumulate(void) {
     }
 }
 
+/* ---- 16 bits ---- */
+
+/*
+ * A slot and its operands, a letter for each: x [rows, columns], c [columns], r [rows], s [rows, 1], b [rows, blocks of
+ * HEAD], t [9, columns]; small ones have the slot's dtype, capital ones F32; i are ids of the rows, k is a key.
+ */
+typedef struct column_case {
+    eitp__slot slot;
+    const char *inputs, *outputs;
+} column_case;
+
+static const column_case column_cases[] = {
+    {EITP__SLOT_NEGATE, "x", "x"},
+    {EITP__SLOT_EXP, "x", "x"},
+    {EITP__SLOT_LOG, "x", "x"},
+    {EITP__SLOT_SQRT, "x", "x"},
+    {EITP__SLOT_TANH, "x", "x"},
+    {EITP__SLOT_SIGMOID, "x", "x"},
+    {EITP__SLOT_RELU, "x", "x"},
+    {EITP__SLOT_ERF, "x", "x"},
+    {EITP__SLOT_AFFINE, "x", "x"},
+    {EITP__SLOT_CLAMP, "x", "x"},
+    {EITP__SLOT_CAST, "x", "x"},
+    {EITP__SLOT_CAST, "x", "X"},
+    {EITP__SLOT_CAST, "X", "x"},
+    {EITP__SLOT_ADD, "xc", "x"},
+    {EITP__SLOT_SUBTRACT, "cx", "x"},
+    {EITP__SLOT_MULTIPLY, "xs", "x"},
+    {EITP__SLOT_DIVIDE, "xx", "x"},
+    {EITP__SLOT_SUM, "x", "S"},
+    {EITP__SLOT_MAX, "x", "s"},
+    {EITP__SLOT_SOFTMAX, "x", "x"},
+    {EITP__SLOT_SOFTMAX_BACKWARD, "xx", "x"},
+    {EITP__SLOT_LOG_SOFTMAX, "x", "x"},
+    {EITP__SLOT_LOG_SOFTMAX_BACKWARD, "xx", "x"},
+    {EITP__SLOT_GELU_TANH, "x", "x"},
+    {EITP__SLOT_GELU_TANH_BACKWARD, "xx", "x"},
+    {EITP__SLOT_GELU_ERF, "x", "x"},
+    {EITP__SLOT_GELU_ERF_BACKWARD, "xx", "x"},
+    {EITP__SLOT_LAYER_NORM, "xCC", "xRR"},
+    {EITP__SLOT_LAYER_NORM_BACKWARD_INPUT, "xCCRRx", "x"},
+    {EITP__SLOT_LAYER_NORM_BACKWARD_PARAMETERS, "xCCRRx", "CC"},
+    {EITP__SLOT_EMBEDDING_BACKWARD, "ix", "T"},
+    {EITP__SLOT_CROSS_ENTROPY, "xi", "RR"},
+    {EITP__SLOT_CROSS_ENTROPY_BACKWARD, "xiRR", "x"},
+    {EITP__SLOT_HEAD_BACKWARD, "xBiRR", "x"},
+    {EITP__SLOT_DROPOUT, "xk", "x"},
+    {EITP__SLOT_ACCUMULATE, "xx", "x"},
+};
+
+static eitp__operand column_operand(void *data, eitp_dtype dtype, char letter, int64_t rows, int64_t columns) {
+    switch (letter | 32) {
+    case 'c':
+        return operand(data, dtype, 1, columns, 1, 1);
+    case 'r':
+        return operand(data, dtype, 1, rows, 1, 1);
+    case 's':
+        return operand(data, dtype, 2, rows, 1, 1);
+    case 'b':
+        return operand(data, dtype, 2, rows, (columns + EITP__HEAD_BLOCK - 1) / EITP__HEAD_BLOCK, 1);
+    case 't':
+        return operand(data, dtype, 2, 9, columns, 1);
+    case 'i':
+        return operand(data, EITP_I32, 1, rows, 1, 1);
+    case 'k':
+        return operand(data, EITP_I64, 1, 3, 1, 1);
+    default:
+        return operand(data, dtype, 2, rows, columns, 1);
+    }
+}
+
+/* The case in `dtype`; its inputs are in `data`. */
+static eitp__call column_call(const column_case *what, eitp_dtype dtype, void *data, int64_t rows, int64_t columns) {
+    static const int64_t key[] = {-9, 5000000000, 3};
+    static int32_t ids[64];
+    eitp__call call = new_call(what->slot);
+    call.dtype = what->inputs[0] == 'X' ? EITP_F32 : dtype;
+    for (int64_t i = 0; i < rows; i++)
+        ids[i] = i % 5 == 3 ? -100 : (int32_t)(i * 7 % (what->slot == EITP__SLOT_EMBEDDING_BACKWARD ? 9 : columns));
+    for (const char *letter = what->inputs; *letter; letter++) {
+        void *at = *letter == 'i' ? (void *)ids : (char *)data + call.input_count * (int)sizeof input[0];
+        eitp__operand *x = &call.inputs[call.input_count++];
+        *x = column_operand(at, *letter >= 'a' ? dtype : EITP_F32, *letter, rows, columns);
+        if (*letter == 'k')
+            memcpy(at, key, sizeof key);
+    }
+    for (const char *letter = what->outputs; *letter; letter++)
+        call.outputs[call.output_count++] =
+            column_operand(NULL, *letter >= 'a' ? dtype : EITP_F32, *letter, rows, columns);
+    call.integers[0] = what->slot == EITP__SLOT_SUM || what->slot == EITP__SLOT_MAX ? 2 : -100;
+    call.reals[0] = what->slot == EITP__SLOT_CLAMP ? -0.25 : 0.375;
+    call.reals[1] = 0.5;
+    return call;
+}
+
+/*
+ * A 16-bit column gives what f32 gives for the same values, rounded where it is stored. Inputs are above 0 for the sake
+ * of LOG and SQRT.
+ */
+static void check_column(int set, const column_case *what, eitp_dtype dtype, int64_t rows, int64_t columns) {
+    static float narrow[EITP__MAX_INPUTS][ROOM];
+    eitp__call wide = column_call(what, EITP_F32, input, rows, columns), call;
+    for (int i = 0; i < wide.input_count; i++) {
+        if (wide.inputs[i].dtype != EITP_F32)
+            continue;
+        for (int64_t j = 0; j < wide.inputs[i].elements; j++) {
+            float value = (float)(0.01 + 1.5 * fabs(draw()));
+            eitp__convert_from_f32(what->inputs[i] >= 'a' ? dtype : EITP_F32, &value, &value, 1);
+            if (what->inputs[i] >= 'a')
+                memcpy((uint16_t *)(void *)narrow[i] + j, &value, sizeof(uint16_t));
+            else
+                narrow[i][j] = value;
+            eitp__convert_to_f32(what->inputs[i] >= 'a' ? dtype : EITP_F32, &value, &input[i][j], 1);
+        }
+    }
+    place_outputs(&wide, output, NULL);
+    tables[set].kernels[what->slot][EITP_F32].run(&wide, 0, item_count(&wide), NULL);
+    call = column_call(what, dtype, narrow, rows, columns);
+    for (int o = 0; o < call.output_count; o++) {
+        for (int64_t j = 0; j < call.outputs[o].elements; j++) {
+            float value = (float)result(&wide, o, j), stored;
+            eitp__convert_from_f32(call.outputs[o].dtype, &value, &stored, 1);
+            eitp__convert_to_f32(call.outputs[o].dtype, &stored, &value, 1);
+            exact[o][j] = (double)value;
+        }
+    }
+    check_set(set, &call, NULL, 0, 1e-300);
+}
+
+static void test_columns(void) {
+    static const int64_t columns[] = {1, 7, 37, 200, 391};
+    for (int set = 0; set < SETS; set++)
+        for (size_t c = 0; c < EITP__COUNT(column_cases) && available[set]; c++)
+            for (size_t i = 0; i < EITP__COUNT(columns); i++)
+                for (int dtype = EITP_BF16; dtype <= EITP_F16; dtype++)
+                    check_column(set, &column_cases[c], (eitp_dtype)dtype, 11, columns[i]);
+}
+
+/* All that rounding to 16 bits distinguishes: halves, their neighbours, infinities, and NaNs, which stay such. */
+static void test_rounding(void) {
+    static const uint32_t offsets[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xfff, 0x1000, 0x1001};
+    enum { STEP = 37 };
+    for (int set = 0; set < SETS; set++) {
+        for (int dtype = EITP_BF16; dtype <= EITP_F16 && available[set]; dtype++) {
+            eitp__call call = new_call(EITP__SLOT_CAST);
+            int64_t count = 0, wrong = 0;
+            for (uint32_t high = 0; high < 0x10000 && count < ROOM; high += STEP)
+                for (size_t i = 0; i < EITP__COUNT(offsets); i++)
+                    input[0][count++] = eitp__float_of_bits((high << 16) + offsets[i]);
+            add_input(&call, 1, count, 1, 1);
+            add_output(&call, (eitp_dtype)dtype, 1, count, 1, 1);
+            place_outputs(&call, output, NULL);
+            tables[set].kernels[EITP__SLOT_CAST][EITP_F32].run(&call, 0, count, NULL);
+            for (int64_t i = 0; i < count; i++) {
+                uint16_t right;
+                eitp__convert_from_f32((eitp_dtype)dtype, &input[0][i], &right, 1);
+                wrong += ((const uint16_t *)call.outputs[0].data)[i] != right;
+            }
+            CHECK_THAT(!wrong, "%s rounds %lld of %lld otherwise", set_names[set], (long long)wrong, (long long)count);
+        }
+    }
+}
+
+/* Many blocks of random numbers, also where the lower half of a block's number ends. */
+static void test_dropout(void) {
+    static int64_t key[3] = {-77, 5000000001, 0};
+    enum { N = 3001 };
+    for (int far = 0; far < 2; far++) {
+        eitp__call call = new_call(EITP__SLOT_DROPOUT);
+        key[2] = far ? 17179869184 - 1000 : 5;
+        fill(0, N, 1);
+        add_input(&call, 1, N, 1, 1);
+        call.inputs[1] = operand(key, EITP_I64, 1, 3, 1, 1);
+        call.input_count = 2;
+        add_output(&call, EITP_F32, 1, N, 1, 1);
+        call.integers[0] = 1030;
+        call.reals[0] = 0.25;
+        for (int64_t i = 0; i < N; i++) {
+            float u = eitp__kernel_uniform((uint64_t)key[0], (uint64_t)key[1], 1030, (uint64_t)(key[2] + i));
+            exact[0][i] = u < 0.25f ? 0 : (double)(input[0][i] * (float)(1 / 0.75));
+        }
+        check_call(&call, NULL, 0, 1e-300);
+    }
+}
+
+/* A row of many parts: the largest of each scales what was before. */
+static void test_long_row(void) {
+    enum { V = 50257 };
+    static int32_t target[1] = {50000};
+    for (int order = 0; order < 3; order++) {
+        double sum = 0;
+        eitp__call call = new_call(EITP__SLOT_CROSS_ENTROPY);
+        for (int64_t i = 0; i < V; i++) {
+            double slope = 20 * (double)i / V;
+            input[0][i] = (float)(draw() + (order == 0 ? slope : order == 1 ? -slope : 0));
+            sum += exp((double)input[0][i]);
+        }
+        add_input(&call, 2, 1, V, 1);
+        add_input(&call, 1, 1, 1, 1);
+        call.inputs[1].data = target;
+        add_output(&call, EITP_F32, 1, 1, 1, 1);
+        add_output(&call, EITP_F32, 1, 1, 1, 1);
+        call.integers[0] = -100;
+        exact[1][0] = log(sum);
+        exact[0][0] = log(sum) - (double)input[0][target[0]];
+        check_call(&call, NULL, 1e-6, 2e-6);
+    }
+}
+
+/* Rows of a sequence whose first `position` ones are in the cache, against sums in double. */
+static void check_attention_cached(eitp_dtype dtype, int64_t heads, int64_t d, int64_t rows, int32_t position) {
+    enum { LONGEST = 45 };
+    static int32_t at[1];
+    static float qkv[ROOM], cache[2][ROOM];
+    int64_t c = heads * d;
+    eitp__call call = new_call(EITP__SLOT_ATTENTION_CACHED);
+    call.dtype = dtype;
+    for (int part = 0; part < 3; part++) {
+        call.inputs[part] = operand(input[part], dtype, 2, part ? LONGEST : rows, part ? c : 3 * c, 1);
+        fill(part, call.inputs[part].elements, 1);
+        eitp__convert_from_f32(dtype, input[part], again[0], (size_t)call.inputs[part].elements);
+        memcpy(input[part], again[0], (size_t)call.inputs[part].elements * eitp_dtype_size(dtype));
+        eitp__convert_to_f32(dtype, input[part], part ? cache[part - 1] : qkv, (size_t)call.inputs[part].elements);
+        call.outputs[part] = operand(NULL, dtype, 2, part ? LONGEST : rows, c, 1);
+    }
+    at[0] = position;
+    call.inputs[3] = operand(at, EITP_I32, 1, 1, 1, 1);
+    call.input_count = 4;
+    call.output_count = 3;
+    call.integers[0] = heads;
+    call.reals[0] = 0.5;
+    for (int part = 1; part < 3; part++)
+        for (int64_t i = 0; i < LONGEST * c; i++) {
+            int64_t row = i / c - position;
+            if (row >= 0 && row < rows)
+                cache[part - 1][i] = qkv[(3 * row + part) * c + i % c];
+            exact[part][i] = (double)cache[part - 1][i];
+        }
+    for (int64_t i = 0; i < rows * c; i++) {
+        int64_t row = i / c, first = i % c / d * d;
+        double total = 0, sum = 0;
+        for (int64_t j = 0; j <= row + position; j++) {
+            double p = 0;
+            for (int64_t e = first; e < first + d; e++)
+                p += (double)qkv[3 * row * c + e] * (double)cache[0][j * c + e];
+            p = exp(0.5 * p);
+            total += p;
+            sum += p * (double)cache[1][j * c + i % c];
+        }
+        exact[0][i] = sum / total;
+    }
+    check_call(&call, NULL, dtype == EITP_F32 ? 2e-6 : dtype == EITP_F16 ? 0.00048828125 : 0.00390625, 3e-6);
+}
+
+static void test_attention_cached(void) {
+    static const int64_t sizes[] = {1, 5, 8, 37, 64, 100};
+    for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
+        static const eitp_dtype types[] = {EITP_F32, EITP_BF16, EITP_F16};
+        for (size_t t = 0; t < EITP__COUNT(types); t++) {
+            check_attention_cached(types[t], 3, sizes[i], 1, 44);
+            check_attention_cached(types[t], 2, sizes[i], 7, 0);
+            check_attention_cached(types[t], 2, sizes[i], 4, 19);
+        }
+    }
+}
+
+/* The loss from the parts of a row: many blocks, one, and a last vector that is not whole. */
+static void test_head_loss(void) {
+    static const int64_t blocks[] = {1, 5, 16, 262};
+    enum { ROWS = 4, VOCABULARY = 1000 };
+    static int32_t targets[ROWS] = {0, 999, 1000, -100};
+    for (size_t b = 0; b < EITP__COUNT(blocks); b++) {
+        eitp__call call = new_call(EITP__SLOT_HEAD_LOSS);
+        add_input(&call, 2, ROWS, blocks[b], 1);
+        add_input(&call, 2, ROWS, blocks[b], 1);
+        add_input(&call, 1, ROWS, 1, 1);
+        call.inputs[3] = operand(targets, EITP_I32, 1, ROWS, 1, 1);
+        call.input_count = 4;
+        add_output(&call, EITP_F32, 1, ROWS, 1, 1);
+        add_output(&call, EITP_F32, 1, ROWS, 1, 1);
+        call.integers[0] = -100;
+        call.integers[1] = VOCABULARY;
+        fill(0, ROWS * blocks[b], 40);
+        fill(1, ROWS * blocks[b], 90);
+        fill(2, ROWS, 40);
+        for (int row = 0; row < ROWS; row++) {
+            double sum = 0;
+            for (int64_t j = row * blocks[b]; j < (row + 1) * blocks[b]; j++) {
+                input[1][j] = 1 + fabsf(input[1][j]);
+                sum += exp((double)input[0][j]) * (double)input[1][j];
+            }
+            exact[1][row] = log(sum);
+            exact[0][row] = row < 2 ? log(sum) - (double)input[2][row] : 0;
+        }
+        check_call(&call, NULL, 5e-7, 5e-6);
+    }
+}
+
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(test_functions),  TEST(test_gelu),          TEST(test_binary),
-                                      TEST(test_sum),        TEST(test_sum_squares),   TEST(test_softmax),
-                                      TEST(test_layer_norm), TEST(test_cross_entropy), TEST(test_accumulate)};
+    static const test_case tests[] = {TEST(test_functions),   TEST(test_gelu),
+                                      TEST(test_binary),      TEST(test_sum),
+                                      TEST(test_sum_squares), TEST(test_softmax),
+                                      TEST(test_layer_norm),  TEST(test_cross_entropy),
+                                      TEST(test_accumulate),  TEST(test_columns),
+                                      TEST(test_rounding),    TEST(test_dropout),
+                                      TEST(test_long_row),    TEST(test_attention_cached),
+                                      TEST(test_head_loss)};
     find_sets();
     return RUN_TESTS(tests, argc, argv);
 }
