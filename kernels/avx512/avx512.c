@@ -3,6 +3,7 @@
 
 #if defined(__x86_64__)
 
+#if !defined(EITP__EMULATED)
 #include <immintrin.h>
 
 #if defined(__clang__)
@@ -11,6 +12,7 @@
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+#endif
 #endif
 
 /*
@@ -178,10 +180,12 @@ EITP__SIMD_INLINE void eitp__avx512_matmul_narrow_f16(uint16_t *p, __m512 v) {
 #include "kernels/simd/attention.inc"
 #include "kernels/simd/register.inc"
 
+#if !defined(EITP__EMULATED)
 #if defined(__clang__)
 #pragma clang attribute pop
 #else
 #pragma GCC pop_options
+#endif
 #endif
 
 EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
