@@ -15,12 +15,12 @@ EITP__PRIVATE eitp__matmul_tile eitp__matmul_tile_at(const eitp__matmul *sizes, 
 /* Cache lines of a matrix that will be read soon: from `row`, `rows` rows of `bytes` bytes that are `stride` apart. */
 typedef struct eitp__matmul_prefetch {
     const char *row;
-    int64_t stride, bytes, rows, done; /* done: bytes of the row at hand */
+    int64_t stride, bytes, rows;
+    int64_t done, lines; /* bytes of the row at hand; lines at a time */
 } eitp__matmul_prefetch;
 
-/* Asks for the next `lines` lines. */
-static inline EITP__UNUSED void eitp__matmul_prefetch_lines(eitp__matmul_prefetch *next, int64_t lines) {
-    for (; lines > 0 && next->rows > 0; lines--) {
+static inline EITP__UNUSED void eitp__matmul_prefetch_lines(eitp__matmul_prefetch *next) {
+    for (int64_t i = 0; i < next->lines && next->rows > 0; i++) {
         __builtin_prefetch(next->row + next->done, 0, 2);
         next->done += 64;
         if (next->done >= next->bytes) {

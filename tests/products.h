@@ -105,7 +105,7 @@ static void *guarded(int which, int64_t elements, eitp_dtype dtype) {
     return regions[which] + room - (size_t)elements * eitp_dtype_size(dtype);
 }
 
-static unsigned char *workspace(void) {
+static unsigned char *scratch(void) {
     return workspace_memory + (64 - (uintptr_t)workspace_memory % 64) % 64;
 }
 
@@ -116,7 +116,7 @@ static int64_t item_count(const eitp__kernel *kernel, const eitp__call *call) {
 }
 
 static void run_all(const eitp__kernel *kernel, const eitp__call *call) {
-    kernel->run(call, 0, item_count(kernel, call), workspace());
+    kernel->run(call, 0, item_count(kernel, call), scratch());
 }
 
 /* Output `index` of a call, between guards. */
@@ -258,7 +258,7 @@ static void check_guards(const char *set, const eitp__operand *x, const unsigned
         is_written |= memory[i] != 0x5a || memory[all - 1 - i] != 0x5a;
     CHECK_THAT(!is_written, "%s wrote outside an output", set);
     for (size_t i = 0; i < GUARD; i++)
-        is_written |= workspace()[needed + i] != 0x5a;
+        is_written |= scratch()[needed + i] != 0x5a;
     CHECK_THAT(!is_written, "%s wrote outside an output or its workspace", set);
 }
 
@@ -286,7 +286,7 @@ static void check_items(const eitp__kernel *kernel, eitp__call *call) {
     for (int i = 0; i < call->output_count; i++)
         other.outputs[i].data = (char *)memory_z[i] + ((char *)call->outputs[i].data - (char *)memory_y[i]);
     for (int64_t i = item_count(kernel, call); i > 0; i--)
-        kernel->run(&other, i - 1, i, workspace());
+        kernel->run(&other, i - 1, i, scratch());
     for (int i = 0; i < call->output_count; i++) {
         size_t size = eitp_dtype_size(call->outputs[i].dtype);
         CHECK_THAT(memcmp(memory_y[i], memory_z[i], ((size_t)call->outputs[i].elements + 2 * GUARD) * size) == 0,
@@ -300,8 +300,8 @@ static void check_call(const eitp__kernel *kernel, eitp__call *call, const doubl
     size_t needed = kernel->workspace ? kernel->workspace(call) : 0;
     int is_read = call->accumulates && (!call->carry || call->carry[0] != 0.0f);
     REQUIRE(needed <= sizeof workspace_memory - 64 - GUARD && y->elements <= LIMIT);
-    memset(workspace(), 0xff, needed);
-    memset(workspace() + needed, 0x5a, GUARD);
+    memset(scratch(), 0xff, needed);
+    memset(scratch() + needed, 0x5a, GUARD);
     for (int i = 0; i < call->output_count; i++)
         memset(memory_y[i], 0x5a, (size_t)(y->elements + 2 * GUARD) * sizeof(double));
     for (int64_t i = 0; i < y->elements; i++)
@@ -354,7 +354,7 @@ static void every_form(product_case at, int step) {
     }
 }
 
-static const eitp_dtype columns[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_F16};
+static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_F16};
 
 static product_case product(eitp_dtype dtype, int64_t m, int64_t n, int64_t k) {
     product_case at = EITP__ZERO;
@@ -373,18 +373,18 @@ static const int64_t shapes[][3] = {{1, 1, 1},      {133, 101, 300}, {33, 65, 35
                                     {32, 192, 512}, {256, 384, 64},  {31, 191, 63}, {257, 193, 2}};
 
 static void test_sizes(void) {
-    for (size_t c = 0; c < EITP__COUNT(columns); c++)
+    for (size_t c = 0; c < EITP__COUNT(dtypes); c++)
         for (size_t i = 0; i < (is_quick ? 6 : EITP__COUNT(shapes)); i++)
-            every_form(product(columns[c], shapes[i][0], shapes[i][1], shapes[i][2]), i < 9 ? 1 : 3);
+            every_form(product(dtypes[c], shapes[i][0], shapes[i][1], shapes[i][2]), i < 9 ? 1 : 3);
 }
 
 /* Every epilogue in every form, into a y of the column's dtype and, without one, into a wide one. */
 static void test_epilogues(void) {
-    for (size_t c = 0; c < EITP__COUNT(columns); c++)
+    for (size_t c = 0; c < EITP__COUNT(dtypes); c++)
         for (size_t i = 0; i < (is_quick ? 3 : 6); i++)
             for (int choice = 0; choice < EITP__EPILOGUE_COUNT * 16; choice++) {
-                product_case at = product(columns[c], shapes[i][0], shapes[i][1], shapes[i][2]);
-                at.y = columns[c];
+                product_case at = product(dtypes[c], shapes[i][0], shapes[i][1], shapes[i][2]);
+                at.y = dtypes[c];
                 at.transpose_a = choice & 1;
                 at.transpose_b = choice >> 1 & 1;
                 at.has_bias = choice >> 2 & 1;
@@ -396,10 +396,10 @@ static void test_epilogues(void) {
 
 static void test_batches(void) {
     static const int64_t batches[][2][2] = {{{2, 3}, {2, 3}}, {{1, 3}, {2, 1}}, {{2, 1}, {1, 1}}, {{1, 1}, {2, 3}}};
-    for (size_t c = 0; c < EITP__COUNT(columns); c++)
+    for (size_t c = 0; c < EITP__COUNT(dtypes); c++)
         for (size_t i = 0; i < EITP__COUNT(batches); i++)
             for (int large = 0; large < 2; large++) {
-                product_case at = large ? product(columns[c], 131, 98, 6) : product(columns[c], 5, 7, 11);
+                product_case at = large ? product(dtypes[c], 131, 98, 6) : product(dtypes[c], 5, 7, 11);
                 at.rank = 4;
                 at.batch_a = batches[i][0];
                 at.batch_b = batches[i][1];
@@ -429,17 +429,17 @@ static void test_lower_rank(void) {
 
 /* No rows: no items. Nothing to sum over: the bias, the carried value, or zeros. */
 static void test_empty(void) {
-    for (size_t c = 0; c < EITP__COUNT(columns); c++) {
-        product_case at = product(columns[c], 0, 5, 6);
+    for (size_t c = 0; c < EITP__COUNT(dtypes); c++) {
+        product_case at = product(dtypes[c], 0, 5, 6);
         for (int s = 0; s < set_count; s++) {
-            const eitp__kernel *kernel = kernel_of(&sets[s], EITP__SLOT_MATMUL, columns[c]);
+            const eitp__kernel *kernel = kernel_of(&sets[s], EITP__SLOT_MATMUL, dtypes[c]);
             eitp__call call = matmul_call(&at);
             if (!kernel)
                 continue;
             CHECK(item_count(kernel, &call) == 0);
             run_all(kernel, &call);
         }
-        every_form(product(columns[c], 3, 50, 0), 1);
+        every_form(product(dtypes[c], 3, 50, 0), 1);
     }
 }
 
@@ -450,17 +450,17 @@ static void test_accumulation(void) {
     enum { M = 50, N = 70, K = 256 };
     static float one_product[M * N], parts[M * N];
     for (int s = 0; s < set_count; s++)
-        for (size_t t = 0; t < EITP__COUNT(columns); t++)
+        for (size_t t = 0; t < EITP__COUNT(dtypes); t++)
             for (size_t c = 0; c < EITP__COUNT(cuts); c++) {
-                const eitp__kernel *kernel = kernel_of(&sets[s], EITP__SLOT_MATMUL, columns[t]);
-                int step = sets[s].step, is_wide = columns[t] == EITP_F64;
+                const eitp__kernel *kernel = kernel_of(&sets[s], EITP__SLOT_MATMUL, dtypes[t]);
+                int step = sets[s].step, is_wide = dtypes[t] == EITP_F64;
                 if (!kernel || is_wide || !step || cuts[c][0] % step || cuts[c][1] % step)
                     continue;
-                product_case at = product(columns[t], M, N, K);
+                product_case at = product(dtypes[t], M, N, K);
                 at.transpose_a = 1;
                 eitp__call call = matmul_call(&at);
                 float first = 0.0f;
-                size_t size = eitp_dtype_size(columns[t]);
+                size_t size = eitp_dtype_size(dtypes[t]);
                 char *a = (char *)call.inputs[0].data, *b = (char *)call.inputs[1].data;
                 memset(parts, 0xff, sizeof parts);
                 memset(one_product, 0xff, sizeof one_product);
@@ -476,7 +476,7 @@ static void test_accumulation(void) {
                     run_all(kernel, &call);
                 }
                 CHECK_THAT(memcmp(one_product, parts, sizeof parts) == 0, "%s %s, cut %d", sets[s].name,
-                           eitp_dtype_name(columns[t]), (int)c);
+                           eitp_dtype_name(dtypes[t]), (int)c);
             }
 }
 
@@ -549,7 +549,7 @@ static void check_head(const eitp__kernel *kernel, eitp_dtype dtype, int64_t row
     memset(&at, 0xff, sizeof at);
     memset(memory_y[0], 0x5a, sizeof memory_y[0]);
     memset(memory_z[0], 0x5a, sizeof memory_z[0]);
-    memset(workspace() + kernel->workspace(&call), 0x5a, GUARD);
+    memset(scratch() + kernel->workspace(&call), 0x5a, GUARD);
     run_all(kernel, &call);
     check_guards(kernel->set, &call.outputs[0], (unsigned char *)memory_y[0], kernel->workspace(&call));
     for (int64_t row = 0; row < rows; row++)
@@ -558,7 +558,7 @@ static void check_head(const eitp__kernel *kernel, eitp_dtype dtype, int64_t row
     memset(&at, 0xff, sizeof at);
     call.outputs[0].data = (char *)memory_z[0] + GUARD * 2;
     for (int64_t i = item_count(kernel, &call); i > 0; i--)
-        kernel->run(&call, i - 1, i, workspace());
+        kernel->run(&call, i - 1, i, scratch());
     CHECK_THAT(memcmp(&at, &other, sizeof at) == 0 && memcmp(memory_y[0], memory_z[0], sizeof memory_y[0]) == 0,
                "%s: its items one by one give other bits", kernel->set);
 }
@@ -566,16 +566,16 @@ static void check_head(const eitp__kernel *kernel, eitp_dtype dtype, int64_t row
 static void test_head(void) {
     static const int64_t sizes[][3] = {{5, 200, 7}, {33, 400, 65},  {3, 192, 1},
                                        {1, 1, 3},   {260, 193, 40}, {40, 600, 129}};
-    static const eitp_dtype dtypes[] = {EITP_BF16, EITP_F16};
+    static const eitp_dtype halves[] = {EITP_BF16, EITP_F16};
     for (int s = 0; s < set_count; s++)
         for (size_t d = 0; d < 2; d++)
             for (size_t i = 0; i < (is_quick ? 3 : EITP__COUNT(sizes)); i++) {
-                const eitp__kernel *kernel = kernel_of(&sets[s], EITP__SLOT_HEAD, dtypes[d]);
+                const eitp__kernel *kernel = kernel_of(&sets[s], EITP__SLOT_HEAD, halves[d]);
                 int failures = test_failures_;
                 if (kernel)
-                    check_head(kernel, dtypes[d], sizes[i][0], sizes[i][1], sizes[i][2]);
+                    check_head(kernel, halves[d], sizes[i][0], sizes[i][1], sizes[i][2]);
                 if (test_failures_ != failures)
-                    printf("    in %s %s, %d x %d x %d\n", sets[s].name, eitp_dtype_name(dtypes[d]), (int)sizes[i][0],
+                    printf("    in %s %s, %d x %d x %d\n", sets[s].name, eitp_dtype_name(halves[d]), (int)sizes[i][0],
                            (int)sizes[i][1], (int)sizes[i][2]);
             }
 }

@@ -1,6 +1,99 @@
-/* The bf16 kernels for processors with AMX (tiles and bf16). */
-#include "kernels/kernels.h"
+/* The bf16 products for processors with AMX: tiles, and their products of bf16. */
+#include "kernels/matmul.h"
+
+#if defined(__x86_64__)
+
+#if !defined(EITP__EMULATED)
+#include <immintrin.h>
+#if defined(__clang__)
+#pragma clang attribute push(                                                                                          \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,amx-tile,amx-bf16"))),                     \
+    apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,amx-tile,amx-bf16")
+#endif
+#endif
+
+#define EITP__AMX_UNITS 16  /* pairs in a row of a tile */
+#define EITP__AMX_WIDTH 32  /* columns of a panel: two tiles */
+#define EITP__AMX_DEPTH 128 /* pairs along k in a panel */
+
+/* Tiles 0 to 3 are sums, 4 and 5 rows of a, 6 and 7 columns of b; each has 16 rows of 64 bytes. */
+static void eitp__amx_configure(void) {
+    uint8_t configuration[64];
+    memset(configuration, 0, sizeof configuration);
+    configuration[0] = 1; /* the palette */
+    for (int i = 0; i < 8; i++) {
+        configuration[16 + 2 * i] = 64;
+        configuration[48 + i] = 16;
+    }
+    _tile_loadconfig(configuration);
+}
+
+/* sums += a * b for 32 rows and columns. TDPBF16PS adds up 16 pairs before it adds them to a sum. */
+static void eitp__amx_matmul_block(int64_t units, const uint32_t *a, int64_t row, int64_t step, const uint32_t *b,
+                                   float *sums, int64_t stride) {
+    const size_t sum_bytes = (size_t)stride * sizeof *sums, a_bytes = (size_t)row * sizeof *a;
+    const size_t b_bytes = EITP__AMX_WIDTH * sizeof *b;
+    (void)step;
+    _tile_loadd(0, sums, sum_bytes);
+    _tile_loadd(1, sums + 16, sum_bytes);
+    _tile_loadd(2, sums + 16 * stride, sum_bytes);
+    _tile_loadd(3, sums + 16 * stride + 16, sum_bytes);
+    for (int64_t p = 0; p < units; p += EITP__AMX_UNITS) {
+        _tile_loadd(6, b + p * EITP__AMX_WIDTH, b_bytes);
+        _tile_loadd(4, a + p, a_bytes);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, b + p * EITP__AMX_WIDTH + 16, b_bytes);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, a + 16 * row + p, a_bytes);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, sums, sum_bytes);
+    _tile_stored(1, sums + 16, sum_bytes);
+    _tile_stored(2, sums + 16 * stride, sum_bytes);
+    _tile_stored(3, sums + 16 * stride + 16, sum_bytes);
+}
+
+#define EITP__MATMUL(name) eitp__amx_matmul_##name
+#define EITP__MATMUL_INLINE static inline __attribute__((always_inline, unused))
+#define EITP__MATMUL_UNITS EITP__AMX_UNITS
+#define EITP__MATMUL_ROW_COUNT 32
+#define EITP__MATMUL_WIDTH EITP__AMX_WIDTH
+#define EITP__MATMUL_DEPTH EITP__AMX_DEPTH
+#define EITP__MATMUL_TILE_ROWS 256
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH eitp__avx512_finish_tile
+#include "kernels/matmul_pairs.inc"
+
+/* Tiles are taken for a piece at a time: a thread that holds none costs the system less to switch. */
+static void eitp__amx_run(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__amx_configure();
+    eitp__amx_matmul_run(call, begin, end, workspace);
+    _tile_release();
+}
+
+#if !defined(EITP__EMULATED)
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+
+EITP__PRIVATE void eitp__register_amx_kernels(eitp__kernel_table *table) {
+    eitp__kernel kernel = eitp__amx_matmul_kernel("amx");
+    kernel.run = eitp__amx_run;
+    table->kernels[EITP__SLOT_MATMUL][EITP_BF16] = kernel;
+    table->kernels[EITP__SLOT_HEAD][EITP_BF16] = kernel;
+}
+
+#else
 
 EITP__PRIVATE void eitp__register_amx_kernels(eitp__kernel_table *table) {
     (void)table;
 }
+
+#endif
