@@ -2187,12 +2187,12 @@ EITP__PRIVATE eitp__matmul_tile eitp__matmul_tile_at(const eitp__matmul *sizes, 
 /* Cache lines of a matrix that will be read soon: from `row`, `rows` rows of `bytes` bytes that are `stride` apart. */
 typedef struct eitp__matmul_prefetch {
     const char *row;
-    int64_t stride, bytes, rows, done; /* done: bytes of the row at hand */
+    int64_t stride, bytes, rows;
+    int64_t done, lines; /* bytes of the row at hand; lines at a time */
 } eitp__matmul_prefetch;
 
-/* Asks for the next `lines` lines. */
-static inline EITP__UNUSED void eitp__matmul_prefetch_lines(eitp__matmul_prefetch *next, int64_t lines) {
-    for (; lines > 0 && next->rows > 0; lines--) {
+static inline EITP__UNUSED void eitp__matmul_prefetch_lines(eitp__matmul_prefetch *next) {
+    for (int64_t i = 0; i < next->lines && next->rows > 0; i++) {
         __builtin_prefetch(next->row + next->done, 0, 2);
         next->done += 64;
         if (next->done >= next->bytes) {
@@ -6146,15 +6146,12 @@ EITP__PRIVATE void eitp__ref_finish_tile(const eitp__call *call, const eitp__mat
 
 /* >>kernels/matmul_vector.inc */
 /*
- * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
- * instruction set. Stored elements become sums' type where they are packed.
+ * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
+ * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
- * _TILE_COLUMNS and _FINISH, and besides
- *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
+ * factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
  */
@@ -6262,17 +6259,32 @@ static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_S
     }
 }
 
-static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
-                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
-    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
-    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_FACTORS EITP__MATMUL_VECTOR
+#define EITP__MATMUL_LOAD_FACTORS(p) EITP__MATMUL_LOAD(p)
+#define EITP__MATMUL_SPREAD_FACTOR(x) EITP__MATMUL_SPREAD(x)
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
     EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
     EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
     EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
@@ -6284,9 +6296,9 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
         a += step;
         b += EITP__MATMUL_WIDTH;
@@ -6296,6 +6308,20 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 #undef EITP__MATMUL_BEGIN
 #undef EITP__MATMUL_STEP
 #undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(block)(depth, a, 1, EITP__MATMUL_ROW_COUNT, b, sums, stride);
+    else
+        EITP__MATMUL(block)(depth, a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
 }
 
 
@@ -6308,6 +6334,8 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
  *   EITP__MATMUL(name)                the name of a function of this instance
  *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
  *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
  *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
  *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
  *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
@@ -6362,15 +6390,19 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
-                                                    int64_t depth, int64_t extent) {
+                                                    int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
     next.row = (const char *)x;
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
     next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
     return next;
 }
 
@@ -6379,19 +6411,21 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
                               const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
     const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
     int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
     for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
         int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
-        int64_t next = rest < step ? rest : step;
-        eitp__matmul_prefetch next_a =
-            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
-        eitp__matmul_prefetch next_b =
-            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
         EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a, 8);
-                eitp__matmul_prefetch_lines(&next_b, 8);
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -6429,6 +6463,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_SUM
 #undef EITP__MATMUL_UNIT
 #undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_ROW_COUNT
 #undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL_DEPTH
@@ -6437,15 +6477,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_FINISH
 /* <<kernels/matmul.inc */
 
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_WIDEN
 #undef EITP__MATMUL_WIDEN_ONE
-#undef EITP__MATMUL_ROWS
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
 
@@ -6469,15 +6502,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 /* >>kernels/matmul_vector.inc */
 /*
- * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
- * instruction set. Stored elements become sums' type where they are packed.
+ * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
+ * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
- * _TILE_COLUMNS and _FINISH, and besides
- *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
+ * factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
  */
@@ -6585,17 +6615,32 @@ static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_S
     }
 }
 
-static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
-                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
-    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
-    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_FACTORS EITP__MATMUL_VECTOR
+#define EITP__MATMUL_LOAD_FACTORS(p) EITP__MATMUL_LOAD(p)
+#define EITP__MATMUL_SPREAD_FACTOR(x) EITP__MATMUL_SPREAD(x)
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
     EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
     EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
     EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
@@ -6607,9 +6652,9 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
         a += step;
         b += EITP__MATMUL_WIDTH;
@@ -6619,6 +6664,20 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 #undef EITP__MATMUL_BEGIN
 #undef EITP__MATMUL_STEP
 #undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(block)(depth, a, 1, EITP__MATMUL_ROW_COUNT, b, sums, stride);
+    else
+        EITP__MATMUL(block)(depth, a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
 }
 
 
@@ -6631,6 +6690,8 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
  *   EITP__MATMUL(name)                the name of a function of this instance
  *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
  *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
  *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
  *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
  *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
@@ -6685,15 +6746,19 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
-                                                    int64_t depth, int64_t extent) {
+                                                    int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
     next.row = (const char *)x;
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
     next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
     return next;
 }
 
@@ -6702,19 +6767,21 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
                               const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
     const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
     int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
     for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
         int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
-        int64_t next = rest < step ? rest : step;
-        eitp__matmul_prefetch next_a =
-            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
-        eitp__matmul_prefetch next_b =
-            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
         EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a, 8);
-                eitp__matmul_prefetch_lines(&next_b, 8);
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -6752,6 +6819,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_SUM
 #undef EITP__MATMUL_UNIT
 #undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_ROW_COUNT
 #undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL_DEPTH
@@ -6760,15 +6833,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_FINISH
 /* <<kernels/matmul.inc */
 
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_WIDEN
 #undef EITP__MATMUL_WIDEN_ONE
-#undef EITP__MATMUL_ROWS
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
 
@@ -6792,15 +6858,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 /* >>kernels/matmul_vector.inc */
 /*
- * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
- * instruction set. Stored elements become sums' type where they are packed.
+ * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
+ * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
- * _TILE_COLUMNS and _FINISH, and besides
- *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
+ * factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
  */
@@ -6908,17 +6971,32 @@ static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_S
     }
 }
 
-static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
-                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
-    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
-    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_FACTORS EITP__MATMUL_VECTOR
+#define EITP__MATMUL_LOAD_FACTORS(p) EITP__MATMUL_LOAD(p)
+#define EITP__MATMUL_SPREAD_FACTOR(x) EITP__MATMUL_SPREAD(x)
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
     EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
     EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
     EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
@@ -6930,9 +7008,9 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
         a += step;
         b += EITP__MATMUL_WIDTH;
@@ -6942,6 +7020,20 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 #undef EITP__MATMUL_BEGIN
 #undef EITP__MATMUL_STEP
 #undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(block)(depth, a, 1, EITP__MATMUL_ROW_COUNT, b, sums, stride);
+    else
+        EITP__MATMUL(block)(depth, a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
 }
 
 
@@ -6954,6 +7046,8 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
  *   EITP__MATMUL(name)                the name of a function of this instance
  *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
  *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
  *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
  *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
  *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
@@ -7008,15 +7102,19 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
-                                                    int64_t depth, int64_t extent) {
+                                                    int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
     next.row = (const char *)x;
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
     next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
     return next;
 }
 
@@ -7025,19 +7123,21 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
                               const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
     const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
     int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
     for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
         int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
-        int64_t next = rest < step ? rest : step;
-        eitp__matmul_prefetch next_a =
-            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
-        eitp__matmul_prefetch next_b =
-            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
         EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a, 8);
-                eitp__matmul_prefetch_lines(&next_b, 8);
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -7075,6 +7175,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_SUM
 #undef EITP__MATMUL_UNIT
 #undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_ROW_COUNT
 #undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL_DEPTH
@@ -7083,15 +7189,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_FINISH
 /* <<kernels/matmul.inc */
 
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_WIDEN
 #undef EITP__MATMUL_WIDEN_ONE
-#undef EITP__MATMUL_ROWS
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
 
@@ -7115,15 +7214,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 /* >>kernels/matmul_vector.inc */
 /*
- * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
- * instruction set. Stored elements become sums' type where they are packed.
+ * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
+ * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
- * _TILE_COLUMNS and _FINISH, and besides
- *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
+ * factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
  */
@@ -7231,17 +7327,32 @@ static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_S
     }
 }
 
-static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
-                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
-    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
-    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_FACTORS EITP__MATMUL_VECTOR
+#define EITP__MATMUL_LOAD_FACTORS(p) EITP__MATMUL_LOAD(p)
+#define EITP__MATMUL_SPREAD_FACTOR(x) EITP__MATMUL_SPREAD(x)
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
     EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
     EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
     EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
@@ -7253,9 +7364,9 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
         a += step;
         b += EITP__MATMUL_WIDTH;
@@ -7265,6 +7376,20 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 #undef EITP__MATMUL_BEGIN
 #undef EITP__MATMUL_STEP
 #undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(block)(depth, a, 1, EITP__MATMUL_ROW_COUNT, b, sums, stride);
+    else
+        EITP__MATMUL(block)(depth, a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
 }
 
 
@@ -7277,6 +7402,8 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
  *   EITP__MATMUL(name)                the name of a function of this instance
  *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
  *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
  *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
  *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
  *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
@@ -7331,15 +7458,19 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
-                                                    int64_t depth, int64_t extent) {
+                                                    int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
     next.row = (const char *)x;
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
     next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
     return next;
 }
 
@@ -7348,19 +7479,21 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
                               const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
     const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
     int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
     for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
         int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
-        int64_t next = rest < step ? rest : step;
-        eitp__matmul_prefetch next_a =
-            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
-        eitp__matmul_prefetch next_b =
-            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
         EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a, 8);
-                eitp__matmul_prefetch_lines(&next_b, 8);
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -7398,6 +7531,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_SUM
 #undef EITP__MATMUL_UNIT
 #undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_ROW_COUNT
 #undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL_DEPTH
@@ -7406,15 +7545,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_FINISH
 /* <<kernels/matmul.inc */
 
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_WIDEN
 #undef EITP__MATMUL_WIDEN_ONE
-#undef EITP__MATMUL_ROWS
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
 
@@ -11197,7 +11329,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
     _mm256_storeu_ps(to + 24, _mm256_permute2f128_ps(v2, v3, 0x31));
 }
 
-/* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
+/* 16-bit operands of attention: up to a whole vector at p as f32, with zeros in the other lanes; and f32 as these. */
 EITP__SIMD_INLINE __m128i eitp__avx2_attention_halves(const uint16_t *p, int64_t count) {
     uint16_t few[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     if (count < 8)
@@ -11382,7 +11514,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(sigmoid)(EITP__SIMD(vector) x) {
     return one / (one + EITP__SIMD(exp)(EITP__SIMD(zeros)() - x));
 }
 
-/* log(x) within 2 units: the logarithms of 2^n and of m, the mantissa, taken so that it is nearest to 1. */
+/* log(x) within 1 unit: the logarithms of 2^n and of m, the mantissa, taken so that it is nearest to 1. */
 EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(log)(EITP__SIMD(vector) x) {
     EITP__SIMD(vector)
     none = EITP__SIMD(zeros)(), one = EITP__SIMD(spread)(1.0f), infinite = EITP__SIMD(spread)(INFINITY);
@@ -11449,7 +11581,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(erf)(EITP__SIMD(vector) x) {
 }
 
 /*
- * The distribution function of the standard normal within 3 units (4 where it is subnormal): for x < 0 half of
+ * The distribution function of the standard normal within 8 units (more where it is subnormal): for x < 0 half of
  * erfc(|x| / sqrt(2)), so that nothing is lost where it is small. `density` gets sqrt(2 pi) times its derivative.
  */
 EITP__SIMD_INLINE EITP__SIMD(vector)
@@ -14031,6 +14163,15 @@ static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const 
     EITP__TURN(rows)(r, to, to_stride);
 }
 
+/* The same 32 bits as f32, from rows that any number of 16-bit elements separates. */
+static inline __attribute__((always_inline, unused)) void EITP__TURN(pairs)(const uint16_t *from, int64_t stride,
+                                                                            float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps((const float *)(const void *)(from + i * stride));
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
 #undef EITP__TURN
 /* <<kernels/matmul_turn.inc */
 
@@ -14058,15 +14199,12 @@ static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const 
 
 /* >>kernels/matmul_vector.inc */
 /*
- * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
- * instruction set. Stored elements become sums' type where they are packed.
+ * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
+ * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
- * _TILE_COLUMNS and _FINISH, and besides
- *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
+ * factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
  */
@@ -14174,17 +14312,32 @@ static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_S
     }
 }
 
-static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
-                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
-    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
-    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_FACTORS EITP__MATMUL_VECTOR
+#define EITP__MATMUL_LOAD_FACTORS(p) EITP__MATMUL_LOAD(p)
+#define EITP__MATMUL_SPREAD_FACTOR(x) EITP__MATMUL_SPREAD(x)
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
     EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
     EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
     EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
@@ -14196,9 +14349,9 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
         a += step;
         b += EITP__MATMUL_WIDTH;
@@ -14208,6 +14361,20 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 #undef EITP__MATMUL_BEGIN
 #undef EITP__MATMUL_STEP
 #undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(block)(depth, a, 1, EITP__MATMUL_ROW_COUNT, b, sums, stride);
+    else
+        EITP__MATMUL(block)(depth, a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
 }
 
 
@@ -14220,6 +14387,8 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
  *   EITP__MATMUL(name)                the name of a function of this instance
  *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
  *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
  *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
  *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
  *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
@@ -14274,15 +14443,19 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
-                                                    int64_t depth, int64_t extent) {
+                                                    int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
     next.row = (const char *)x;
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
     next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
     return next;
 }
 
@@ -14291,19 +14464,21 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
                               const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
     const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
     int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
     for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
         int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
-        int64_t next = rest < step ? rest : step;
-        eitp__matmul_prefetch next_a =
-            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
-        eitp__matmul_prefetch next_b =
-            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
         EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a, 8);
-                eitp__matmul_prefetch_lines(&next_b, 8);
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -14341,6 +14516,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_SUM
 #undef EITP__MATMUL_UNIT
 #undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_ROW_COUNT
 #undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL_DEPTH
@@ -14349,15 +14530,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_FINISH
 /* <<kernels/matmul.inc */
 
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_WIDEN
 #undef EITP__MATMUL_WIDEN_ONE
-#undef EITP__MATMUL_ROWS
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
 /* <<kernels/simd/matmul_instance.inc */
@@ -14386,15 +14560,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 /* >>kernels/matmul_vector.inc */
 /*
- * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
- * instruction set. Stored elements become sums' type where they are packed.
+ * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
+ * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
- * _TILE_COLUMNS and _FINISH, and besides
- *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
+ * factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
  */
@@ -14502,17 +14673,32 @@ static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_S
     }
 }
 
-static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
-                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
-    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
-    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_FACTORS EITP__MATMUL_VECTOR
+#define EITP__MATMUL_LOAD_FACTORS(p) EITP__MATMUL_LOAD(p)
+#define EITP__MATMUL_SPREAD_FACTOR(x) EITP__MATMUL_SPREAD(x)
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
     EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
     EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
     EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
@@ -14524,9 +14710,9 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
         a += step;
         b += EITP__MATMUL_WIDTH;
@@ -14536,6 +14722,20 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 #undef EITP__MATMUL_BEGIN
 #undef EITP__MATMUL_STEP
 #undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(block)(depth, a, 1, EITP__MATMUL_ROW_COUNT, b, sums, stride);
+    else
+        EITP__MATMUL(block)(depth, a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
 }
 
 
@@ -14548,6 +14748,8 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
  *   EITP__MATMUL(name)                the name of a function of this instance
  *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
  *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
  *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
  *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
  *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
@@ -14602,15 +14804,19 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
-                                                    int64_t depth, int64_t extent) {
+                                                    int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
     next.row = (const char *)x;
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
     next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
     return next;
 }
 
@@ -14619,19 +14825,21 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
                               const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
     const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
     int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
     for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
         int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
-        int64_t next = rest < step ? rest : step;
-        eitp__matmul_prefetch next_a =
-            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
-        eitp__matmul_prefetch next_b =
-            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
         EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a, 8);
-                eitp__matmul_prefetch_lines(&next_b, 8);
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -14669,6 +14877,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_SUM
 #undef EITP__MATMUL_UNIT
 #undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_ROW_COUNT
 #undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL_DEPTH
@@ -14677,15 +14891,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_FINISH
 /* <<kernels/matmul.inc */
 
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_WIDEN
 #undef EITP__MATMUL_WIDEN_ONE
-#undef EITP__MATMUL_ROWS
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
 /* <<kernels/simd/matmul_instance.inc */
@@ -14714,15 +14921,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 /* >>kernels/matmul_vector.inc */
 /*
- * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
- * instruction set. Stored elements become sums' type where they are packed.
+ * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
+ * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
- * _TILE_COLUMNS and _FINISH, and besides
- *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
+ * factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
  */
@@ -14830,17 +15034,32 @@ static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_S
     }
 }
 
-static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
-                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
-    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
-    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_FACTORS EITP__MATMUL_VECTOR
+#define EITP__MATMUL_LOAD_FACTORS(p) EITP__MATMUL_LOAD(p)
+#define EITP__MATMUL_SPREAD_FACTOR(x) EITP__MATMUL_SPREAD(x)
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
     EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
     EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
     EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
@@ -14852,9 +15071,9 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
         a += step;
         b += EITP__MATMUL_WIDTH;
@@ -14864,6 +15083,20 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 #undef EITP__MATMUL_BEGIN
 #undef EITP__MATMUL_STEP
 #undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(block)(depth, a, 1, EITP__MATMUL_ROW_COUNT, b, sums, stride);
+    else
+        EITP__MATMUL(block)(depth, a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
 }
 
 
@@ -14876,6 +15109,8 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
  *   EITP__MATMUL(name)                the name of a function of this instance
  *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
  *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
  *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
  *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
  *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
@@ -14930,15 +15165,19 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
-                                                    int64_t depth, int64_t extent) {
+                                                    int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
     next.row = (const char *)x;
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
     next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
     return next;
 }
 
@@ -14947,19 +15186,21 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
                               const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
     const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
     int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
     for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
         int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
-        int64_t next = rest < step ? rest : step;
-        eitp__matmul_prefetch next_a =
-            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
-        eitp__matmul_prefetch next_b =
-            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
         EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a, 8);
-                eitp__matmul_prefetch_lines(&next_b, 8);
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -14997,6 +15238,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_SUM
 #undef EITP__MATMUL_UNIT
 #undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_ROW_COUNT
 #undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL_DEPTH
@@ -15005,15 +15252,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_FINISH
 /* <<kernels/matmul.inc */
 
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_WIDEN
 #undef EITP__MATMUL_WIDEN_ONE
-#undef EITP__MATMUL_ROWS
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
 /* <<kernels/simd/matmul_instance.inc */
@@ -15136,10 +15376,10 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
 /* >>kernels/simd/attention.inc */
 /*
  * Attention over packed sequences, a block of queries with a block of keys at a time (Dao et al., arXiv 2205.14135 and
- * 2307.08691). The forward pass keeps the largest score and the sum of exponentials of each query so far, and brings its
- * output to a new largest when one comes; the backward pass makes the probabilities again from the log-sum-exp. Blocks
- * above the diagonal are left out. Operands are brought into the workspace as f32 whatever they are stored as. The
- * blocks follow from the sequence alone, so neither the pieces nor the threads change a bit.
+ * 2307.08691). The forward pass keeps the largest score and the sum of exponentials of each query so far, and brings
+ * its output to a new largest score when one comes; the backward pass makes the probabilities again from the
+ * log-sum-exp. Blocks above the diagonal are left out. Operands are brought into the workspace as f32 whatever they are
+ * stored as. The blocks follow from the sequence alone, so neither the pieces nor the threads change a bit.
  */
 
 /* Rows of a product that stay in registers, with two vectors of each. A block is whole in rows and in vectors. */
@@ -15173,8 +15413,8 @@ static EITP__SIMD(attention) EITP__SIMD(attention_sizes)(const eitp__call *call)
     at.longest = call->integers[1];
     at.width = call->inputs[0].shape[1] / 3 / at.heads;
     at.padded = (at.width + panel - 1) / panel * panel;
-    at.stride =
-        at.padded / 16 % 2 ? at.padded : at.padded + 16; /* an odd number of cache lines: rows do not share sets */
+    /* An odd number of cache lines: rows do not share cache sets. */
+    at.stride = at.padded / 16 % 2 ? at.padded : at.padded + 16;
     at.causal = !call->integers[3];
     at.drops = call->inputs[2].data && call->reals[1] > 0.0;
     at.begin = at.end = at.stop = at.head = 0;
@@ -15360,35 +15600,39 @@ static void EITP__SIMD(attention_scores)(const EITP__SIMD(attention) * at, const
     const int64_t stride = EITP__SIMD(attention_score_stride);
     for (int64_t i = pair->first; i < pair->queries; i += rows) {
         int64_t seen = EITP__SIMD(attention_seen)(pair, i + rows - 1);
-        for (int64_t j = 0; j < seen; j += panel)
+        for (int64_t j = 0; j < seen; j += panel) {
             EITP__SIMD(attention_tile)
-        (queries + i * at->stride, at->stride, 1, keys + j * at->padded, panel, at->width, scores + i * stride + j,
-         stride, 0);
+            (queries + i * at->stride, at->stride, 1, keys + j * at->padded, panel, at->width, scores + i * stride + j,
+             stride, 0);
+        }
     }
 }
 
 /* y [queries, width] += p [queries, keys] x [keys, width]. */
-static void EITP__SIMD(attention_gather)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
-                                         const float *p, const float *x, float *y) {
+static void EITP__SIMD(attention_add_product)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
+                                              const float *p, const float *x, float *y) {
     const int64_t rows = EITP__SIMD(attention_rows), stride = EITP__SIMD(attention_score_stride);
     for (int64_t i = pair->first; i < pair->queries; i += rows) {
         int64_t seen = EITP__SIMD(attention_seen)(pair, i + rows - 1);
-        for (int64_t j = 0; j < at->padded; j += EITP__SIMD(attention_panel))
+        for (int64_t j = 0; j < at->padded; j += EITP__SIMD(attention_panel)) {
             EITP__SIMD(attention_tile)
-        (p + i * stride, stride, 1, x + j, at->stride, seen, y + i * at->stride + j, at->stride, 1);
+            (p + i * stride, stride, 1, x + j, at->stride, seen, y + i * at->stride + j, at->stride, 1);
+        }
     }
 }
 
 /* y [keys, width] += p^T x, with p [queries, keys] and x [queries, width]. */
-static void EITP__SIMD(attention_scatter)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
-                                          const float *p, const float *x, float *y) {
+static void EITP__SIMD(attention_add_turned_product)(const EITP__SIMD(attention) * at,
+                                                     const EITP__SIMD(attention_pair) * pair, const float *p,
+                                                     const float *x, float *y) {
     const int64_t rows = EITP__SIMD(attention_rows), stride = EITP__SIMD(attention_score_stride);
     for (int64_t i = 0; i < pair->keys; i += rows) {
         int64_t first = pair->causal && pair->key + i > pair->query ? pair->key + i - pair->query : 0;
-        for (int64_t j = 0; j < at->padded && first < pair->queries; j += EITP__SIMD(attention_panel))
+        for (int64_t j = 0; j < at->padded && first < pair->queries; j += EITP__SIMD(attention_panel)) {
             EITP__SIMD(attention_tile)
-        (p + first * stride + i, 1, stride, x + first * at->stride + j, at->stride, pair->queries - first,
-         y + i * at->stride + j, at->stride, 1);
+            (p + first * stride + i, 1, stride, x + first * at->stride + j, at->stride, pair->queries - first,
+             y + i * at->stride + j, at->stride, 1);
+        }
     }
 }
 
@@ -15404,15 +15648,17 @@ static const float *EITP__SIMD(attention_keep)(const EITP__SIMD(attention) * at,
     const int64_t *seed = (const int64_t *)call->inputs[2].data;
     EITP__SIMD(vector) probability = EITP__SIMD(spread)((float)call->reals[1]);
     EITP__SIMD(vector) kept = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[1]))), none = EITP__SIMD(zeros)();
-    uint64_t index = (uint64_t)(seed[2] + row) * (uint64_t)at->heads + (uint64_t)at->head;
+    uint64_t index = ((uint64_t)seed[2] + (uint64_t)row) * (uint64_t)at->heads + (uint64_t)at->head;
     index = index * (uint64_t)at->longest + (uint64_t)key;
-    for (int64_t j = 0, draws = (int64_t)(index & 3) + count; j < draws; j += 2 * EITP__SIMD_LANES)
+    for (int64_t j = 0, draws = (int64_t)(index & 3) + count; j < draws; j += 2 * EITP__SIMD_LANES) {
         EITP__SIMD(attention_uniforms)
-    ((uint64_t)seed[0], (uint64_t)seed[1], (uint32_t)call->integers[2], (index >> 2) + (uint64_t)j / 4, keep + j);
+        ((uint64_t)seed[0], (uint64_t)seed[1], (uint32_t)call->integers[2], (index >> 2) + (uint64_t)j / 4, keep + j);
+    }
     keep += index & 3;
-    for (int64_t j = 0; j < count; j += EITP__SIMD_LANES)
-        EITP__SIMD(store)
-    (keep + j, EITP__SIMD(choose_less)(EITP__SIMD(load)(keep + j), probability, none, kept));
+    for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) u = EITP__SIMD(load)(keep + j);
+        EITP__SIMD(store)(keep + j, EITP__SIMD(choose_less)(u, probability, none, kept));
+    }
     for (int64_t j = count; j % EITP__SIMD_LANES; j++)
         keep[j] = 0.0f;
     return keep;
@@ -15514,7 +15760,7 @@ static void EITP__SIMD(attention_attend)(const EITP__SIMD(attention) * at, const
             EITP__SIMD(attention_multiply)
             (row, EITP__SIMD(attention_keep)(at, call, at->begin + query + i, key, seen, to->keep), seen);
         }
-        EITP__SIMD(attention_gather)(at, &pair, to->scores, to->v, to->o);
+        EITP__SIMD(attention_add_product)(at, &pair, to->scores, to->v, to->o);
     }
     for (int64_t i = 0; i < pair.queries; i++) {
         logsumexps[i * at->heads] = to->tops[i] + logf(to->sums[i]);
@@ -15582,20 +15828,17 @@ static EITP__SIMD(attention_backward)
     return to;
 }
 
+/* For the queries of a block, whose slopes are there: their means, with the outputs in the place of q. */
 static void EITP__SIMD(attention_means)(const EITP__SIMD(attention) * at, const eitp__call *call,
+                                        const EITP__SIMD(attention_pair) * pair,
                                         const EITP__SIMD(attention_backward) * to) {
-    const int64_t block = EITP__SIMD(attention_block), rows = at->end - at->begin;
-    for (int64_t first = 0; first < rows; first += block) {
-        int64_t count = rows - first < block ? rows - first : block;
-        EITP__SIMD(attention_load)(at, &call->inputs[4], 0, at->begin + first, count, 1.0f, to->q);
-        EITP__SIMD(attention_load)(at, &call->inputs[6], 0, at->begin + first, count, 1.0f, to->slopes);
-        for (int64_t i = 0; i < count; i++) {
-            const float *o = to->q + i * at->stride, *slope = to->slopes + i * at->stride;
-            EITP__SIMD(vector) sum = EITP__SIMD(zeros)();
-            for (int64_t j = 0; j < at->padded; j += EITP__SIMD_LANES)
-                sum = EITP__SIMD(multiply_add)(EITP__SIMD(load)(o + j), EITP__SIMD(load)(slope + j), sum);
-            to->means[first + i] = EITP__SIMD(sum)(sum);
-        }
+    EITP__SIMD(attention_load)(at, &call->inputs[4], 0, at->begin + pair->query, pair->queries, 1.0f, to->q);
+    for (int64_t i = 0; i < pair->queries; i++) {
+        const float *o = to->q + i * at->stride, *slope = to->slopes + i * at->stride;
+        EITP__SIMD(vector) sum = EITP__SIMD(zeros)();
+        for (int64_t j = 0; j < at->padded; j += EITP__SIMD_LANES)
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD(load)(o + j), EITP__SIMD(load)(slope + j), sum);
+        to->means[pair->query + i] = EITP__SIMD(sum)(sum);
     }
 }
 
@@ -15609,9 +15852,9 @@ static void EITP__SIMD(attention_slopes)(const EITP__SIMD(attention) * at, const
     const int64_t stride = EITP__SIMD(attention_score_stride), row = at->begin + pair->query + i;
     float *p = to->p + i * stride, *ds = to->ds + i * stride;
     int64_t count = EITP__SIMD(attention_seen)(pair, i);
+    const float *logsumexps = (const float *)call->inputs[5].data, *keep = NULL;
     EITP__SIMD(vector) mean = EITP__SIMD(spread)(to->means[pair->query + i]);
-    EITP__SIMD(vector) shift = EITP__SIMD(spread)(((const float *)call->inputs[5].data)[row * at->heads + at->head]);
-    const float *keep = NULL;
+    EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row * at->heads + at->head]);
     if (at->drops) {
         keep = EITP__SIMD(attention_keep)(at, call, row, pair->key, count, to->keep);
         EITP__SIMD(attention_multiply)(ds, keep, count);
@@ -15643,15 +15886,17 @@ static void EITP__SIMD(attention_keys)(const EITP__SIMD(attention) * at, const e
     memset(to->dv, 0, (size_t)(pair.keys * at->stride) * sizeof(float));
     for (int64_t query = at->causal ? key : 0; query < at->end - at->begin; query += block) {
         pair = EITP__SIMD(attention_pair_at)(at, query, block, key);
-        EITP__SIMD(attention_load)(at, qkv, 0, at->begin + query, pair.queries, (float)call->reals[0], to->q);
         EITP__SIMD(attention_load)(at, &call->inputs[6], 0, at->begin + query, pair.queries, 1.0f, to->slopes);
+        if (key == 0)
+            EITP__SIMD(attention_means)(at, call, &pair, to);
+        EITP__SIMD(attention_load)(at, qkv, 0, at->begin + query, pair.queries, (float)call->reals[0], to->q);
         EITP__SIMD(attention_scores)(at, &pair, to->q, to->key_panels, to->p);
         EITP__SIMD(attention_scores)(at, &pair, to->slopes, to->value_panels, to->ds);
         for (int64_t i = 0; i < pair.queries; i++)
             EITP__SIMD(attention_slopes)(at, call, &pair, to, i);
-        EITP__SIMD(attention_scatter)(at, &pair, to->p, to->slopes, to->dv);
-        EITP__SIMD(attention_scatter)(at, &pair, to->ds, to->q, to->dk);
-        EITP__SIMD(attention_gather)(at, &pair, to->ds, to->k, to->dq + query * at->stride);
+        EITP__SIMD(attention_add_turned_product)(at, &pair, to->p, to->slopes, to->dv);
+        EITP__SIMD(attention_add_turned_product)(at, &pair, to->ds, to->q, to->dk);
+        EITP__SIMD(attention_add_product)(at, &pair, to->ds, to->k, to->dq + query * at->stride);
     }
     EITP__SIMD(attention_store)(at, &call->outputs[0], 1, at->begin + key, pair.keys, 1.0f, to->dk);
     EITP__SIMD(attention_store)(at, &call->outputs[0], 2, at->begin + key, pair.keys, 1.0f, to->dv);
@@ -15664,10 +15909,10 @@ static void EITP__SIMD(attention_backward_run)(const eitp__call *call, int64_t b
     for (int64_t item = begin; item < end; item++) {
         int64_t rows;
         EITP__SIMD(attention_select)(&at, call, item);
-        for (size_t part = 0; part < 3; part++)
-            EITP__SIMD(attention_clear)
-        (&at, call, item, (char *)call->outputs[0].data + part * c + (size_t)at.head * width, 3 * c, width);
-        EITP__SIMD(attention_means)(&at, call, &to);
+        for (size_t part = 0; part < 3; part++) {
+            char *d = (char *)call->outputs[0].data + part * c + (size_t)at.head * width;
+            EITP__SIMD(attention_clear)(&at, call, item, d, 3 * c, width);
+        }
         rows = at.end - at.begin;
         memset(to.dq, 0, (size_t)(rows * at.stride) * sizeof(float));
         for (int64_t key = 0; key < rows; key += EITP__SIMD(attention_block))
@@ -15677,16 +15922,16 @@ static void EITP__SIMD(attention_backward_run)(const eitp__call *call, int64_t b
 }
 
 static void EITP__SIMD(register_attention)(eitp__kernel_table *table) {
-    static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
+    static const eitp_dtype columns[] = {EITP_F32, EITP_BF16, EITP_F16};
     eitp__kernel forward = EITP__ZERO, backward = EITP__ZERO;
     forward.run = EITP__SIMD(attention_run);
     forward.workspace = EITP__SIMD(attention_workspace);
     backward.run = EITP__SIMD(attention_backward_run);
     backward.workspace = EITP__SIMD(attention_backward_workspace);
     forward.set = backward.set = EITP__SIMD_SET;
-    for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
-        table->kernels[EITP__SLOT_ATTENTION][dtypes[i]] = forward;
-        table->kernels[EITP__SLOT_ATTENTION_BACKWARD][dtypes[i]] = backward;
+    for (size_t i = 0; i < EITP__COUNT(columns); i++) {
+        table->kernels[EITP__SLOT_ATTENTION][columns[i]] = forward;
+        table->kernels[EITP__SLOT_ATTENTION_BACKWARD][columns[i]] = backward;
     }
 }
 
@@ -16010,7 +16255,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
     }
 }
 
-/* 16-bit operands of attention, as f32: up to a whole vector at p, zeros in the other lanes; and rounded to the nearest. */
+/* 16-bit operands of attention: up to a whole vector at p as f32, with zeros in the other lanes; and f32 as these. */
 EITP__SIMD_INLINE __mmask16 eitp__avx512_attention_mask(int64_t count) {
     return count < 16 ? eitp__avx512_mask(count) : (__mmask16)0xffff;
 }
@@ -16184,7 +16429,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(sigmoid)(EITP__SIMD(vector) x) {
     return one / (one + EITP__SIMD(exp)(EITP__SIMD(zeros)() - x));
 }
 
-/* log(x) within 2 units: the logarithms of 2^n and of m, the mantissa, taken so that it is nearest to 1. */
+/* log(x) within 1 unit: the logarithms of 2^n and of m, the mantissa, taken so that it is nearest to 1. */
 EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(log)(EITP__SIMD(vector) x) {
     EITP__SIMD(vector)
     none = EITP__SIMD(zeros)(), one = EITP__SIMD(spread)(1.0f), infinite = EITP__SIMD(spread)(INFINITY);
@@ -16251,7 +16496,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(erf)(EITP__SIMD(vector) x) {
 }
 
 /*
- * The distribution function of the standard normal within 3 units (4 where it is subnormal): for x < 0 half of
+ * The distribution function of the standard normal within 8 units (more where it is subnormal): for x < 0 half of
  * erfc(|x| / sqrt(2)), so that nothing is lost where it is small. `density` gets sqrt(2 pi) times its derivative.
  */
 EITP__SIMD_INLINE EITP__SIMD(vector)
@@ -18833,6 +19078,15 @@ static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const 
     EITP__TURN(rows)(r, to, to_stride);
 }
 
+/* The same 32 bits as f32, from rows that any number of 16-bit elements separates. */
+static inline __attribute__((always_inline, unused)) void EITP__TURN(pairs)(const uint16_t *from, int64_t stride,
+                                                                            float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps((const float *)(const void *)(from + i * stride));
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
 #undef EITP__TURN
 /* <<kernels/matmul_turn.inc */
 
@@ -18860,15 +19114,12 @@ static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const 
 
 /* >>kernels/matmul_vector.inc */
 /*
- * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
- * instruction set. Stored elements become sums' type where they are packed.
+ * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
+ * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
- * _TILE_COLUMNS and _FINISH, and besides
- *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
+ * factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
  */
@@ -18976,17 +19227,32 @@ static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_S
     }
 }
 
-static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
-                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
-    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
-    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_FACTORS EITP__MATMUL_VECTOR
+#define EITP__MATMUL_LOAD_FACTORS(p) EITP__MATMUL_LOAD(p)
+#define EITP__MATMUL_SPREAD_FACTOR(x) EITP__MATMUL_SPREAD(x)
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
     EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
     EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
     EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
@@ -18998,9 +19264,9 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
         a += step;
         b += EITP__MATMUL_WIDTH;
@@ -19010,6 +19276,20 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 #undef EITP__MATMUL_BEGIN
 #undef EITP__MATMUL_STEP
 #undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(block)(depth, a, 1, EITP__MATMUL_ROW_COUNT, b, sums, stride);
+    else
+        EITP__MATMUL(block)(depth, a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
 }
 
 
@@ -19022,6 +19302,8 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
  *   EITP__MATMUL(name)                the name of a function of this instance
  *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
  *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
  *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
  *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
  *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
@@ -19076,15 +19358,19 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
-                                                    int64_t depth, int64_t extent) {
+                                                    int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
     next.row = (const char *)x;
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
     next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
     return next;
 }
 
@@ -19093,19 +19379,21 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
                               const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
     const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
     int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
     for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
         int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
-        int64_t next = rest < step ? rest : step;
-        eitp__matmul_prefetch next_a =
-            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
-        eitp__matmul_prefetch next_b =
-            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
         EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a, 8);
-                eitp__matmul_prefetch_lines(&next_b, 8);
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -19143,6 +19431,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_SUM
 #undef EITP__MATMUL_UNIT
 #undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_ROW_COUNT
 #undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL_DEPTH
@@ -19151,15 +19445,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_FINISH
 /* <<kernels/matmul.inc */
 
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_WIDEN
 #undef EITP__MATMUL_WIDEN_ONE
-#undef EITP__MATMUL_ROWS
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
 /* <<kernels/simd/matmul_instance.inc */
@@ -19188,15 +19475,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 /* >>kernels/matmul_vector.inc */
 /*
- * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
- * instruction set. Stored elements become sums' type where they are packed.
+ * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
+ * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
- * _TILE_COLUMNS and _FINISH, and besides
- *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
+ * factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
  */
@@ -19304,17 +19588,32 @@ static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_S
     }
 }
 
-static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
-                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
-    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
-    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_FACTORS EITP__MATMUL_VECTOR
+#define EITP__MATMUL_LOAD_FACTORS(p) EITP__MATMUL_LOAD(p)
+#define EITP__MATMUL_SPREAD_FACTOR(x) EITP__MATMUL_SPREAD(x)
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
     EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
     EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
     EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
@@ -19326,9 +19625,9 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
         a += step;
         b += EITP__MATMUL_WIDTH;
@@ -19338,6 +19637,20 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 #undef EITP__MATMUL_BEGIN
 #undef EITP__MATMUL_STEP
 #undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(block)(depth, a, 1, EITP__MATMUL_ROW_COUNT, b, sums, stride);
+    else
+        EITP__MATMUL(block)(depth, a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
 }
 
 
@@ -19350,6 +19663,8 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
  *   EITP__MATMUL(name)                the name of a function of this instance
  *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
  *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
  *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
  *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
  *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
@@ -19404,15 +19719,19 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
-                                                    int64_t depth, int64_t extent) {
+                                                    int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
     next.row = (const char *)x;
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
     next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
     return next;
 }
 
@@ -19421,19 +19740,21 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
                               const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
     const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
     int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
     for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
         int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
-        int64_t next = rest < step ? rest : step;
-        eitp__matmul_prefetch next_a =
-            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
-        eitp__matmul_prefetch next_b =
-            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
         EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a, 8);
-                eitp__matmul_prefetch_lines(&next_b, 8);
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -19471,6 +19792,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_SUM
 #undef EITP__MATMUL_UNIT
 #undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_ROW_COUNT
 #undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL_DEPTH
@@ -19479,15 +19806,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_FINISH
 /* <<kernels/matmul.inc */
 
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_WIDEN
 #undef EITP__MATMUL_WIDEN_ONE
-#undef EITP__MATMUL_ROWS
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
 /* <<kernels/simd/matmul_instance.inc */
@@ -19516,15 +19836,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 /* >>kernels/matmul_vector.inc */
 /*
- * Matrix products by multiplying vectors of b by single elements of a, for one type of stored elements on one
- * instruction set. Stored elements become sums' type where they are packed.
+ * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
+ * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc needs, EITP__MATMUL, _STORED, _SUM, _ROW_COUNT, _DEPTH, _TILE_ROWS,
- * _TILE_COLUMNS and _FINISH, and besides
- *   EITP__MATMUL_VECTOR, _LANES      a vector of sums and how many it has
- *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
+ * factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
- *   EITP__MATMUL_ROWS(X)             X(0) X(1) ... for the rows of a block
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
  */
@@ -19632,17 +19949,32 @@ static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const EITP__MATMUL_S
     }
 }
 
-static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
-                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
-    const int64_t row = sizes->transpose_a ? 1 : EITP__MATMUL_DEPTH;
-    const int64_t step = sizes->transpose_a ? EITP__MATMUL_ROW_COUNT : 1;
+#define EITP__MATMUL_FACTORS EITP__MATMUL_VECTOR
+#define EITP__MATMUL_LOAD_FACTORS(p) EITP__MATMUL_LOAD(p)
+#define EITP__MATMUL_SPREAD_FACTOR(x) EITP__MATMUL_SPREAD(x)
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
 #define EITP__MATMUL_BEGIN(i)                                                                                          \
     EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
     EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
     EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
 #define EITP__MATMUL_STEP(i)                                                                                           \
     {                                                                                                                  \
-        EITP__MATMUL_VECTOR a0 = EITP__MATMUL_SPREAD(a[i * row]);                                                      \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
         y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
         y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
         y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
@@ -19654,9 +19986,9 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 
     EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
     for (int64_t p = 0; p < depth; p++) {
-        EITP__MATMUL_VECTOR b0 = EITP__MATMUL_LOAD(b);
-        EITP__MATMUL_VECTOR b1 = EITP__MATMUL_LOAD(b + EITP__MATMUL_LANES);
-        EITP__MATMUL_VECTOR b2 = EITP__MATMUL_LOAD(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
         EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
         a += step;
         b += EITP__MATMUL_WIDTH;
@@ -19666,6 +19998,20 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
 #undef EITP__MATMUL_BEGIN
 #undef EITP__MATMUL_STEP
 #undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const EITP__MATMUL_SUM *a,
+                                   const EITP__MATMUL_SUM *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(block)(depth, a, 1, EITP__MATMUL_ROW_COUNT, b, sums, stride);
+    else
+        EITP__MATMUL(block)(depth, a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
 }
 
 
@@ -19678,6 +20024,8 @@ static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, con
  *   EITP__MATMUL(name)                the name of a function of this instance
  *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
  *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
  *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
  *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
  *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
@@ -19732,15 +20080,19 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/* What is packed after this: `depth` steps of k from `x`, of `extent` rows or columns. */
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
-                                                    int64_t depth, int64_t extent) {
+                                                    int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
     next.row = (const char *)x;
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
     next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
     return next;
 }
 
@@ -19749,19 +20101,21 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
                               const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
     const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
     int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
     for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
         int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
-        int64_t next = rest < step ? rest : step;
-        eitp__matmul_prefetch next_a =
-            EITP__MATMUL(prefetch)(a + step * a_step, sizes->lda, !sizes->transpose_a, next, tile->rows);
-        eitp__matmul_prefetch next_b =
-            EITP__MATMUL(prefetch)(b + step * b_step, sizes->ldb, sizes->transpose_b, next, tile->columns);
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
         EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a, 8);
-                eitp__matmul_prefetch_lines(&next_b, 8);
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -19799,6 +20153,12 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_SUM
 #undef EITP__MATMUL_UNIT
 #undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_ROW_COUNT
 #undef EITP__MATMUL_WIDTH
 #undef EITP__MATMUL_DEPTH
@@ -19807,15 +20167,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_FINISH
 /* <<kernels/matmul.inc */
 
-#undef EITP__MATMUL_VECTOR
-#undef EITP__MATMUL_LANES
-#undef EITP__MATMUL_LOAD
-#undef EITP__MATMUL_STORE
-#undef EITP__MATMUL_SPREAD
-#undef EITP__MATMUL_ADD_PRODUCT
 #undef EITP__MATMUL_WIDEN
 #undef EITP__MATMUL_WIDEN_ONE
-#undef EITP__MATMUL_ROWS
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
 /* <<kernels/simd/matmul_instance.inc */
@@ -19938,10 +20291,10 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
 /* >>kernels/simd/attention.inc */
 /*
  * Attention over packed sequences, a block of queries with a block of keys at a time (Dao et al., arXiv 2205.14135 and
- * 2307.08691). The forward pass keeps the largest score and the sum of exponentials of each query so far, and brings its
- * output to a new largest when one comes; the backward pass makes the probabilities again from the log-sum-exp. Blocks
- * above the diagonal are left out. Operands are brought into the workspace as f32 whatever they are stored as. The
- * blocks follow from the sequence alone, so neither the pieces nor the threads change a bit.
+ * 2307.08691). The forward pass keeps the largest score and the sum of exponentials of each query so far, and brings
+ * its output to a new largest score when one comes; the backward pass makes the probabilities again from the
+ * log-sum-exp. Blocks above the diagonal are left out. Operands are brought into the workspace as f32 whatever they are
+ * stored as. The blocks follow from the sequence alone, so neither the pieces nor the threads change a bit.
  */
 
 /* Rows of a product that stay in registers, with two vectors of each. A block is whole in rows and in vectors. */
@@ -19975,8 +20328,8 @@ static EITP__SIMD(attention) EITP__SIMD(attention_sizes)(const eitp__call *call)
     at.longest = call->integers[1];
     at.width = call->inputs[0].shape[1] / 3 / at.heads;
     at.padded = (at.width + panel - 1) / panel * panel;
-    at.stride =
-        at.padded / 16 % 2 ? at.padded : at.padded + 16; /* an odd number of cache lines: rows do not share sets */
+    /* An odd number of cache lines: rows do not share cache sets. */
+    at.stride = at.padded / 16 % 2 ? at.padded : at.padded + 16;
     at.causal = !call->integers[3];
     at.drops = call->inputs[2].data && call->reals[1] > 0.0;
     at.begin = at.end = at.stop = at.head = 0;
@@ -20162,35 +20515,39 @@ static void EITP__SIMD(attention_scores)(const EITP__SIMD(attention) * at, const
     const int64_t stride = EITP__SIMD(attention_score_stride);
     for (int64_t i = pair->first; i < pair->queries; i += rows) {
         int64_t seen = EITP__SIMD(attention_seen)(pair, i + rows - 1);
-        for (int64_t j = 0; j < seen; j += panel)
+        for (int64_t j = 0; j < seen; j += panel) {
             EITP__SIMD(attention_tile)
-        (queries + i * at->stride, at->stride, 1, keys + j * at->padded, panel, at->width, scores + i * stride + j,
-         stride, 0);
+            (queries + i * at->stride, at->stride, 1, keys + j * at->padded, panel, at->width, scores + i * stride + j,
+             stride, 0);
+        }
     }
 }
 
 /* y [queries, width] += p [queries, keys] x [keys, width]. */
-static void EITP__SIMD(attention_gather)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
-                                         const float *p, const float *x, float *y) {
+static void EITP__SIMD(attention_add_product)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
+                                              const float *p, const float *x, float *y) {
     const int64_t rows = EITP__SIMD(attention_rows), stride = EITP__SIMD(attention_score_stride);
     for (int64_t i = pair->first; i < pair->queries; i += rows) {
         int64_t seen = EITP__SIMD(attention_seen)(pair, i + rows - 1);
-        for (int64_t j = 0; j < at->padded; j += EITP__SIMD(attention_panel))
+        for (int64_t j = 0; j < at->padded; j += EITP__SIMD(attention_panel)) {
             EITP__SIMD(attention_tile)
-        (p + i * stride, stride, 1, x + j, at->stride, seen, y + i * at->stride + j, at->stride, 1);
+            (p + i * stride, stride, 1, x + j, at->stride, seen, y + i * at->stride + j, at->stride, 1);
+        }
     }
 }
 
 /* y [keys, width] += p^T x, with p [queries, keys] and x [queries, width]. */
-static void EITP__SIMD(attention_scatter)(const EITP__SIMD(attention) * at, const EITP__SIMD(attention_pair) * pair,
-                                          const float *p, const float *x, float *y) {
+static void EITP__SIMD(attention_add_turned_product)(const EITP__SIMD(attention) * at,
+                                                     const EITP__SIMD(attention_pair) * pair, const float *p,
+                                                     const float *x, float *y) {
     const int64_t rows = EITP__SIMD(attention_rows), stride = EITP__SIMD(attention_score_stride);
     for (int64_t i = 0; i < pair->keys; i += rows) {
         int64_t first = pair->causal && pair->key + i > pair->query ? pair->key + i - pair->query : 0;
-        for (int64_t j = 0; j < at->padded && first < pair->queries; j += EITP__SIMD(attention_panel))
+        for (int64_t j = 0; j < at->padded && first < pair->queries; j += EITP__SIMD(attention_panel)) {
             EITP__SIMD(attention_tile)
-        (p + first * stride + i, 1, stride, x + first * at->stride + j, at->stride, pair->queries - first,
-         y + i * at->stride + j, at->stride, 1);
+            (p + first * stride + i, 1, stride, x + first * at->stride + j, at->stride, pair->queries - first,
+             y + i * at->stride + j, at->stride, 1);
+        }
     }
 }
 
@@ -20206,15 +20563,17 @@ static const float *EITP__SIMD(attention_keep)(const EITP__SIMD(attention) * at,
     const int64_t *seed = (const int64_t *)call->inputs[2].data;
     EITP__SIMD(vector) probability = EITP__SIMD(spread)((float)call->reals[1]);
     EITP__SIMD(vector) kept = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[1]))), none = EITP__SIMD(zeros)();
-    uint64_t index = (uint64_t)(seed[2] + row) * (uint64_t)at->heads + (uint64_t)at->head;
+    uint64_t index = ((uint64_t)seed[2] + (uint64_t)row) * (uint64_t)at->heads + (uint64_t)at->head;
     index = index * (uint64_t)at->longest + (uint64_t)key;
-    for (int64_t j = 0, draws = (int64_t)(index & 3) + count; j < draws; j += 2 * EITP__SIMD_LANES)
+    for (int64_t j = 0, draws = (int64_t)(index & 3) + count; j < draws; j += 2 * EITP__SIMD_LANES) {
         EITP__SIMD(attention_uniforms)
-    ((uint64_t)seed[0], (uint64_t)seed[1], (uint32_t)call->integers[2], (index >> 2) + (uint64_t)j / 4, keep + j);
+        ((uint64_t)seed[0], (uint64_t)seed[1], (uint32_t)call->integers[2], (index >> 2) + (uint64_t)j / 4, keep + j);
+    }
     keep += index & 3;
-    for (int64_t j = 0; j < count; j += EITP__SIMD_LANES)
-        EITP__SIMD(store)
-    (keep + j, EITP__SIMD(choose_less)(EITP__SIMD(load)(keep + j), probability, none, kept));
+    for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) u = EITP__SIMD(load)(keep + j);
+        EITP__SIMD(store)(keep + j, EITP__SIMD(choose_less)(u, probability, none, kept));
+    }
     for (int64_t j = count; j % EITP__SIMD_LANES; j++)
         keep[j] = 0.0f;
     return keep;
@@ -20316,7 +20675,7 @@ static void EITP__SIMD(attention_attend)(const EITP__SIMD(attention) * at, const
             EITP__SIMD(attention_multiply)
             (row, EITP__SIMD(attention_keep)(at, call, at->begin + query + i, key, seen, to->keep), seen);
         }
-        EITP__SIMD(attention_gather)(at, &pair, to->scores, to->v, to->o);
+        EITP__SIMD(attention_add_product)(at, &pair, to->scores, to->v, to->o);
     }
     for (int64_t i = 0; i < pair.queries; i++) {
         logsumexps[i * at->heads] = to->tops[i] + logf(to->sums[i]);
@@ -20384,20 +20743,17 @@ static EITP__SIMD(attention_backward)
     return to;
 }
 
+/* For the queries of a block, whose slopes are there: their means, with the outputs in the place of q. */
 static void EITP__SIMD(attention_means)(const EITP__SIMD(attention) * at, const eitp__call *call,
+                                        const EITP__SIMD(attention_pair) * pair,
                                         const EITP__SIMD(attention_backward) * to) {
-    const int64_t block = EITP__SIMD(attention_block), rows = at->end - at->begin;
-    for (int64_t first = 0; first < rows; first += block) {
-        int64_t count = rows - first < block ? rows - first : block;
-        EITP__SIMD(attention_load)(at, &call->inputs[4], 0, at->begin + first, count, 1.0f, to->q);
-        EITP__SIMD(attention_load)(at, &call->inputs[6], 0, at->begin + first, count, 1.0f, to->slopes);
-        for (int64_t i = 0; i < count; i++) {
-            const float *o = to->q + i * at->stride, *slope = to->slopes + i * at->stride;
-            EITP__SIMD(vector) sum = EITP__SIMD(zeros)();
-            for (int64_t j = 0; j < at->padded; j += EITP__SIMD_LANES)
-                sum = EITP__SIMD(multiply_add)(EITP__SIMD(load)(o + j), EITP__SIMD(load)(slope + j), sum);
-            to->means[first + i] = EITP__SIMD(sum)(sum);
-        }
+    EITP__SIMD(attention_load)(at, &call->inputs[4], 0, at->begin + pair->query, pair->queries, 1.0f, to->q);
+    for (int64_t i = 0; i < pair->queries; i++) {
+        const float *o = to->q + i * at->stride, *slope = to->slopes + i * at->stride;
+        EITP__SIMD(vector) sum = EITP__SIMD(zeros)();
+        for (int64_t j = 0; j < at->padded; j += EITP__SIMD_LANES)
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD(load)(o + j), EITP__SIMD(load)(slope + j), sum);
+        to->means[pair->query + i] = EITP__SIMD(sum)(sum);
     }
 }
 
@@ -20411,9 +20767,9 @@ static void EITP__SIMD(attention_slopes)(const EITP__SIMD(attention) * at, const
     const int64_t stride = EITP__SIMD(attention_score_stride), row = at->begin + pair->query + i;
     float *p = to->p + i * stride, *ds = to->ds + i * stride;
     int64_t count = EITP__SIMD(attention_seen)(pair, i);
+    const float *logsumexps = (const float *)call->inputs[5].data, *keep = NULL;
     EITP__SIMD(vector) mean = EITP__SIMD(spread)(to->means[pair->query + i]);
-    EITP__SIMD(vector) shift = EITP__SIMD(spread)(((const float *)call->inputs[5].data)[row * at->heads + at->head]);
-    const float *keep = NULL;
+    EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row * at->heads + at->head]);
     if (at->drops) {
         keep = EITP__SIMD(attention_keep)(at, call, row, pair->key, count, to->keep);
         EITP__SIMD(attention_multiply)(ds, keep, count);
@@ -20445,15 +20801,17 @@ static void EITP__SIMD(attention_keys)(const EITP__SIMD(attention) * at, const e
     memset(to->dv, 0, (size_t)(pair.keys * at->stride) * sizeof(float));
     for (int64_t query = at->causal ? key : 0; query < at->end - at->begin; query += block) {
         pair = EITP__SIMD(attention_pair_at)(at, query, block, key);
-        EITP__SIMD(attention_load)(at, qkv, 0, at->begin + query, pair.queries, (float)call->reals[0], to->q);
         EITP__SIMD(attention_load)(at, &call->inputs[6], 0, at->begin + query, pair.queries, 1.0f, to->slopes);
+        if (key == 0)
+            EITP__SIMD(attention_means)(at, call, &pair, to);
+        EITP__SIMD(attention_load)(at, qkv, 0, at->begin + query, pair.queries, (float)call->reals[0], to->q);
         EITP__SIMD(attention_scores)(at, &pair, to->q, to->key_panels, to->p);
         EITP__SIMD(attention_scores)(at, &pair, to->slopes, to->value_panels, to->ds);
         for (int64_t i = 0; i < pair.queries; i++)
             EITP__SIMD(attention_slopes)(at, call, &pair, to, i);
-        EITP__SIMD(attention_scatter)(at, &pair, to->p, to->slopes, to->dv);
-        EITP__SIMD(attention_scatter)(at, &pair, to->ds, to->q, to->dk);
-        EITP__SIMD(attention_gather)(at, &pair, to->ds, to->k, to->dq + query * at->stride);
+        EITP__SIMD(attention_add_turned_product)(at, &pair, to->p, to->slopes, to->dv);
+        EITP__SIMD(attention_add_turned_product)(at, &pair, to->ds, to->q, to->dk);
+        EITP__SIMD(attention_add_product)(at, &pair, to->ds, to->k, to->dq + query * at->stride);
     }
     EITP__SIMD(attention_store)(at, &call->outputs[0], 1, at->begin + key, pair.keys, 1.0f, to->dk);
     EITP__SIMD(attention_store)(at, &call->outputs[0], 2, at->begin + key, pair.keys, 1.0f, to->dv);
@@ -20466,10 +20824,10 @@ static void EITP__SIMD(attention_backward_run)(const eitp__call *call, int64_t b
     for (int64_t item = begin; item < end; item++) {
         int64_t rows;
         EITP__SIMD(attention_select)(&at, call, item);
-        for (size_t part = 0; part < 3; part++)
-            EITP__SIMD(attention_clear)
-        (&at, call, item, (char *)call->outputs[0].data + part * c + (size_t)at.head * width, 3 * c, width);
-        EITP__SIMD(attention_means)(&at, call, &to);
+        for (size_t part = 0; part < 3; part++) {
+            char *d = (char *)call->outputs[0].data + part * c + (size_t)at.head * width;
+            EITP__SIMD(attention_clear)(&at, call, item, d, 3 * c, width);
+        }
         rows = at.end - at.begin;
         memset(to.dq, 0, (size_t)(rows * at.stride) * sizeof(float));
         for (int64_t key = 0; key < rows; key += EITP__SIMD(attention_block))
@@ -20479,16 +20837,16 @@ static void EITP__SIMD(attention_backward_run)(const eitp__call *call, int64_t b
 }
 
 static void EITP__SIMD(register_attention)(eitp__kernel_table *table) {
-    static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16};
+    static const eitp_dtype columns[] = {EITP_F32, EITP_BF16, EITP_F16};
     eitp__kernel forward = EITP__ZERO, backward = EITP__ZERO;
     forward.run = EITP__SIMD(attention_run);
     forward.workspace = EITP__SIMD(attention_workspace);
     backward.run = EITP__SIMD(attention_backward_run);
     backward.workspace = EITP__SIMD(attention_backward_workspace);
     forward.set = backward.set = EITP__SIMD_SET;
-    for (size_t i = 0; i < EITP__COUNT(dtypes); i++) {
-        table->kernels[EITP__SLOT_ATTENTION][dtypes[i]] = forward;
-        table->kernels[EITP__SLOT_ATTENTION_BACKWARD][dtypes[i]] = backward;
+    for (size_t i = 0; i < EITP__COUNT(columns); i++) {
+        table->kernels[EITP__SLOT_ATTENTION][columns[i]] = forward;
+        table->kernels[EITP__SLOT_ATTENTION_BACKWARD][columns[i]] = backward;
     }
 }
 
@@ -20546,19 +20904,1008 @@ EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
 /* <<kernels/avx512/avx512.c */
 
 /* >>kernels/avx512bf16/avx512bf16.c */
-/* The bf16 kernels for processors with AVX512-BF16. */
+/* The bf16 products for processors with AVX512-BF16. */
+
+#if defined(__x86_64__)
+
+#if !defined(EITP__EMULATED)
+#include <immintrin.h>
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c"))),   \
+                             apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
+#endif
+#endif
+
+#define EITP__MATMUL(name) eitp__avx512bf16_matmul_##name
+#define EITP__MATMUL_INLINE static inline __attribute__((always_inline, unused))
+#define EITP__MATMUL_UNITS 1
+#define EITP__MATMUL_FACTORS __m512i
+#define EITP__MATMUL_LOAD_FACTORS(p) _mm512_loadu_si512(p)
+#define EITP__MATMUL_SPREAD_FACTOR(x) _mm512_set1_epi32((int)(x))
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
+#define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define EITP__MATMUL_ROW_COUNT 8
+#define EITP__MATMUL_WIDTH 48
+#define EITP__MATMUL_DEPTH 128
+#define EITP__MATMUL_TILE_ROWS 256
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH eitp__avx512_finish_tile
+
+/* >>kernels/matmul_pairs.inc */
+/*
+ * Matrix products of bf16 by instructions that multiply pairs: two neighbours along k of a row of a by two of a column
+ * of b, in 32 bits each. For x86 sets with AVX-512; how blocks are multiplied is for the including file to say.
+ *
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _ROW_COUNT, _WIDTH, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_UNITS            pairs along k come in multiples of this many; those that a and b lack are zero
+ *   EITP__MATMUL_INLINE           what inline functions begin with
+ * and either what matmul_block.inc needs or, before, the function
+ *   EITP__MATMUL(block)(units, a, row, step, b, sums, stride)   as there, row being DEPTH and step 1
+ * and finds the macros undefined again afterwards. Multiples: DEPTH of 8 and of UNITS, TILE_ROWS and WIDTH of 16.
+ *
+ * Both a and b come stored with k innermost or with k outermost. a is packed as rows of pairs: copied, or made pairs of
+ * and turned. b is packed as panels with k outermost: turned, or made pairs of. So a weight is turned in the products of
+ * input gradients (b is stored as [columns, k]) and in no other; to take it as the operand whose rows are read
+ * as they are, and the small gradient as the one in panels, would only move the turning there: each is turned
+ * once a tile, and tiles have more rows than columns, so that turning columns is the cheaper.
+ */
+#define EITP__MATMUL_STORED uint16_t
+#define EITP__MATMUL_SUM float
+#define EITP__MATMUL_UNIT uint32_t
+#define EITP__MATMUL_STEPS 2
+#define EITP__MATMUL_VECTOR __m512
+#define EITP__MATMUL_LANES 16
+#define EITP__MATMUL_LOAD(p) _mm512_loadu_ps(p)
+#define EITP__MATMUL_STORE(p, v) _mm512_storeu_ps(p, v)
+#define EITP__MATMUL_SPREAD(x) _mm512_set1_ps(x)
+#define EITP__TURN(name) EITP__MATMUL(turn_##name)
+
+/* >>kernels/matmul_turn.inc */
+/*
+ * Turns 8 x 8 elements of a matrix, for x86 sets. The including file defines EITP__TURN(name), the name of a function
+ * of this instance, and finds it undefined again afterwards.
+ */
+static inline __attribute__((always_inline, unused)) void EITP__TURN(rows)(const __m256 r[8], float *to,
+                                                                           int64_t stride) {
+    __m256 s0 = _mm256_unpacklo_ps(r[0], r[1]), s1 = _mm256_unpackhi_ps(r[0], r[1]);
+    __m256 s2 = _mm256_unpacklo_ps(r[2], r[3]), s3 = _mm256_unpackhi_ps(r[2], r[3]);
+    __m256 s4 = _mm256_unpacklo_ps(r[4], r[5]), s5 = _mm256_unpackhi_ps(r[4], r[5]);
+    __m256 s6 = _mm256_unpacklo_ps(r[6], r[7]), s7 = _mm256_unpackhi_ps(r[6], r[7]);
+    __m256 t0 = _mm256_shuffle_ps(s0, s2, 0x44), t1 = _mm256_shuffle_ps(s0, s2, 0xee);
+    __m256 t2 = _mm256_shuffle_ps(s1, s3, 0x44), t3 = _mm256_shuffle_ps(s1, s3, 0xee);
+    __m256 t4 = _mm256_shuffle_ps(s4, s6, 0x44), t5 = _mm256_shuffle_ps(s4, s6, 0xee);
+    __m256 t6 = _mm256_shuffle_ps(s5, s7, 0x44), t7 = _mm256_shuffle_ps(s5, s7, 0xee);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(t0, t4, 0x20));
+    _mm256_storeu_ps(to + stride, _mm256_permute2f128_ps(t1, t5, 0x20));
+    _mm256_storeu_ps(to + 2 * stride, _mm256_permute2f128_ps(t2, t6, 0x20));
+    _mm256_storeu_ps(to + 3 * stride, _mm256_permute2f128_ps(t3, t7, 0x20));
+    _mm256_storeu_ps(to + 4 * stride, _mm256_permute2f128_ps(t0, t4, 0x31));
+    _mm256_storeu_ps(to + 5 * stride, _mm256_permute2f128_ps(t1, t5, 0x31));
+    _mm256_storeu_ps(to + 6 * stride, _mm256_permute2f128_ps(t2, t6, 0x31));
+    _mm256_storeu_ps(to + 7 * stride, _mm256_permute2f128_ps(t3, t7, 0x31));
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(f32)(const float *from, int64_t stride, float *to,
+                                                                          int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps(from + i * stride);
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(bf16)(const uint16_t *from, int64_t stride,
+                                                                           float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++) {
+        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
+        r[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    }
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const uint16_t *from, int64_t stride,
+                                                                          float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++) {
+        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
+        r[i] = _mm256_cvtph_ps(bits);
+    }
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+/* The same 32 bits as f32, from rows that any number of 16-bit elements separates. */
+static inline __attribute__((always_inline, unused)) void EITP__TURN(pairs)(const uint16_t *from, int64_t stride,
+                                                                            float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps((const float *)(const void *)(from + i * stride));
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+#undef EITP__TURN
+/* <<kernels/matmul_turn.inc */
+#ifdef EITP__MATMUL_ROWS
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+#define EITP__MATMUL_BEGIN(i)                                                                                          \
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
+#define EITP__MATMUL_STEP(i)                                                                                           \
+    {                                                                                                                  \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
+        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
+        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
+        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
+    }
+#define EITP__MATMUL_END(i)                                                                                            \
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
+
+    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
+    for (int64_t p = 0; p < depth; p++) {
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
+        a += step;
+        b += EITP__MATMUL_WIDTH;
+    }
+    EITP__MATMUL_ROWS(EITP__MATMUL_END)
+
+#undef EITP__MATMUL_BEGIN
+#undef EITP__MATMUL_STEP
+#undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+#endif
+
+/* How many pairs `depth` steps of k are packed into. */
+EITP__MATMUL_INLINE int64_t EITP__MATMUL(units)(int64_t depth) {
+    return (depth + 2 * EITP__MATMUL_UNITS - 1) / (2 * EITP__MATMUL_UNITS) * EITP__MATMUL_UNITS;
+}
+
+/* The pairs of `count` columns of two rows (`second` is NULL where k is odd and ends), and zeros up to `padded`, a
+ * multiple of 16. */
+EITP__MATMUL_INLINE void EITP__MATMUL(pair_rows)(const uint16_t *first, const uint16_t *second, int64_t count,
+                                                 int64_t padded, uint32_t *to) {
+    for (int64_t j = 0; j < padded; j += 16) {
+        int64_t left = count - j;
+        __mmask16 mask = (__mmask16)(left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1u : 0u);
+        __m512i low = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, first + j));
+        if (second) {
+            __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, second + j));
+            low = _mm512_or_si512(low, _mm512_maskz_slli_epi32(0xffff, high, 16));
+        }
+        _mm512_storeu_si512(to + j, low);
+    }
+}
+
+/* The pair of steps p and p + 1 of a row of `depth` steps. */
+EITP__MATMUL_INLINE uint32_t EITP__MATMUL(pair)(const uint16_t *row, int64_t p, int64_t depth) {
+    return (p < depth ? row[p] : 0u) | (p + 1 < depth ? (uint32_t)row[p + 1] << 16 : 0u);
+}
+
+static void EITP__MATMUL(pack_a_rows)(const uint16_t *a, int64_t stride, int64_t depth, int64_t rows,
+                                      uint32_t *packed) {
+    int64_t units = EITP__MATMUL(units)(depth), i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH) {
+        memcpy(packed, a, (size_t)(depth / 2) * sizeof *packed);
+        for (int64_t p = depth / 2; p < units; p++)
+            packed[p] = EITP__MATMUL(pair)(a, 2 * p, depth);
+    }
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)units * sizeof *packed);
+}
+
+/* From a that is stored as [depth, rows]: eight pairs of k at a time. DEPTH is a multiple of 8. */
+static void EITP__MATMUL(pack_a_turned)(const uint16_t *a, int64_t stride, int64_t depth, int64_t rows,
+                                        uint32_t *packed) {
+    uint32_t pairs[8][EITP__MATMUL_TILE_ROWS];
+    int64_t units = EITP__MATMUL(units)(depth), padded = (rows + 15) / 16 * 16;
+    int64_t blocks = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(pairs, 0, sizeof pairs);
+    for (int64_t p = 0; p < units; p += 8) {
+        for (int64_t s = 0; s < 8; s++) {
+            const uint16_t *row = a + 2 * (p + s) * stride;
+            if (2 * (p + s) < depth)
+                EITP__MATMUL(pair_rows)(row, 2 * (p + s) + 1 < depth ? row + stride : NULL, rows, padded, pairs[s]);
+            else
+                memset(pairs[s], 0, (size_t)padded * sizeof(uint32_t));
+        }
+        for (int64_t i = 0; i < blocks; i += 8)
+            EITP__MATMUL(turn_f32)
+        ((const float *)(const void *)(pairs[0] + i), EITP__MATMUL_TILE_ROWS,
+         (float *)(void *)(packed + i * EITP__MATMUL_DEPTH + p), EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const uint16_t *a, int64_t depth, int64_t rows,
+                                 uint32_t *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+static void EITP__MATMUL(pack_b_rows)(const uint16_t *b, int64_t stride, int64_t depth, int64_t columns,
+                                      uint32_t *panels) {
+    int64_t units = EITP__MATMUL(units)(depth);
+    for (int64_t p = 0; p < units; p++, b += 2 * stride, panels += EITP__MATMUL_WIDTH)
+        for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+            uint32_t *to = panels + j * EITP__MATMUL_DEPTH;
+            int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+            if (2 * p < depth)
+                EITP__MATMUL(pair_rows)
+            (b + j, 2 * p + 1 < depth ? b + stride + j : NULL, width, EITP__MATMUL_WIDTH, to);
+            else memset(to, 0, EITP__MATMUL_WIDTH * sizeof *to);
+        }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const uint16_t *b, int64_t stride, int64_t depth, int64_t columns,
+                                        uint32_t *panel) {
+    int64_t units = EITP__MATMUL(units)(depth), done_columns = columns / 8 * 8, done_units = depth / 16 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_units; p += 8)
+            EITP__MATMUL(turn_pairs)
+    (b + j * stride + 2 * p, stride, (float *)(void *)(panel + p * EITP__MATMUL_WIDTH + j), EITP__MATMUL_WIDTH);
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_units : 0; p < units; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL(pair)(b + j * stride, 2 * p, depth);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < units; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const uint16_t *b, int64_t depth, int64_t columns,
+                                 uint32_t *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const uint32_t *a, const uint32_t *b,
+                                   float *sums, int64_t stride) {
+    (void)sizes;
+    EITP__MATMUL(block)(EITP__MATMUL(units)(depth), a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
+}
+
+/* As multiplications of f32, for what y held before. */
+#undef EITP__MATMUL_ADD_PRODUCT
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) _mm512_fmadd_ps(a, b, c)
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent, int64_t times) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
+            }
+    }
+}
+
+static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
+    }
+}
+
+static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.run = EITP__MATMUL(run);
+    kernel.workspace = EITP__MATMUL(workspace_size);
+    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
+    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
+    kernel.set = set;
+    return kernel;
+}
+
+#undef EITP__MATMUL
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
+#undef EITP__MATMUL_DEPTH
+#undef EITP__MATMUL_TILE_ROWS
+#undef EITP__MATMUL_TILE_COLUMNS
+#undef EITP__MATMUL_FINISH
+/* <<kernels/matmul.inc */
+
+#undef EITP__MATMUL_UNITS
+#undef EITP__MATMUL_INLINE
+/* <<kernels/matmul_pairs.inc */
+
+#if !defined(EITP__EMULATED)
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+
+EITP__PRIVATE void eitp__register_avx512bf16_kernels(eitp__kernel_table *table) {
+    table->kernels[EITP__SLOT_MATMUL][EITP_BF16] = eitp__avx512bf16_matmul_kernel("avx512bf16");
+    table->kernels[EITP__SLOT_HEAD][EITP_BF16] = eitp__avx512bf16_matmul_kernel("avx512bf16");
+}
+
+#else
 
 EITP__PRIVATE void eitp__register_avx512bf16_kernels(eitp__kernel_table *table) {
     (void)table;
 }
+
+#endif
 /* <<kernels/avx512bf16/avx512bf16.c */
 
 /* >>kernels/amx/amx.c */
-/* The bf16 kernels for processors with AMX (tiles and bf16). */
+/* The bf16 products for processors with AMX: tiles, and their products of bf16. */
+
+#if defined(__x86_64__)
+
+#if !defined(EITP__EMULATED)
+#include <immintrin.h>
+#if defined(__clang__)
+#pragma clang attribute push(                                                                                          \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,amx-tile,amx-bf16"))),                     \
+    apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,amx-tile,amx-bf16")
+#endif
+#endif
+
+#define EITP__AMX_UNITS 16  /* pairs in a row of a tile */
+#define EITP__AMX_WIDTH 32  /* columns of a panel: two tiles */
+#define EITP__AMX_DEPTH 128 /* pairs along k in a panel */
+
+/* Tiles 0 to 3 are sums, 4 and 5 rows of a, 6 and 7 columns of b; each has 16 rows of 64 bytes. */
+static void eitp__amx_configure(void) {
+    uint8_t configuration[64];
+    memset(configuration, 0, sizeof configuration);
+    configuration[0] = 1; /* the palette */
+    for (int i = 0; i < 8; i++) {
+        configuration[16 + 2 * i] = 64;
+        configuration[48 + i] = 16;
+    }
+    _tile_loadconfig(configuration);
+}
+
+/* sums += a * b for 32 rows and columns. TDPBF16PS adds up 16 pairs before it adds them to a sum. */
+static void eitp__amx_matmul_block(int64_t units, const uint32_t *a, int64_t row, int64_t step, const uint32_t *b,
+                                   float *sums, int64_t stride) {
+    const size_t sum_bytes = (size_t)stride * sizeof *sums, a_bytes = (size_t)row * sizeof *a;
+    const size_t b_bytes = EITP__AMX_WIDTH * sizeof *b;
+    (void)step;
+    _tile_loadd(0, sums, sum_bytes);
+    _tile_loadd(1, sums + 16, sum_bytes);
+    _tile_loadd(2, sums + 16 * stride, sum_bytes);
+    _tile_loadd(3, sums + 16 * stride + 16, sum_bytes);
+    for (int64_t p = 0; p < units; p += EITP__AMX_UNITS) {
+        _tile_loadd(6, b + p * EITP__AMX_WIDTH, b_bytes);
+        _tile_loadd(4, a + p, a_bytes);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, b + p * EITP__AMX_WIDTH + 16, b_bytes);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, a + 16 * row + p, a_bytes);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, sums, sum_bytes);
+    _tile_stored(1, sums + 16, sum_bytes);
+    _tile_stored(2, sums + 16 * stride, sum_bytes);
+    _tile_stored(3, sums + 16 * stride + 16, sum_bytes);
+}
+
+#define EITP__MATMUL(name) eitp__amx_matmul_##name
+#define EITP__MATMUL_INLINE static inline __attribute__((always_inline, unused))
+#define EITP__MATMUL_UNITS EITP__AMX_UNITS
+#define EITP__MATMUL_ROW_COUNT 32
+#define EITP__MATMUL_WIDTH EITP__AMX_WIDTH
+#define EITP__MATMUL_DEPTH EITP__AMX_DEPTH
+#define EITP__MATMUL_TILE_ROWS 256
+#define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
+#define EITP__MATMUL_FINISH eitp__avx512_finish_tile
+
+/* >>kernels/matmul_pairs.inc */
+/*
+ * Matrix products of bf16 by instructions that multiply pairs: two neighbours along k of a row of a by two of a column
+ * of b, in 32 bits each. For x86 sets with AVX-512; how blocks are multiplied is for the including file to say.
+ *
+ * The including file defines, of what matmul.inc needs, EITP__MATMUL, _ROW_COUNT, _WIDTH, _DEPTH, _TILE_ROWS,
+ * _TILE_COLUMNS and _FINISH, and besides
+ *   EITP__MATMUL_UNITS            pairs along k come in multiples of this many; those that a and b lack are zero
+ *   EITP__MATMUL_INLINE           what inline functions begin with
+ * and either what matmul_block.inc needs or, before, the function
+ *   EITP__MATMUL(block)(units, a, row, step, b, sums, stride)   as there, row being DEPTH and step 1
+ * and finds the macros undefined again afterwards. Multiples: DEPTH of 8 and of UNITS, TILE_ROWS and WIDTH of 16.
+ *
+ * Both a and b come stored with k innermost or with k outermost. a is packed as rows of pairs: copied, or made pairs of
+ * and turned. b is packed as panels with k outermost: turned, or made pairs of. So a weight is turned in the products of
+ * input gradients (b is stored as [columns, k]) and in no other; to take it as the operand whose rows are read
+ * as they are, and the small gradient as the one in panels, would only move the turning there: each is turned
+ * once a tile, and tiles have more rows than columns, so that turning columns is the cheaper.
+ */
+#define EITP__MATMUL_STORED uint16_t
+#define EITP__MATMUL_SUM float
+#define EITP__MATMUL_UNIT uint32_t
+#define EITP__MATMUL_STEPS 2
+#define EITP__MATMUL_VECTOR __m512
+#define EITP__MATMUL_LANES 16
+#define EITP__MATMUL_LOAD(p) _mm512_loadu_ps(p)
+#define EITP__MATMUL_STORE(p, v) _mm512_storeu_ps(p, v)
+#define EITP__MATMUL_SPREAD(x) _mm512_set1_ps(x)
+#define EITP__TURN(name) EITP__MATMUL(turn_##name)
+
+/* >>kernels/matmul_turn.inc */
+/*
+ * Turns 8 x 8 elements of a matrix, for x86 sets. The including file defines EITP__TURN(name), the name of a function
+ * of this instance, and finds it undefined again afterwards.
+ */
+static inline __attribute__((always_inline, unused)) void EITP__TURN(rows)(const __m256 r[8], float *to,
+                                                                           int64_t stride) {
+    __m256 s0 = _mm256_unpacklo_ps(r[0], r[1]), s1 = _mm256_unpackhi_ps(r[0], r[1]);
+    __m256 s2 = _mm256_unpacklo_ps(r[2], r[3]), s3 = _mm256_unpackhi_ps(r[2], r[3]);
+    __m256 s4 = _mm256_unpacklo_ps(r[4], r[5]), s5 = _mm256_unpackhi_ps(r[4], r[5]);
+    __m256 s6 = _mm256_unpacklo_ps(r[6], r[7]), s7 = _mm256_unpackhi_ps(r[6], r[7]);
+    __m256 t0 = _mm256_shuffle_ps(s0, s2, 0x44), t1 = _mm256_shuffle_ps(s0, s2, 0xee);
+    __m256 t2 = _mm256_shuffle_ps(s1, s3, 0x44), t3 = _mm256_shuffle_ps(s1, s3, 0xee);
+    __m256 t4 = _mm256_shuffle_ps(s4, s6, 0x44), t5 = _mm256_shuffle_ps(s4, s6, 0xee);
+    __m256 t6 = _mm256_shuffle_ps(s5, s7, 0x44), t7 = _mm256_shuffle_ps(s5, s7, 0xee);
+    _mm256_storeu_ps(to, _mm256_permute2f128_ps(t0, t4, 0x20));
+    _mm256_storeu_ps(to + stride, _mm256_permute2f128_ps(t1, t5, 0x20));
+    _mm256_storeu_ps(to + 2 * stride, _mm256_permute2f128_ps(t2, t6, 0x20));
+    _mm256_storeu_ps(to + 3 * stride, _mm256_permute2f128_ps(t3, t7, 0x20));
+    _mm256_storeu_ps(to + 4 * stride, _mm256_permute2f128_ps(t0, t4, 0x31));
+    _mm256_storeu_ps(to + 5 * stride, _mm256_permute2f128_ps(t1, t5, 0x31));
+    _mm256_storeu_ps(to + 6 * stride, _mm256_permute2f128_ps(t2, t6, 0x31));
+    _mm256_storeu_ps(to + 7 * stride, _mm256_permute2f128_ps(t3, t7, 0x31));
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(f32)(const float *from, int64_t stride, float *to,
+                                                                          int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps(from + i * stride);
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(bf16)(const uint16_t *from, int64_t stride,
+                                                                           float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++) {
+        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
+        r[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+    }
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const uint16_t *from, int64_t stride,
+                                                                          float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++) {
+        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
+        r[i] = _mm256_cvtph_ps(bits);
+    }
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+/* The same 32 bits as f32, from rows that any number of 16-bit elements separates. */
+static inline __attribute__((always_inline, unused)) void EITP__TURN(pairs)(const uint16_t *from, int64_t stride,
+                                                                            float *to, int64_t to_stride) {
+    __m256 r[8];
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps((const float *)(const void *)(from + i * stride));
+    EITP__TURN(rows)(r, to, to_stride);
+}
+
+#undef EITP__TURN
+/* <<kernels/matmul_turn.inc */
+#ifdef EITP__MATMUL_ROWS
+
+/* >>kernels/matmul_block.inc */
+/*
+ * A block of sums in registers, ROW_COUNT x 3 vectors: EITP__MATMUL(block).
+ *
+ * The including file defines, besides what matmul.inc needs,
+ *   EITP__MATMUL_ROWS(X)              X(0) X(1) ... for the rows of a block
+ *   EITP__MATMUL_FACTORS              a vector of units, of which there are as many as of sums
+ *   EITP__MATMUL_LOAD_FACTORS(p), _SPREAD_FACTOR(x)   such a vector from units at p, and of a single one
+ *   EITP__MATMUL_ADD_PRODUCT(c, a, b) c + a * b, a and b being factors
+ * and finds these undefined again afterwards, but ADD_PRODUCT.
+ */
+
+/* sums += a * b for `depth` units; a has its rows `row` apart and its units along k `step`. */
+static void EITP__MATMUL(block)(int64_t depth, const EITP__MATMUL_UNIT *a, int64_t row, int64_t step,
+                                const EITP__MATMUL_UNIT *b, EITP__MATMUL_SUM *sums, int64_t stride) {
+#define EITP__MATMUL_BEGIN(i)                                                                                          \
+    EITP__MATMUL_VECTOR y##i##0 = EITP__MATMUL_LOAD(sums + i * stride);                                                \
+    EITP__MATMUL_VECTOR y##i##1 = EITP__MATMUL_LOAD(sums + i * stride + EITP__MATMUL_LANES);                           \
+    EITP__MATMUL_VECTOR y##i##2 = EITP__MATMUL_LOAD(sums + i * stride + 2 * EITP__MATMUL_LANES);
+#define EITP__MATMUL_STEP(i)                                                                                           \
+    {                                                                                                                  \
+        EITP__MATMUL_FACTORS a0 = EITP__MATMUL_SPREAD_FACTOR(a[i * row]);                                              \
+        y##i##0 = EITP__MATMUL_ADD_PRODUCT(y##i##0, a0, b0);                                                           \
+        y##i##1 = EITP__MATMUL_ADD_PRODUCT(y##i##1, a0, b1);                                                           \
+        y##i##2 = EITP__MATMUL_ADD_PRODUCT(y##i##2, a0, b2);                                                           \
+    }
+#define EITP__MATMUL_END(i)                                                                                            \
+    EITP__MATMUL_STORE(sums + i * stride, y##i##0);                                                                    \
+    EITP__MATMUL_STORE(sums + i * stride + EITP__MATMUL_LANES, y##i##1);                                               \
+    EITP__MATMUL_STORE(sums + i * stride + 2 * EITP__MATMUL_LANES, y##i##2);
+
+    EITP__MATMUL_ROWS(EITP__MATMUL_BEGIN)
+    for (int64_t p = 0; p < depth; p++) {
+        EITP__MATMUL_FACTORS b0 = EITP__MATMUL_LOAD_FACTORS(b);
+        EITP__MATMUL_FACTORS b1 = EITP__MATMUL_LOAD_FACTORS(b + EITP__MATMUL_LANES);
+        EITP__MATMUL_FACTORS b2 = EITP__MATMUL_LOAD_FACTORS(b + 2 * EITP__MATMUL_LANES);
+        EITP__MATMUL_ROWS(EITP__MATMUL_STEP)
+        a += step;
+        b += EITP__MATMUL_WIDTH;
+    }
+    EITP__MATMUL_ROWS(EITP__MATMUL_END)
+
+#undef EITP__MATMUL_BEGIN
+#undef EITP__MATMUL_STEP
+#undef EITP__MATMUL_END
+}
+
+#undef EITP__MATMUL_ROWS
+#undef EITP__MATMUL_FACTORS
+#undef EITP__MATMUL_LOAD_FACTORS
+#undef EITP__MATMUL_SPREAD_FACTOR
+/* <<kernels/matmul_block.inc */
+#endif
+
+/* How many pairs `depth` steps of k are packed into. */
+EITP__MATMUL_INLINE int64_t EITP__MATMUL(units)(int64_t depth) {
+    return (depth + 2 * EITP__MATMUL_UNITS - 1) / (2 * EITP__MATMUL_UNITS) * EITP__MATMUL_UNITS;
+}
+
+/* The pairs of `count` columns of two rows (`second` is NULL where k is odd and ends), and zeros up to `padded`, a
+ * multiple of 16. */
+EITP__MATMUL_INLINE void EITP__MATMUL(pair_rows)(const uint16_t *first, const uint16_t *second, int64_t count,
+                                                 int64_t padded, uint32_t *to) {
+    for (int64_t j = 0; j < padded; j += 16) {
+        int64_t left = count - j;
+        __mmask16 mask = (__mmask16)(left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1u : 0u);
+        __m512i low = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, first + j));
+        if (second) {
+            __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, second + j));
+            low = _mm512_or_si512(low, _mm512_maskz_slli_epi32(0xffff, high, 16));
+        }
+        _mm512_storeu_si512(to + j, low);
+    }
+}
+
+/* The pair of steps p and p + 1 of a row of `depth` steps. */
+EITP__MATMUL_INLINE uint32_t EITP__MATMUL(pair)(const uint16_t *row, int64_t p, int64_t depth) {
+    return (p < depth ? row[p] : 0u) | (p + 1 < depth ? (uint32_t)row[p + 1] << 16 : 0u);
+}
+
+static void EITP__MATMUL(pack_a_rows)(const uint16_t *a, int64_t stride, int64_t depth, int64_t rows,
+                                      uint32_t *packed) {
+    int64_t units = EITP__MATMUL(units)(depth), i = 0;
+    for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH) {
+        memcpy(packed, a, (size_t)(depth / 2) * sizeof *packed);
+        for (int64_t p = depth / 2; p < units; p++)
+            packed[p] = EITP__MATMUL(pair)(a, 2 * p, depth);
+    }
+    for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
+        memset(packed, 0, (size_t)units * sizeof *packed);
+}
+
+/* From a that is stored as [depth, rows]: eight pairs of k at a time. DEPTH is a multiple of 8. */
+static void EITP__MATMUL(pack_a_turned)(const uint16_t *a, int64_t stride, int64_t depth, int64_t rows,
+                                        uint32_t *packed) {
+    uint32_t pairs[8][EITP__MATMUL_TILE_ROWS];
+    int64_t units = EITP__MATMUL(units)(depth), padded = (rows + 15) / 16 * 16;
+    int64_t blocks = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(pairs, 0, sizeof pairs);
+    for (int64_t p = 0; p < units; p += 8) {
+        for (int64_t s = 0; s < 8; s++) {
+            const uint16_t *row = a + 2 * (p + s) * stride;
+            if (2 * (p + s) < depth)
+                EITP__MATMUL(pair_rows)(row, 2 * (p + s) + 1 < depth ? row + stride : NULL, rows, padded, pairs[s]);
+            else
+                memset(pairs[s], 0, (size_t)padded * sizeof(uint32_t));
+        }
+        for (int64_t i = 0; i < blocks; i += 8)
+            EITP__MATMUL(turn_f32)
+        ((const float *)(const void *)(pairs[0] + i), EITP__MATMUL_TILE_ROWS,
+         (float *)(void *)(packed + i * EITP__MATMUL_DEPTH + p), EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const uint16_t *a, int64_t depth, int64_t rows,
+                                 uint32_t *packed) {
+    if (sizes->transpose_a)
+        EITP__MATMUL(pack_a_turned)(a, sizes->lda, depth, rows, packed);
+    else
+        EITP__MATMUL(pack_a_rows)(a, sizes->lda, depth, rows, packed);
+}
+
+static void EITP__MATMUL(pack_b_rows)(const uint16_t *b, int64_t stride, int64_t depth, int64_t columns,
+                                      uint32_t *panels) {
+    int64_t units = EITP__MATMUL(units)(depth);
+    for (int64_t p = 0; p < units; p++, b += 2 * stride, panels += EITP__MATMUL_WIDTH)
+        for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+            uint32_t *to = panels + j * EITP__MATMUL_DEPTH;
+            int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+            if (2 * p < depth)
+                EITP__MATMUL(pair_rows)
+            (b + j, 2 * p + 1 < depth ? b + stride + j : NULL, width, EITP__MATMUL_WIDTH, to);
+            else memset(to, 0, EITP__MATMUL_WIDTH * sizeof *to);
+        }
+}
+
+/* A panel from b that is stored as [columns, depth]. */
+static void EITP__MATMUL(pack_b_turned)(const uint16_t *b, int64_t stride, int64_t depth, int64_t columns,
+                                        uint32_t *panel) {
+    int64_t units = EITP__MATMUL(units)(depth), done_columns = columns / 8 * 8, done_units = depth / 16 * 8;
+    for (int64_t j = 0; j < done_columns; j += 8)
+        for (int64_t p = 0; p < done_units; p += 8)
+            EITP__MATMUL(turn_pairs)
+    (b + j * stride + 2 * p, stride, (float *)(void *)(panel + p * EITP__MATMUL_WIDTH + j), EITP__MATMUL_WIDTH);
+    for (int64_t j = 0; j < columns; j++)
+        for (int64_t p = j < done_columns ? done_units : 0; p < units; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL(pair)(b + j * stride, 2 * p, depth);
+    for (int64_t j = columns; j < EITP__MATMUL_WIDTH; j++)
+        for (int64_t p = 0; p < units; p++)
+            panel[p * EITP__MATMUL_WIDTH + j] = 0;
+}
+
+static void EITP__MATMUL(pack_b)(const eitp__matmul *sizes, const uint16_t *b, int64_t depth, int64_t columns,
+                                 uint32_t *panels) {
+    if (!sizes->transpose_b) {
+        EITP__MATMUL(pack_b_rows)(b, sizes->ldb, depth, columns, panels);
+        return;
+    }
+    for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
+        int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
+        EITP__MATMUL(pack_b_turned)(b + j * sizes->ldb, sizes->ldb, depth, width, panels + j * EITP__MATMUL_DEPTH);
+    }
+}
+
+static void EITP__MATMUL(multiply)(const eitp__matmul *sizes, int64_t depth, const uint32_t *a, const uint32_t *b,
+                                   float *sums, int64_t stride) {
+    (void)sizes;
+    EITP__MATMUL(block)(EITP__MATMUL(units)(depth), a, EITP__MATMUL_DEPTH, 1, b, sums, stride);
+}
+
+/* As multiplications of f32, for what y held before. */
+#undef EITP__MATMUL_ADD_PRODUCT
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) _mm512_fmadd_ps(a, b, c)
+
+/* >>kernels/matmul.inc */
+/*
+ * The matrix product and the head, for one type of stored elements on one instruction set: what is common to all ways
+ * of multiplying. It is included by matmul_vector.inc and matmul_pairs.inc, which say how to pack and to multiply.
+ *
+ * The including file defines
+ *   EITP__MATMUL(name)                the name of a function of this instance
+ *   EITP__MATMUL_STORED, _SUM         the types of elements of a and b, and of sums
+ *   EITP__MATMUL_UNIT, _STEPS         what a and b are packed into, and how many steps of k one of these holds
+ *   EITP__MATMUL_VECTOR, _LANES       a vector of sums, and how many it has
+ *   EITP__MATMUL_LOAD(p), _STORE(p, v), _SPREAD(x), _ADD_PRODUCT(c, a, b)   on vectors; the last is c + a * b
+ *   EITP__MATMUL_ROW_COUNT, _WIDTH    rows and columns of a block of sums, which stays in registers while k runs
+ *   EITP__MATMUL_DEPTH                how many units along k are packed at a time
+ *   EITP__MATMUL_TILE_ROWS, _TILE_COLUMNS   the size of an item: multiples of ROW_COUNT and WIDTH
+ *   EITP__MATMUL_FINISH(call, tile, sums, stride)   as eitp__ref_finish_tile
+ * and the functions
+ *   EITP__MATMUL(pack_a)(sizes, a, depth, rows, packed)      `depth` steps of k of `rows` rows, in whole blocks of rows
+ *                        that are DEPTH * ROW_COUNT units apart; zeros in the rows that are not there
+ *   EITP__MATMUL(pack_b)(sizes, b, depth, columns, panels)   panels of WIDTH columns, each with k outermost, that are
+ *                        DEPTH * WIDTH units apart; zeros in the columns that are not there
+ *   EITP__MATMUL(multiply)(sizes, depth, packed, panel, sums, stride)   adds the product of a block of rows and a panel
+ *
+ * A tile is summed in the workspace: sums are read and written once for each DEPTH of k, and y, in whose rows a cache
+ * would be short of places, once. Each element is one chain along k that starts from carry * y + bias, so that no tile,
+ * no block and no cut of k into accumulated products, at multiples of what is added to a chain at once, changes a bit.
+ */
+typedef struct EITP__MATMUL(workspace) {
+    EITP__MATMUL_UNIT packed[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_UNIT panels[EITP__MATMUL_TILE_COLUMNS * EITP__MATMUL_DEPTH];
+    EITP__MATMUL_SUM sums[EITP__MATMUL_TILE_ROWS * EITP__MATMUL_TILE_COLUMNS];
+} EITP__MATMUL(workspace);
+
+static size_t EITP__MATMUL(workspace_size)(const eitp__call *call) {
+    (void)call;
+    return sizeof(EITP__MATMUL(workspace));
+}
+
+/* row = row + carry * y for one row of a tile. */
+static void EITP__MATMUL(add_carried)(EITP__MATMUL_SUM *row, EITP__MATMUL_SUM carry, const EITP__MATMUL_SUM *y,
+                                      int64_t columns) {
+    int64_t j = 0;
+    for (; j + EITP__MATMUL_LANES <= columns; j += EITP__MATMUL_LANES)
+        EITP__MATMUL_STORE(row + j, EITP__MATMUL_ADD_PRODUCT(EITP__MATMUL_LOAD(row + j), EITP__MATMUL_SPREAD(carry),
+                                                             EITP__MATMUL_LOAD(y + j)));
+    for (; j < columns; j++)
+        row[j] += carry * y[j];
+}
+
+/* What the sums of a tile start from: carry * y + bias, where y is not read while carry is 0. */
+static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile *tile, EITP__MATMUL_SUM *sums) {
+    const eitp__operand *bias = call->slot == EITP__SLOT_HEAD ? NULL : eitp__matmul_input(call, 2);
+    const eitp__operand *y = &call->outputs[0];
+    EITP__MATMUL_SUM carry = (EITP__MATMUL_SUM)eitp__matmul_carry(call);
+    int64_t m = y->shape[y->rank - 2], n = y->shape[y->rank - 1], first = (tile->batch * m + tile->row) * n;
+    int64_t padded = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
+    memset(sums, 0, (size_t)padded * EITP__MATMUL_TILE_COLUMNS * sizeof *sums);
+    for (int64_t i = 0; i < tile->rows && (bias || carry != 0); i++, sums += EITP__MATMUL_TILE_COLUMNS) {
+        if (bias)
+            memcpy(sums, (const EITP__MATMUL_SUM *)bias->data + tile->column, (size_t)tile->columns * sizeof *sums);
+        if (carry != 0)
+            EITP__MATMUL(add_carried)
+        (sums, carry, (const EITP__MATMUL_SUM *)y->data + first + i * n + tile->column, tile->columns);
+    }
+}
+
+/*
+ * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
+ * it takes to be done after `times`.
+ */
+static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
+                                                    int64_t depth, int64_t extent, int64_t times) {
+    eitp__matmul_prefetch next;
+    next.row = (const char *)x;
+    next.stride = stride * (int64_t)sizeof *x;
+    next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
+    next.rows = depth > 0 ? is_along ? extent : depth : 0;
+    next.done = 0;
+    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    return next;
+}
+
+/* Adds a * b to the sums of a tile; a and b start at the tile's first row and column. */
+static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile *tile, const EITP__MATMUL_STORED *a,
+                              const EITP__MATMUL_STORED *b, EITP__MATMUL(workspace) * workspace) {
+    const int64_t step = EITP__MATMUL_DEPTH * EITP__MATMUL_STEPS;
+    int64_t a_step = sizes->transpose_a ? sizes->lda : 1, b_step = sizes->transpose_b ? 1 : sizes->ldb;
+    int64_t times = (tile->rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT *
+                    ((tile->columns + EITP__MATMUL_WIDTH - 1) / EITP__MATMUL_WIDTH);
+    for (int64_t p = 0; p < sizes->k; p += step, a += step * a_step, b += step * b_step) {
+        int64_t depth = sizes->k - p < step ? sizes->k - p : step, rest = sizes->k - p - depth;
+        int64_t soon = rest < step ? rest : step;
+        eitp__matmul_prefetch next_a = EITP__MATMUL(prefetch)(rest ? a + step * a_step : a, sizes->lda,
+                                                              !sizes->transpose_a, soon, tile->rows, times);
+        eitp__matmul_prefetch next_b = EITP__MATMUL(prefetch)(rest ? b + step * b_step : b, sizes->ldb,
+                                                              sizes->transpose_b, soon, tile->columns, times);
+        EITP__MATMUL(pack_a)(sizes, a, depth, tile->rows, workspace->packed);
+        EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
+        for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
+            for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
+                eitp__matmul_prefetch_lines(&next_a);
+                eitp__matmul_prefetch_lines(&next_b);
+                EITP__MATMUL(multiply)
+                (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
+                 workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
+            }
+    }
+}
+
+static void EITP__MATMUL(run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    EITP__MATMUL(workspace) *own = (EITP__MATMUL(workspace) *)workspace;
+    eitp__matmul sizes = eitp__matmul_sizes(call);
+    const EITP__MATMUL_STORED *a = (const EITP__MATMUL_STORED *)call->inputs[0].data;
+    const EITP__MATMUL_STORED *b = (const EITP__MATMUL_STORED *)call->inputs[1].data;
+    for (int64_t item = begin; item < end; item++) {
+        eitp__matmul_tile tile = eitp__matmul_tile_at(&sizes, item, EITP__MATMUL_TILE_ROWS, EITP__MATMUL_TILE_COLUMNS);
+        int64_t a_start = eitp__matmul_offset(call, 0, tile.batch) + tile.row * (sizes.transpose_a ? 1 : sizes.lda);
+        int64_t b_start = eitp__matmul_offset(call, 1, tile.batch) + tile.column * (sizes.transpose_b ? sizes.ldb : 1);
+        EITP__MATMUL(start)(call, &tile, own->sums);
+        EITP__MATMUL(sum)(&sizes, &tile, a + a_start, b + b_start, own);
+        EITP__MATMUL_FINISH(call, &tile, own->sums, EITP__MATMUL_TILE_COLUMNS);
+    }
+}
+
+static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
+    eitp__kernel kernel = EITP__ZERO;
+    kernel.run = EITP__MATMUL(run);
+    kernel.workspace = EITP__MATMUL(workspace_size);
+    kernel.tile_rows = EITP__MATMUL_TILE_ROWS;
+    kernel.tile_columns = EITP__MATMUL_TILE_COLUMNS;
+    kernel.set = set;
+    return kernel;
+}
+
+#undef EITP__MATMUL
+#undef EITP__MATMUL_STORED
+#undef EITP__MATMUL_SUM
+#undef EITP__MATMUL_UNIT
+#undef EITP__MATMUL_STEPS
+#undef EITP__MATMUL_VECTOR
+#undef EITP__MATMUL_LANES
+#undef EITP__MATMUL_LOAD
+#undef EITP__MATMUL_STORE
+#undef EITP__MATMUL_SPREAD
+#undef EITP__MATMUL_ADD_PRODUCT
+#undef EITP__MATMUL_ROW_COUNT
+#undef EITP__MATMUL_WIDTH
+#undef EITP__MATMUL_DEPTH
+#undef EITP__MATMUL_TILE_ROWS
+#undef EITP__MATMUL_TILE_COLUMNS
+#undef EITP__MATMUL_FINISH
+/* <<kernels/matmul.inc */
+
+#undef EITP__MATMUL_UNITS
+#undef EITP__MATMUL_INLINE
+/* <<kernels/matmul_pairs.inc */
+
+/* Tiles are taken for a piece at a time: a thread that holds none costs the system less to switch. */
+static void eitp__amx_run(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__amx_configure();
+    eitp__amx_matmul_run(call, begin, end, workspace);
+    _tile_release();
+}
+
+#if !defined(EITP__EMULATED)
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+
+EITP__PRIVATE void eitp__register_amx_kernels(eitp__kernel_table *table) {
+    eitp__kernel kernel = eitp__amx_matmul_kernel("amx");
+    kernel.run = eitp__amx_run;
+    table->kernels[EITP__SLOT_MATMUL][EITP_BF16] = kernel;
+    table->kernels[EITP__SLOT_HEAD][EITP_BF16] = kernel;
+}
+
+#else
 
 EITP__PRIVATE void eitp__register_amx_kernels(eitp__kernel_table *table) {
     (void)table;
 }
+
+#endif
 /* <<kernels/amx/amx.c */
 
 /* >>kernels/peak/peak.c */

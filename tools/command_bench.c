@@ -76,7 +76,7 @@ eitp_status bench_open(bench *b, eitp_error *error) {
     static const eitp_dtype precisions[] = {EITP_F32, EITP_BF16, EITP_F16}; /* in the order of --precision's words */
     eitp_status status = open_earlier(b, error);
     b->dtype = precisions[options_choice(&b->options, OPTION_PRECISION)];
-    return status ? status : model_create_context(&b->options, NULL, &b->context, error);
+    return status ? status : model_create_context(&b->options, NULL, 1, &b->context, error);
 }
 
 eitp_status bench_measure(bench *b, eitp_error *error) {

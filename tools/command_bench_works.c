@@ -85,7 +85,12 @@ static eitp_status measure_products(bench *b, int64_t in, int64_t out, eitp_erro
 
 static eitp_tensor *attention(kernel *k, const work *w, eitp_tensor *qkv) {
     eitp_tensor *offsets = work_variable(k, 0, "offsets", 0, EITP_I32, w->m / w->in + 1, 0);
-    return eitp_attention(qkv, offsets, HEADS, w->in, 0.125, NULL, 0);
+    eitp_attention_config config;
+    memset(&config, 0, sizeof config);
+    config.heads = HEADS;
+    config.longest = w->in;
+    config.scale = 0.125;
+    return eitp_attention(qkv, offsets, NULL, NULL, &config);
 }
 
 static void build_attention(kernel *k, int copy, const work *w) {
