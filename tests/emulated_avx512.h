@@ -7,6 +7,14 @@
 
 #include <immintrin.h>
 
+/* Registers in memory as AVX2 aligns: compilers have remarks on passing what is aligned to 64 bytes. */
+typedef float emulated_m512 __attribute__((vector_size(64), aligned(32), may_alias));
+typedef double emulated_m512d __attribute__((vector_size(64), aligned(32), may_alias));
+typedef long long emulated_m512i __attribute__((vector_size(64), aligned(32), may_alias));
+#define __m512 emulated_m512
+#define __m512d emulated_m512d
+#define __m512i emulated_m512i
+
 typedef union emulated_register {
     __m512 ps;
     __m512d pd;
