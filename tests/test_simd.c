@@ -1,11 +1,23 @@
 /*
  * The vector kernels beside the matrix product, on every set that this machine can run: f32 against formulas in double,
- * and the 16-bit columns against those of f32.
+ * and the 16-bit columns against those of f32. With TEST_EMULATED the machine is one that has AVX-512, in software.
  */
 #include "backends/cpu/features.h"
 #include "kernels/kernels.h"
 
 #include "tests/test.h"
+
+#ifndef TEST_EMULATED
+#define TEST_EMULATED 0
+#endif
+#if TEST_EMULATED && defined(__has_include)
+#if __has_include("tests/emulated.h")
+#include "tests/emulated.h"
+#endif
+#endif
+#ifndef HAS_EMULATION
+#define HAS_EMULATION 0
+#endif
 
 #include <sys/mman.h>
 
@@ -36,10 +48,15 @@ static void *guarded_copy(int which, const eitp__operand *x) {
 }
 
 static void find_sets(void) {
+#if HAS_EMULATION
+    emulated_register_sets(&tables[1], EITP__ISA_AVX512);
+    available[1] = eitp__isa_available(EITP__ISA_AVX2); /* which the emulation needs */
+#elif !TEST_EMULATED
     eitp__register_avx2_kernels(&tables[0]);
     eitp__register_avx512_kernels(&tables[1]);
     available[0] = eitp__isa_available(EITP__ISA_AVX2);
     available[1] = eitp__isa_available(EITP__ISA_AVX512);
+#endif
     for (int i = 0; i < SETS; i++)
         if (!available[i])
             printf("    skipped: %s, not in this build or not on this processor\n", set_names[i]);

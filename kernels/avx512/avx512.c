@@ -52,7 +52,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_first(float *p, int64_t count, __m512 
 
 /* The same for elements of 16 bits, which are rounded to the nearest, ties to even; a NaN stays one. */
 EITP__SIMD_INLINE __m512 eitp__avx512_widen_bf16(__m256i v) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_maskz_cvtepu16_epi32(0xffff, v), 16));
 }
 
 EITP__SIMD_INLINE __m256i eitp__avx512_narrow_bf16(__m512 v) {
@@ -60,7 +60,7 @@ EITP__SIMD_INLINE __m256i eitp__avx512_narrow_bf16(__m512 v) {
     __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
     __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
     bits = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), rounded, quiet);
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
+    return _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_srli_epi32(bits, 16));
 }
 
 EITP__SIMD_INLINE __m512 eitp__avx512_load_bf16(const uint16_t *p) {
@@ -91,7 +91,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_f16(uint16_t *p, __m512 v) {
 
 EITP__SIMD_INLINE __m512 eitp__avx512_load_first_f16(const uint16_t *p, int64_t count, __m512 rest) {
     __mmask16 mask = eitp__avx512_mask(count);
-    return _mm512_mask_cvtph_ps(rest, mask, _mm256_maskz_loadu_epi16(mask, p));
+    return _mm512_mask_mov_ps(rest, mask, _mm512_maskz_cvtph_ps(0xffff, _mm256_maskz_loadu_epi16(mask, p)));
 }
 
 EITP__SIMD_INLINE void eitp__avx512_store_first_f16(uint16_t *p, int64_t count, __m512 v) {
@@ -142,7 +142,7 @@ EITP__SIMD_INLINE __m512 eitp__avx512_choose_less(__m512 a, __m512 b, __m512 yes
 
 /* In each lane: is v a number ? yes : no. */
 EITP__SIMD_INLINE __m512 eitp__avx512_choose_number(__m512 v, __m512 yes, __m512 no) {
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), no, yes);
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), yes, no);
 }
 
 /* To the nearest integer, for |v| < 2^31. */
