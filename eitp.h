@@ -6149,8 +6149,8 @@ EITP__PRIVATE void eitp__ref_finish_tile(const eitp__call *call, const eitp__mat
  * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
  * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
- * factors, and besides
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is
+ * of factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
@@ -6505,8 +6505,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
  * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
  * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
- * factors, and besides
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is
+ * of factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
@@ -6861,8 +6861,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
  * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
  * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
- * factors, and besides
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is
+ * of factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
@@ -7217,8 +7217,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
  * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
  * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
- * factors, and besides
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is
+ * of factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
@@ -14202,8 +14202,8 @@ static inline __attribute__((always_inline, unused)) void EITP__TURN(pairs)(cons
  * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
  * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
- * factors, and besides
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is
+ * of factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
@@ -14563,8 +14563,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
  * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
  * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
- * factors, and besides
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is
+ * of factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
@@ -14924,8 +14924,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
  * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
  * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
- * factors, and besides
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is
+ * of factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
@@ -16040,7 +16040,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_first(float *p, int64_t count, __m512 
 
 /* The same for elements of 16 bits, which are rounded to the nearest, ties to even; a NaN stays one. */
 EITP__SIMD_INLINE __m512 eitp__avx512_widen_bf16(__m256i v) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_maskz_cvtepu16_epi32(0xffff, v), 16));
 }
 
 EITP__SIMD_INLINE __m256i eitp__avx512_narrow_bf16(__m512 v) {
@@ -16048,7 +16048,7 @@ EITP__SIMD_INLINE __m256i eitp__avx512_narrow_bf16(__m512 v) {
     __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
     __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
     bits = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), rounded, quiet);
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
+    return _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_srli_epi32(bits, 16));
 }
 
 EITP__SIMD_INLINE __m512 eitp__avx512_load_bf16(const uint16_t *p) {
@@ -16079,7 +16079,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_f16(uint16_t *p, __m512 v) {
 
 EITP__SIMD_INLINE __m512 eitp__avx512_load_first_f16(const uint16_t *p, int64_t count, __m512 rest) {
     __mmask16 mask = eitp__avx512_mask(count);
-    return _mm512_mask_cvtph_ps(rest, mask, _mm256_maskz_loadu_epi16(mask, p));
+    return _mm512_mask_mov_ps(rest, mask, _mm512_maskz_cvtph_ps(0xffff, _mm256_maskz_loadu_epi16(mask, p)));
 }
 
 EITP__SIMD_INLINE void eitp__avx512_store_first_f16(uint16_t *p, int64_t count, __m512 v) {
@@ -16130,7 +16130,7 @@ EITP__SIMD_INLINE __m512 eitp__avx512_choose_less(__m512 a, __m512 b, __m512 yes
 
 /* In each lane: is v a number ? yes : no. */
 EITP__SIMD_INLINE __m512 eitp__avx512_choose_number(__m512 v, __m512 yes, __m512 no) {
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), no, yes);
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), yes, no);
 }
 
 /* To the nearest integer, for |v| < 2^31. */
@@ -19117,8 +19117,8 @@ static inline __attribute__((always_inline, unused)) void EITP__TURN(pairs)(cons
  * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
  * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
- * factors, and besides
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is
+ * of factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
@@ -19478,8 +19478,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
  * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
  * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
- * factors, and besides
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is
+ * of factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
@@ -19839,8 +19839,8 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
  * Matrix products by vectors of b times single elements of a, for one type of stored elements on one instruction set.
  * Stored elements become of the sums' type where they are packed.
  *
- * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is of
- * factors, and besides
+ * The including file defines, of what matmul.inc and matmul_block.inc need, all but _UNIT, _STEPS, _WIDTH and what is
+ * of factors, and besides
  *   EITP__MATMUL_WIDEN(p), _WIDEN_ONE(x)   a vector of stored elements at p, and one such element, as sums
  *   EITP__MATMUL_TURN(from, stride, to, to_stride)   optional: turns 8 x 8 stored elements and widens them
  * and finds them undefined again afterwards.
@@ -20948,10 +20948,10 @@ EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
  * and finds the macros undefined again afterwards. Multiples: DEPTH of 8 and of UNITS, TILE_ROWS and WIDTH of 16.
  *
  * Both a and b come stored with k innermost or with k outermost. a is packed as rows of pairs: copied, or made pairs of
- * and turned. b is packed as panels with k outermost: turned, or made pairs of. So a weight is turned in the products of
- * input gradients (b is stored as [columns, k]) and in no other; to take it as the operand whose rows are read
- * as they are, and the small gradient as the one in panels, would only move the turning there: each is turned
- * once a tile, and tiles have more rows than columns, so that turning columns is the cheaper.
+ * and turned. b is packed as panels with k outermost: turned, or made pairs of. So a weight is turned in the products
+ * of input gradients (b is stored as [columns, k]) and in no other. To take it as the operand whose rows are read as
+ * they are, and the gradient as the one in panels, would only move the turning there: either is turned once a tile,
+ * tiles have more rows than columns, and y would have to be turned too.
  */
 #define EITP__MATMUL_STORED uint16_t
 #define EITP__MATMUL_SUM float
@@ -21465,10 +21465,10 @@ static void eitp__amx_matmul_block(int64_t units, const uint32_t *a, int64_t row
  * and finds the macros undefined again afterwards. Multiples: DEPTH of 8 and of UNITS, TILE_ROWS and WIDTH of 16.
  *
  * Both a and b come stored with k innermost or with k outermost. a is packed as rows of pairs: copied, or made pairs of
- * and turned. b is packed as panels with k outermost: turned, or made pairs of. So a weight is turned in the products of
- * input gradients (b is stored as [columns, k]) and in no other; to take it as the operand whose rows are read
- * as they are, and the small gradient as the one in panels, would only move the turning there: each is turned
- * once a tile, and tiles have more rows than columns, so that turning columns is the cheaper.
+ * and turned. b is packed as panels with k outermost: turned, or made pairs of. So a weight is turned in the products
+ * of input gradients (b is stored as [columns, k]) and in no other. To take it as the operand whose rows are read as
+ * they are, and the gradient as the one in panels, would only move the turning there: either is turned once a tile,
+ * tiles have more rows than columns, and y would have to be turned too.
  */
 #define EITP__MATMUL_STORED uint16_t
 #define EITP__MATMUL_SUM float

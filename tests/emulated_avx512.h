@@ -191,6 +191,15 @@ EMULATED_INLINE __m512i emulated_mm512_maskz_cvtepu16_epi32(__mmask16 mask, __m2
     return y.si;
 }
 
+EMULATED_INLINE __m512i emulated_mm512_maskz_cvtepi16_epi32(__mmask16 mask, __m256i x) {
+    emulated_register y;
+    int16_t lanes[16];
+    memcpy(lanes, &x, sizeof lanes);
+    for (int i = 0; i < 16; i++)
+        y.u[i] = mask >> i & 1 ? (uint32_t)(int32_t)lanes[i] : 0;
+    return y.si;
+}
+
 EMULATED_INLINE __m256i emulated_mm512_maskz_cvtepi32_epi16(__mmask16 mask, __m512i x) {
     emulated_register a;
     uint16_t lanes[16];
@@ -350,6 +359,8 @@ EMULATED_INLINE __m512 emulated_mm512_dpbf16_ps(__m512 sums, __m512i x, __m512i 
 #define _mm512_cmp_ps_mask emulated_mm512_cmp_ps_mask
 #undef _mm512_maskz_cvtepu16_epi32
 #define _mm512_maskz_cvtepu16_epi32 emulated_mm512_maskz_cvtepu16_epi32
+#undef _mm512_maskz_cvtepi16_epi32
+#define _mm512_maskz_cvtepi16_epi32 emulated_mm512_maskz_cvtepi16_epi32
 #undef _mm512_maskz_cvtepi32_epi16
 #define _mm512_maskz_cvtepi32_epi16 emulated_mm512_maskz_cvtepi32_epi16
 #undef _mm512_maskz_cvtph_ps
