@@ -8,6 +8,15 @@
 
 #include "tests/test.h"
 
+#ifndef TEST_EMULATED
+#define TEST_EMULATED 0
+#endif
+#if TEST_EMULATED
+#include "tests/emulated.h"
+#else
+#define HAS_EMULATION 0
+#endif
+
 enum { GUARD = 64, SEQUENCES = 6, BLOCKS = 64 };
 
 typedef struct attention_case {
@@ -38,9 +47,19 @@ static void *blocks[BLOCKS];
 static int block_count;
 static uint32_t random_state = 1;
 
+#if HAS_EMULATION
+
+static void find_sets(void) {
+    for (int i = 0; i < EITP__ISA_COUNT; i++)
+        emulated_register_sets(&tables[i], i < EITP__ISA_AVX512 ? EITP__ISA_REF : EITP__ISA_AVX512);
+    available[EITP__ISA_AVX512] = eitp__isa_available(EITP__ISA_AVX2); /* which the emulation needs */
+}
+
+#else
+
 static void find_sets(void) {
     for (int i = 0; i < EITP__ISA_COUNT; i++) {
-        available[i] = eitp__isa_available((eitp__isa)i);
+        available[i] = !TEST_EMULATED && eitp__isa_available((eitp__isa)i);
         if (!available[i])
             printf("    skipped: %s, not in this build or not on this processor\n", eitp__isa_name((eitp__isa)i));
         eitp__register_ref_kernels(&tables[i]);
@@ -50,6 +69,8 @@ static void find_sets(void) {
             eitp__register_avx512_kernels(&tables[i]);
     }
 }
+
+#endif
 
 /* ---- Memory and numbers ---- */
 

@@ -4,6 +4,15 @@
 #include "backends/cpu/features.h"
 #include "tests/test.h"
 
+#ifndef TEST_EMULATED
+#define TEST_EMULATED 0
+#endif
+#if TEST_EMULATED
+#include "tests/emulated.h"
+#else
+#define HAS_EMULATION 0
+#endif
+
 /* More than one block of sums, and no whole number of vectors in the last. */
 enum { MOST = EITP__SUM_BLOCK + 133 };
 
@@ -15,21 +24,35 @@ typedef union plane {
 } plane;
 
 static eitp__kernel_table tables[EITP__ISA_COUNT];
+static int available[EITP__ISA_COUNT];
 static plane parameter, gradient, m, v, remainder_;
 static double exact[3][MOST];
 static uint32_t random_state = 1;
 
+#if HAS_EMULATION
+
 static void find_sets(void) {
-    for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
-        eitp__register_ref_kernels(&tables[isa]);
-        if (isa >= EITP__ISA_AVX2)
-            eitp__register_avx2_kernels(&tables[isa]);
-        if (isa >= EITP__ISA_AVX512)
-            eitp__register_avx512_kernels(&tables[isa]);
-        if (!eitp__isa_available((eitp__isa)isa))
-            printf("    skipped: %s, not on this processor\n", eitp__isa_name((eitp__isa)isa));
+    for (int i = 0; i < EITP__ISA_COUNT; i++)
+        emulated_register_sets(&tables[i], i < EITP__ISA_AVX512 ? EITP__ISA_REF : EITP__ISA_AVX512);
+    available[EITP__ISA_AVX512] = eitp__isa_available(EITP__ISA_AVX2); /* which the emulation needs */
+}
+
+#else
+
+static void find_sets(void) {
+    for (int i = 0; i < EITP__ISA_COUNT; i++) {
+        available[i] = !TEST_EMULATED && eitp__isa_available((eitp__isa)i);
+        if (!available[i])
+            printf("    skipped: %s, not in this build or not on this processor\n", eitp__isa_name((eitp__isa)i));
+        eitp__register_ref_kernels(&tables[i]);
+        if (i >= EITP__ISA_AVX2)
+            eitp__register_avx2_kernels(&tables[i]);
+        if (i >= EITP__ISA_AVX512)
+            eitp__register_avx512_kernels(&tables[i]);
     }
 }
+
+#endif
 
 /* In [-1, 1). */
 static double draw(void) {
@@ -187,7 +210,7 @@ static void check_case(eitp_dtype dtype, int64_t count, double step, double scal
     c.apply = apply;
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
         const eitp__kernel *kernel = &tables[isa].kernels[EITP__SLOT_ADAMW][dtype];
-        if (!eitp__isa_available((eitp__isa)isa))
+        if (!available[isa])
             continue;
         REQUIRE(kernel->run);
         check_set(&c, kernel, eitp__isa_name((eitp__isa)isa));
