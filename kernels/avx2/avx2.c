@@ -379,8 +379,8 @@ EITP__SIMD_INLINE void eitp__avx2_matmul_narrow_f16(uint16_t *p, __m256 v) {
 
 #define EITP__SIMD_MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
 #define EITP__SIMD_MATMUL_ROW_COUNT 4
-#define EITP__SIMD_MATMUL_DEPTH 128
-#define EITP__SIMD_MATMUL_TILE_ROWS 256
+#define EITP__SIMD_MATMUL_DEPTH 96
+#define EITP__SIMD_MATMUL_TILE_ROWS 192
 
 #include "kernels/simd/math.inc"
 #include "kernels/simd/runs.inc"
