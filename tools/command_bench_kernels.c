@@ -50,7 +50,9 @@ static eitp_status fill_variable(eitp_context *context, const char *name, eitp_e
     eitp_status status = EITP_OK;
     fill_random(variable.dtype, values, FILL_BYTES);
     for (size_t at = 0; at < variable.size && !status; at += FILL_BYTES) {
-        size_t size = variable.size - at < FILL_BYTES ? variable.size - at : FILL_BYTES;
+        size_t size = variable.size - at;
+        if (size > FILL_BYTES)
+            size = FILL_BYTES;
         status = eitp_variable_write(context, name, at, values, size, error);
     }
     free(values);

@@ -76,7 +76,7 @@ static component product_component(const eitp_profile *profile) {
 static component profile_component(const eitp_profile *profile) {
     static const struct {
         const char *begins;
-        component component;
+        component kind;
     } ops[] = {
         {"head", COMPONENT_HEAD},          {"attention", COMPONENT_ATTENTION}, {"layer_norm", COMPONENT_NORM},
         {"gelu", COMPONENT_ACTIVATION},    {"relu", COMPONENT_ACTIVATION},     {"cross_entropy", COMPONENT_LOSS},
@@ -88,7 +88,7 @@ static component profile_component(const eitp_profile *profile) {
         return COMPONENT_UPDATE; /* the norm of the gradient */
     for (size_t i = 0; i < COMMAND_COUNT(ops); i++) {
         if (begins(profile->op, ops[i].begins))
-            return ops[i].component;
+            return ops[i].kind;
     }
     return COMPONENT_OTHER;
 }

@@ -40,7 +40,7 @@ static void put_number(unsigned char *bytes, uint32_t number) {
 
 eitp_status bench_tokens_open(bench_tokens *tokens, size_t count, int64_t vocabulary, eitp_error *error) {
     eitp_host host = command_host();
-    uint32_t state = 1, ids = (uint32_t)(vocabulary > LARGEST_ID ? LARGEST_ID : vocabulary);
+    uint32_t state = 1, ids = vocabulary > LARGEST_ID ? (uint32_t)LARGEST_ID : (uint32_t)vocabulary;
     tokens->size = HEADER_BYTES + 2 * count;
     tokens->bytes = (unsigned char *)command_allocate(tokens->size);
     put_number(tokens->bytes, 20240520); /* llm.c's mark and version */

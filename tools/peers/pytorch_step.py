@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Time training steps of GPT-2 in PyTorch: the speed and memory peer of `eitp bench`.
+"""Time training steps of GPT-2 in PyTorch: the speed and memory peer of `eitp bench step`.
 
-    python3 tools/peers/pytorch_step.py [--steps 10] [--batch 4] [--block 64] [--layers 12] [--dtype fp32|bf16]
-                                        [--optimizer foreach|fused] [--threads 2] [--warmup 2] [--compile]
+    python3 tools/peers/pytorch_step.py [--steps 10] [--batch 4] [--block 64] [--layers 12]
+                                        [--dtype fp32|autocast|bf16] [--optimizer foreach|fused] [--threads 2]
+                                        [--warmup 2] [--compile]
 
-The 124M shape with random weights and random tokens. A step is forward, backward, clipping by the global norm and
-AdamW. Prints one line of JSON. --dtype bf16 is autocast around fp32 weights, what `bf16=True` means to trainers.
+The 124M shape with random weights and random tokens, without dropout. A step is forward, backward, clipping by the
+global norm and AdamW. Prints one line of JSON. --dtype autocast is bf16 arithmetic around fp32 weights, what
+`bf16=True` means to trainers; --dtype bf16 keeps weights, gradients and moments in bf16 too. tools/peers/step.py runs
+all of them.
+
+It needs `pip install torch transformers numpy`, and a C++ compiler for --compile.
 """
 
 import argparse
@@ -25,7 +30,7 @@ def parse_arguments():
     parser.add_argument("--block", type=int, default=64)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--dtype", choices=("fp32", "autocast", "bf16"), default="fp32")
     parser.add_argument("--optimizer", choices=("foreach", "fused"), default="fused")
     parser.add_argument("--compile", action="store_true")
     arguments = parser.parse_args()
@@ -65,6 +70,8 @@ def main():
     )
     after_import = resident_bytes("VmRSS")
     model = transformers.GPT2LMHeadModel(config).train()
+    if arguments.dtype == "bf16":
+        model = model.to(torch.bfloat16)
     optimizer = torch.optim.AdamW(
         model.parameters(),
         lr=1e-4,
@@ -73,7 +80,7 @@ def main():
         fused=arguments.optimizer == "fused",
     )
     run = torch.compile(model) if arguments.compile else model
-    autocast = torch.autocast("cpu", torch.bfloat16) if arguments.dtype == "bf16" else contextlib.nullcontext()
+    autocast = torch.autocast("cpu", torch.bfloat16) if arguments.dtype == "autocast" else contextlib.nullcontext()
 
     seconds, loss = [], None
     for step in range(arguments.warmup + arguments.steps):

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Compare a training step of eitp with the same step in PyTorch, on this machine, in turn.
+
+    python3 tools/peers/step.py [--modes eitp-fp32,fp32,fp32+compile,...] [--rounds 3] [--steps 5] [--batch 4]
+                                [--block 64] [--threads 2] [--warmup 1] [--reference fp32] [--eitp build/eitp]
+                                [--timeout 600] [--json]
+
+A step trains GPT-2 of 124M parameters on batch x block random tokens: forward, backward, clipping, AdamW. The modes:
+
+    eitp-fp32, eitp-bf16, eitp-fp16      eitp bench step --precision
+    fp32, autocast, bf16                 PyTorch: fp32; bf16 autocast around fp32 weights; bf16 throughout
+    ...+compile                          each of these by torch.compile, which needs a C++ compiler
+
+Each round runs each mode once, in a process of its own, so that what the machine does meanwhile meets all of them. A
+mode that fails, or takes longer than --timeout (as bf16 throughout does on processors without instructions for it),
+is said and left out. The table has the median and the best of all rounds, and "ratio": how many times as fast as the
+reference, the median over the rounds of what both did in the same round. Nothing else should be running.
+
+Threads that wait for each other spin for milliseconds by default, which on a busy machine makes steps many times slower.
+The command eitp shortens that for itself (GOMP_SPINCOUNT=1000), and so does this for PyTorch; a setting of yours stands.
+
+It needs `pip install torch transformers numpy`, and eitp as `make` builds it.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODES = (
+    "eitp-fp32",
+    "fp32",
+    "fp32+compile",
+    "eitp-bf16",
+    "autocast",
+    "autocast+compile",
+    "bf16",
+    "bf16+compile",
+)
+KNOWN = MODES + ("eitp-fp16",)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--block", type=int, default=64)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--reference", default="fp32")
+    parser.add_argument("--eitp", type=pathlib.Path, default=HERE.parent.parent / "build" / "eitp")
+    parser.add_argument("--warmup", type=int, default=1, help="steps before those that count; of eitp always 1")
+    parser.add_argument("--timeout", type=int, default=600, help="seconds that a mode may take in a round")
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object instead of a table")
+    arguments = parser.parse_args()
+    arguments.modes = [mode for mode in arguments.modes.split(",") if mode]
+    for mode in arguments.modes:
+        if mode not in KNOWN:
+            parser.error(f"unknown mode '{mode}'; choose from {', '.join(KNOWN)}")
+    for name in ("rounds", "steps", "batch", "block", "threads", "timeout"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name} must be at least 1")
+    return arguments
+
+
+def command_of(mode, arguments):
+    if mode.startswith("eitp-"):
+        return [
+            str(arguments.eitp), "bench", "step", "--json", "--quiet", "--model", "gpt2", "--grad-accum", "1",
+            "--precision", mode.removeprefix("eitp-"), "--steps", str(arguments.steps),
+            "--batch-size", str(arguments.batch), "--block-size", str(arguments.block),
+            "--threads", str(arguments.threads),
+        ]
+    dtype, _, compiled = mode.partition("+")
+    return [
+        sys.executable, str(HERE / "pytorch_step.py"), "--dtype", dtype, "--steps", str(arguments.steps),
+        "--warmup", str(arguments.warmup),
+        "--batch", str(arguments.batch), "--block", str(arguments.block), "--threads", str(arguments.threads),
+    ] + (["--compile"] if compiled else [])
+
+
+def seconds_of(mode, result):
+    """The median and the best step of a result, and the peak of memory."""
+    if mode.startswith("eitp-"):
+        at = result["name"].index("step")
+        return result["median_seconds"][at], result["seconds"][at], result["peak_rss_bytes"]
+    return result["step_seconds_median"], result["step_seconds_best"], result["peak_rss_bytes"]
+
+
+def run_mode(mode, arguments):
+    """What a mode printed, and why it failed: one of them is None."""
+    environment = dict(os.environ)
+    if "OMP_WAIT_POLICY" not in environment:
+        environment.setdefault("GOMP_SPINCOUNT", "1000")
+    try:
+        done = subprocess.run(
+            command_of(mode, arguments), capture_output=True, text=True, timeout=arguments.timeout, env=environment
+        )
+    except OSError as error:
+        return None, str(error)
+    except subprocess.TimeoutExpired:
+        return None, f"it took longer than {arguments.timeout} s"
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        return None, lines[-1][:200]
+    return json.loads(done.stdout.strip().splitlines()[-1]), None
+
+
+def processor():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def measure(arguments):
+    """By mode: a list of (median, best, memory, result), one for each round; and the failures."""
+    runs, failures = {mode: [] for mode in arguments.modes}, {}
+    for number in range(arguments.rounds):
+        for mode in arguments.modes:
+            if mode in failures:
+                continue
+            print(f"round {number + 1} of {arguments.rounds}: {mode}", file=sys.stderr)
+            result, why = run_mode(mode, arguments)
+            if why is None:
+                runs[mode].append((*seconds_of(mode, result), result))
+            else:
+                failures[mode] = why
+                print(f"{mode} is left out: {why}", file=sys.stderr)
+    return {mode: done for mode, done in runs.items() if done and mode not in failures}, failures
+
+
+def summarize(runs, arguments):
+    tokens, reference, rows = arguments.batch * arguments.block, runs.get(arguments.reference), []
+    for mode, done in runs.items():
+        median, best = statistics.median(run[0] for run in done), min(run[1] for run in done)
+        row = {
+            "mode": mode,
+            "step_seconds_median": median,
+            "step_seconds_best": best,
+            "tokens_per_s": tokens / median,
+            "tokens_per_s_best": tokens / best,
+            "peak_rss_bytes": max(run[2] for run in done),
+            "ratio": None,
+            "ratio_best": None,
+        }
+        if reference:
+            row["ratio"] = statistics.median(one[0] / other[0] for one, other in zip(reference, done))
+            row["ratio_best"] = min(run[1] for run in reference) / best
+        rows.append(row)
+    return rows
+
+
+def versions(runs):
+    found = {"python": platform.python_version()}
+    for done in runs.values():
+        for name in ("torch", "transformers", "version", "device"):
+            if name in done[0][3]:
+                found["eitp" if name == "version" else name] = done[0][3][name]
+    return found
+
+
+def print_table(report):
+    print(f"{report['date']}, {report['machine']}, {report['threads']} threads")
+    print(", ".join(f"{name} {value}" for name, value in report["versions"].items()))
+    print(f"GPT-2 124M, {report['batch']} x {report['block']} tokens a step,", end=" ")
+    print(f"{report['rounds']} rounds of {report['steps']} steps")
+    print()
+    print(f"| {'mode':18} | median ms | best ms | tokens/s | best | peak GB | ratio | best |")
+    print(f"|{'-' * 20}|----------:|--------:|---------:|-----:|--------:|------:|-----:|")
+    for row in report["rows"]:
+        ratios = [f"{row[name]:.2f}" if row[name] else "-" for name in ("ratio", "ratio_best")]
+        print(
+            f"| {row['mode']:18} | {1e3 * row['step_seconds_median']:9.1f} | {1e3 * row['step_seconds_best']:7.1f} "
+            f"| {row['tokens_per_s']:8.1f} | {row['tokens_per_s_best']:4.0f} | {row['peak_rss_bytes'] / 1e9:7.2f} "
+            f"| {ratios[0]:>5} | {ratios[1]:>4} |"
+        )
+    for mode, why in report["failures"].items():
+        print(f"\n{mode} failed: {why}")
+    print(f"\nratio: times as fast as {report['reference']}, in the same round; best: of all rounds")
+
+
+def main():
+    arguments = parse_arguments()
+    runs, failures = measure(arguments)
+    report = {
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{processor()}, {os.cpu_count()} processors",
+        "versions": versions(runs),
+        "rows": summarize(runs, arguments),
+        "failures": failures,
+    }
+    for name in ("batch", "block", "steps", "rounds", "threads", "reference"):
+        report[name] = getattr(arguments, name)
+    if arguments.json:
+        print(json.dumps(report))
+    else:
+        print_table(report)
+    return 0 if runs else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
