@@ -11329,109 +11329,10 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
     _mm256_storeu_ps(to + 24, _mm256_permute2f128_ps(v2, v3, 0x31));
 }
 
-/* 16-bit operands of attention: up to a whole vector at p as f32, with zeros in the other lanes; and f32 as these. */
-EITP__SIMD_INLINE __m128i eitp__avx2_attention_halves(const uint16_t *p, int64_t count) {
-    uint16_t few[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    if (count < 8)
-        p = (const uint16_t *)memcpy(few, p, (size_t)count * sizeof *few);
-    return _mm_loadu_si128((const __m128i *)(const void *)p);
-}
-
-EITP__SIMD_INLINE void eitp__avx2_attention_put_halves(uint16_t *p, int64_t count, __m128i v) {
-    uint16_t few[8];
-    if (count >= 8) {
-        _mm_storeu_si128((__m128i *)(void *)p, v);
-        return;
-    }
-    _mm_storeu_si128((__m128i *)(void *)few, v);
-    memcpy(p, few, (size_t)count * sizeof *few);
-}
-
-EITP__SIMD_INLINE __m256 eitp__avx2_attention_fetch_bf16(const uint16_t *p, int64_t count) {
-    __m256i wide = _mm256_cvtepu16_epi32(eitp__avx2_attention_halves(p, count));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
-}
-
-EITP__SIMD_INLINE void eitp__avx2_attention_put_bf16(uint16_t *p, int64_t count, __m256 v) {
-    __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16), nearest, quiet;
-    nearest = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
-    nearest = _mm256_srli_epi32(_mm256_add_epi32(bits, nearest), 16);
-    quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
-    nearest = _mm256_blendv_epi8(nearest, quiet, _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
-    eitp__avx2_attention_put_halves(
-        p, count, _mm_packus_epi32(_mm256_castsi256_si128(nearest), _mm256_extracti128_si256(nearest, 1)));
-}
-
-EITP__SIMD_INLINE __m256 eitp__avx2_attention_fetch_f16(const uint16_t *p, int64_t count) {
-    return _mm256_cvtph_ps(eitp__avx2_attention_halves(p, count));
-}
-
-EITP__SIMD_INLINE void eitp__avx2_attention_put_f16(uint16_t *p, int64_t count, __m256 v) {
-    eitp__avx2_attention_put_halves(p, count, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-}
-
-/*
- * What eitp__kernel_uniform draws from 4 blocks of random words, from `block` on: 16 values. Each lane of 64 bits makes
- * the words of one block in its lower half; what gathers in the upper half never comes down.
- */
-EITP__SIMD_INLINE __m256i eitp__avx2_attention_cross(__m256i product, __m256i word, uint32_t key) {
-    return _mm256_xor_si256(_mm256_srli_epi64(product, 32), _mm256_xor_si256(word, _mm256_set1_epi64x((int64_t)key)));
-}
-
-EITP__SIMD_INLINE void eitp__avx2_attention_uniforms(uint64_t seed, uint64_t step, uint32_t stream, uint64_t block,
-                                                     float *to) {
-    __m256i c0 = _mm256_add_epi64(_mm256_set1_epi64x((int64_t)block), _mm256_setr_epi64x(0, 1, 2, 3)), c1, c2, c3;
-    __m256 unit = _mm256_set1_ps(1.0f / 16777216.0f);
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
-    c1 = _mm256_srli_epi64(c0, 32);
-    c2 = _mm256_set1_epi64x((int64_t)(uint32_t)step);
-    c3 = _mm256_set1_epi64x((int64_t)stream);
-    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-        __m256i p0 = _mm256_mul_epu32(c0, _mm256_set1_epi64x(0xD2511F53));
-        __m256i p1 = _mm256_mul_epu32(c2, _mm256_set1_epi64x(0xCD9E8D57));
-        c0 = eitp__avx2_attention_cross(p1, c1, k0);
-        c2 = eitp__avx2_attention_cross(p0, c3, k1);
-        c1 = p1;
-        c3 = p0;
-    }
-    c0 = _mm256_blend_epi32(c0, _mm256_slli_epi64(c1, 32), 0xaa);
-    c2 = _mm256_blend_epi32(c2, _mm256_slli_epi64(c3, 32), 0xaa);
-    c1 = _mm256_unpacklo_epi64(c0, c2);
-    c3 = _mm256_unpackhi_epi64(c0, c2);
-    c0 = _mm256_srli_epi32(_mm256_permute2x128_si256(c1, c3, 0x20), 8);
-    c2 = _mm256_srli_epi32(_mm256_permute2x128_si256(c1, c3, 0x31), 8);
-    _mm256_storeu_ps(to, _mm256_mul_ps(_mm256_cvtepi32_ps(c0), unit));
-    _mm256_storeu_ps(to + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(c2), unit));
-}
-
-/* Eight 16-bit elements at p, and the nearest such elements to p. */
-EITP__SIMD_INLINE __m256 eitp__avx2_matmul_widen_bf16(const uint16_t *p) {
-    __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)p);
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-}
-
-EITP__SIMD_INLINE __m256 eitp__avx2_matmul_widen_f16(const uint16_t *p) {
-    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
-}
-
-EITP__SIMD_INLINE void eitp__avx2_matmul_narrow_bf16(uint16_t *p, __m256 v) {
-    __m256i bits = _mm256_castps_si256(v), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, odd), _mm256_set1_epi32(0x7fff));
-    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
-    __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-    bits = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, is_nan), 16);
-    bits = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 0x08);
-    _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(bits));
-}
-
-EITP__SIMD_INLINE void eitp__avx2_matmul_narrow_f16(uint16_t *p, __m256 v) {
-    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-}
-
 #define EITP__SIMD_MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
 #define EITP__SIMD_MATMUL_ROW_COUNT 4
-#define EITP__SIMD_MATMUL_DEPTH 128
-#define EITP__SIMD_MATMUL_TILE_ROWS 256
+#define EITP__SIMD_MATMUL_DEPTH 96
+#define EITP__SIMD_MATMUL_TILE_ROWS 192
 
 
 /* >>kernels/simd/math.inc */
@@ -14003,8 +13904,6 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
  *
  * Besides the vector, the including file defines
  *   EITP__SIMD_MATMUL_ROWS(X), _ROW_COUNT, _DEPTH, _TILE_ROWS   as in kernels/matmul.inc and matmul_vector.inc
- *   EITP__SIMD(matmul_widen_bf16)(p), EITP__SIMD(matmul_widen_f16)(p)       a vector from 16-bit elements at p
- *   EITP__SIMD(matmul_narrow_bf16)(p, v), EITP__SIMD(matmul_narrow_f16)(p, v)   the nearest such elements to p
  */
 
 /* `count` elements of x from element `index`, any number of them: a whole vector, or the first few and zeros. */
@@ -14015,7 +13914,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(matmul_get)(const eitp__operand 
         return EITP__SIMD(fetch)((const float *)x->data + index, count, EITP__SIMD(zeros)());
     if (count < EITP__SIMD_LANES)
         from = (const uint16_t *)memcpy(few, from, (size_t)count * sizeof *from);
-    return x->dtype == EITP_BF16 ? EITP__SIMD(matmul_widen_bf16)(from) : EITP__SIMD(matmul_widen_f16)(from);
+    return x->dtype == EITP_BF16 ? EITP__SIMD(load_bf16)(from) : EITP__SIMD(load_f16)(from);
 }
 
 EITP__SIMD_INLINE void EITP__SIMD(matmul_set)(const eitp__operand *x, int64_t index, int64_t count,
@@ -14027,9 +13926,9 @@ EITP__SIMD_INLINE void EITP__SIMD(matmul_set)(const eitp__operand *x, int64_t in
         return;
     }
     if (x->dtype == EITP_BF16)
-        EITP__SIMD(matmul_narrow_bf16)(at, v);
+        EITP__SIMD(store_bf16)(at, v);
     else
-        EITP__SIMD(matmul_narrow_f16)(at, v);
+        EITP__SIMD(store_f16)(at, v);
     if (at == few)
         memcpy(to, few, (size_t)count * sizeof *to);
 }
@@ -14538,7 +14437,7 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 #define EITP__MATMUL(name) EITP__SIMD(matmul_bf16_##name)
 #define EITP__MATMUL_STORED uint16_t
-#define EITP__MATMUL_WIDEN(p) EITP__SIMD(matmul_widen_bf16)(p)
+#define EITP__MATMUL_WIDEN(p) EITP__SIMD(load_bf16)(p)
 #define EITP__MATMUL_WIDEN_ONE(x) eitp__bf16_to_f32(x)
 #define EITP__MATMUL_TURN(from, stride, to, to_stride) EITP__SIMD(turn_bf16)(from, stride, to, to_stride)
 
@@ -14899,7 +14798,7 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 #define EITP__MATMUL(name) EITP__SIMD(matmul_f16_##name)
 #define EITP__MATMUL_STORED uint16_t
-#define EITP__MATMUL_WIDEN(p) EITP__SIMD(matmul_widen_f16)(p)
+#define EITP__MATMUL_WIDEN(p) EITP__SIMD(load_f16)(p)
 #define EITP__MATMUL_WIDEN_ONE(x) eitp__f16_to_f32(x)
 #define EITP__MATMUL_TURN(from, stride, to, to_stride) EITP__SIMD(turn_f16)(from, stride, to, to_stride)
 
@@ -15452,7 +15351,17 @@ static void EITP__SIMD(attention_clear)(const EITP__SIMD(attention) * at, const 
 /* ---- Operands ---- */
 
 /* Rows of one element type into the workspace, multiplied by `factor`, with zeros beyond their width; and back. */
-#define EITP__SIMD_ATTENTION_ELEMENT(name, element, fetch, put)                                                        \
+#define EITP__SIMD_ATTENTION_ELEMENT(name, element, suffix)                                                            \
+    EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(attention_fetch_##name)(const element *p, int64_t count) {         \
+        return count >= EITP__SIMD_LANES ? EITP__SIMD(load##suffix)(p)                                                 \
+                                         : EITP__SIMD(load_first##suffix)(p, count, EITP__SIMD(zeros)());              \
+    }                                                                                                                  \
+    EITP__SIMD_INLINE void EITP__SIMD(attention_put_##name)(element *p, int64_t count, EITP__SIMD(vector) v) {         \
+        if (count >= EITP__SIMD_LANES)                                                                                 \
+            EITP__SIMD(store##suffix)(p, v);                                                                           \
+        else                                                                                                           \
+            EITP__SIMD(store_first##suffix)(p, count, v);                                                              \
+    }                                                                                                                  \
     static void EITP__SIMD(attention_load_##name)(const element *from, int64_t from_stride, int64_t rows,              \
                                                   int64_t width, int64_t padded, float factor, float *to,              \
                                                   int64_t stride) {                                                    \
@@ -15462,7 +15371,7 @@ static void EITP__SIMD(attention_clear)(const EITP__SIMD(attention) * at, const 
             int64_t j = 0;                                                                                             \
             for (; j < width; j += EITP__SIMD_LANES) {                                                                 \
                 __builtin_prefetch(ahead + j);                                                                         \
-                EITP__SIMD(store)(to + j, scale * fetch(from + j, width - j));                                         \
+                EITP__SIMD(store)(to + j, scale * EITP__SIMD(attention_fetch_##name)(from + j, width - j));            \
             }                                                                                                          \
             for (; j < padded; j += EITP__SIMD_LANES)                                                                  \
                 EITP__SIMD(store)(to + j, none);                                                                       \
@@ -15475,25 +15384,14 @@ static void EITP__SIMD(attention_clear)(const EITP__SIMD(attention) * at, const 
             element *ahead = to + (i + 8 < rows ? 8 * to_stride : 0);                                                  \
             for (int64_t j = 0; j < width; j += EITP__SIMD_LANES) {                                                    \
                 __builtin_prefetch(ahead + j, 1);                                                                      \
-                put(to + j, width - j, scale * EITP__SIMD(load)(from + j));                                            \
+                EITP__SIMD(attention_put_##name)(to + j, width - j, scale * EITP__SIMD(load)(from + j));               \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(attention_fetch_f32)(const float *p, int64_t count) {
-    return count >= EITP__SIMD_LANES ? EITP__SIMD(load)(p) : EITP__SIMD(load_first)(p, count, EITP__SIMD(zeros)());
-}
-
-EITP__SIMD_INLINE void EITP__SIMD(attention_put_f32)(float *p, int64_t count, EITP__SIMD(vector) v) {
-    if (count >= EITP__SIMD_LANES)
-        EITP__SIMD(store)(p, v);
-    else
-        EITP__SIMD(store_first)(p, count, v);
-}
-
-EITP__SIMD_ATTENTION_ELEMENT(f32, float, EITP__SIMD(attention_fetch_f32), EITP__SIMD(attention_put_f32))
-EITP__SIMD_ATTENTION_ELEMENT(bf16, uint16_t, EITP__SIMD(attention_fetch_bf16), EITP__SIMD(attention_put_bf16))
-EITP__SIMD_ATTENTION_ELEMENT(f16, uint16_t, EITP__SIMD(attention_fetch_f16), EITP__SIMD(attention_put_f16))
+EITP__SIMD_ATTENTION_ELEMENT(f32, float, )
+EITP__SIMD_ATTENTION_ELEMENT(bf16, uint16_t, _bf16)
+EITP__SIMD_ATTENTION_ELEMENT(f16, uint16_t, _f16)
 
 #undef EITP__SIMD_ATTENTION_ELEMENT
 
@@ -15640,8 +15538,7 @@ static void EITP__SIMD(attention_add_turned_product)(const EITP__SIMD(attention)
 
 /*
  * What the probabilities of a row of the call are multiplied by, for `count` keys from `key` of its sequence on: 0 or
- * 1 / (1 - probability), and 0 up to a whole vector. They are somewhere in `keep`, whose draws are of whole blocks of
- * random words.
+ * 1 / (1 - probability), and 0 up to a whole vector.
  */
 static const float *EITP__SIMD(attention_keep)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t row,
                                                int64_t key, int64_t count, float *keep) {
@@ -15650,11 +15547,7 @@ static const float *EITP__SIMD(attention_keep)(const EITP__SIMD(attention) * at,
     EITP__SIMD(vector) kept = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[1]))), none = EITP__SIMD(zeros)();
     uint64_t index = ((uint64_t)seed[2] + (uint64_t)row) * (uint64_t)at->heads + (uint64_t)at->head;
     index = index * (uint64_t)at->longest + (uint64_t)key;
-    for (int64_t j = 0, draws = (int64_t)(index & 3) + count; j < draws; j += 2 * EITP__SIMD_LANES) {
-        EITP__SIMD(attention_uniforms)
-        ((uint64_t)seed[0], (uint64_t)seed[1], (uint32_t)call->integers[2], (index >> 2) + (uint64_t)j / 4, keep + j);
-    }
-    keep += index & 3;
+    EITP__SIMD(uniforms)(seed, (uint32_t)call->integers[2], index, count, keep);
     for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
         EITP__SIMD(vector) u = EITP__SIMD(load)(keep + j);
         EITP__SIMD(store)(keep + j, EITP__SIMD(choose_less)(u, probability, none, kept));
@@ -16253,94 +16146,6 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
         _mm_storeu_ps(to + 32 + 4 * i, _mm256_castps256_ps128(high));
         _mm_storeu_ps(to + 48 + 4 * i, _mm256_extractf128_ps(high, 1));
     }
-}
-
-/* 16-bit operands of attention: up to a whole vector at p as f32, with zeros in the other lanes; and f32 as these. */
-EITP__SIMD_INLINE __mmask16 eitp__avx512_attention_mask(int64_t count) {
-    return count < 16 ? eitp__avx512_mask(count) : (__mmask16)0xffff;
-}
-
-EITP__SIMD_INLINE __m512 eitp__avx512_attention_fetch_bf16(const uint16_t *p, int64_t count) {
-    __m256i bits = _mm256_maskz_loadu_epi16(eitp__avx512_attention_mask(count), p);
-    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
-}
-
-EITP__SIMD_INLINE void eitp__avx512_attention_put_bf16(uint16_t *p, int64_t count, __m512 v) {
-    __m512i bits = _mm512_castps_si512(v), high = _mm512_maskz_srli_epi32(0xffff, bits, 16), nearest;
-    nearest = _mm512_add_epi32(_mm512_and_si512(high, _mm512_set1_epi32(1)), _mm512_set1_epi32(0x7fff));
-    nearest = _mm512_maskz_srli_epi32(0xffff, _mm512_add_epi32(bits, nearest), 16);
-    nearest = _mm512_mask_or_epi32(nearest, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), high, _mm512_set1_epi32(0x40));
-    _mm256_mask_storeu_epi16(p, eitp__avx512_attention_mask(count), _mm512_maskz_cvtepi32_epi16(0xffff, nearest));
-}
-
-EITP__SIMD_INLINE __m512 eitp__avx512_attention_fetch_f16(const uint16_t *p, int64_t count) {
-    return _mm512_maskz_cvtph_ps(0xffff, _mm256_maskz_loadu_epi16(eitp__avx512_attention_mask(count), p));
-}
-
-EITP__SIMD_INLINE void eitp__avx512_attention_put_f16(uint16_t *p, int64_t count, __m512 v) {
-    __m256i bits = _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    _mm256_mask_storeu_epi16(p, eitp__avx512_attention_mask(count), bits);
-}
-
-/*
- * What eitp__kernel_uniform draws from 8 blocks of random words, from `block` on: 32 values. Each lane of 64 bits makes
- * the words of one block in its lower half; what gathers in the upper half never comes down.
- */
-EITP__SIMD_INLINE __m512i eitp__avx512_attention_cross(__m512i product, __m512i word, uint32_t key) {
-    return _mm512_xor_si512(_mm512_maskz_srli_epi64(0xff, product, 32),
-                            _mm512_xor_si512(word, _mm512_set1_epi64((int64_t)key)));
-}
-
-EITP__SIMD_INLINE void eitp__avx512_attention_uniforms(uint64_t seed, uint64_t step, uint32_t stream, uint64_t block,
-                                                       float *to) {
-    __m512i c0 = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), c1, c2, c3;
-    __m512 unit = _mm512_set1_ps(1.0f / 16777216.0f);
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32) ^ (uint32_t)(step >> 32);
-    c0 = _mm512_add_epi64(_mm512_set1_epi64((int64_t)block), c0);
-    c1 = _mm512_maskz_srli_epi64(0xff, c0, 32);
-    c2 = _mm512_set1_epi64((int64_t)(uint32_t)step);
-    c3 = _mm512_set1_epi64((int64_t)stream);
-    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
-        __m512i p0 = _mm512_maskz_mul_epu32(0xff, c0, _mm512_set1_epi64(0xD2511F53));
-        __m512i p1 = _mm512_maskz_mul_epu32(0xff, c2, _mm512_set1_epi64(0xCD9E8D57));
-        c0 = eitp__avx512_attention_cross(p1, c1, k0);
-        c2 = eitp__avx512_attention_cross(p0, c3, k1);
-        c1 = p1;
-        c3 = p0;
-    }
-    c0 = _mm512_mask_blend_epi32(0xaaaa, c0, _mm512_maskz_slli_epi64(0xff, c1, 32));
-    c2 = _mm512_mask_blend_epi32(0xaaaa, c2, _mm512_maskz_slli_epi64(0xff, c3, 32));
-    /* Lane i of the first is half a block, and lane i of the second the other half. */
-    c1 = _mm512_permutex2var_epi64(c0, _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0), c2);
-    c3 = _mm512_permutex2var_epi64(c0, _mm512_set_epi64(15, 7, 14, 6, 13, 5, 12, 4), c2);
-    c1 = _mm512_maskz_srli_epi32(0xffff, c1, 8);
-    c3 = _mm512_maskz_srli_epi32(0xffff, c3, 8);
-    _mm512_storeu_ps(to, _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(0xffff, c1), unit));
-    _mm512_storeu_ps(to + 16, _mm512_mul_ps(_mm512_maskz_cvtepi32_ps(0xffff, c3), unit));
-}
-
-/* Sixteen 16-bit elements at p, and the nearest such elements to p. */
-EITP__SIMD_INLINE __m512 eitp__avx512_matmul_widen_bf16(const uint16_t *p) {
-    __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)p);
-    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, bits), 16));
-}
-
-EITP__SIMD_INLINE __m512 eitp__avx512_matmul_widen_f16(const uint16_t *p) {
-    return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)p));
-}
-
-EITP__SIMD_INLINE void eitp__avx512_matmul_narrow_bf16(uint16_t *p, __m512 v) {
-    __m512i bits = _mm512_castps_si512(v), high = _mm512_maskz_srli_epi32(0xffff, bits, 16);
-    __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1)), quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
-    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
-    __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    bits = _mm512_mask_blend_epi32(is_nan, _mm512_maskz_srli_epi32(0xffff, rounded, 16), quiet);
-    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_maskz_cvtepi32_epi16(0xffff, bits));
-}
-
-EITP__SIMD_INLINE void eitp__avx512_matmul_narrow_f16(uint16_t *p, __m512 v) {
-    __m256i bits = _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT);
-    _mm256_storeu_si256((__m256i *)(void *)p, bits);
 }
 
 #define EITP__SIMD_MATMUL_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
@@ -18918,8 +18723,6 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
  *
  * Besides the vector, the including file defines
  *   EITP__SIMD_MATMUL_ROWS(X), _ROW_COUNT, _DEPTH, _TILE_ROWS   as in kernels/matmul.inc and matmul_vector.inc
- *   EITP__SIMD(matmul_widen_bf16)(p), EITP__SIMD(matmul_widen_f16)(p)       a vector from 16-bit elements at p
- *   EITP__SIMD(matmul_narrow_bf16)(p, v), EITP__SIMD(matmul_narrow_f16)(p, v)   the nearest such elements to p
  */
 
 /* `count` elements of x from element `index`, any number of them: a whole vector, or the first few and zeros. */
@@ -18930,7 +18733,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(matmul_get)(const eitp__operand 
         return EITP__SIMD(fetch)((const float *)x->data + index, count, EITP__SIMD(zeros)());
     if (count < EITP__SIMD_LANES)
         from = (const uint16_t *)memcpy(few, from, (size_t)count * sizeof *from);
-    return x->dtype == EITP_BF16 ? EITP__SIMD(matmul_widen_bf16)(from) : EITP__SIMD(matmul_widen_f16)(from);
+    return x->dtype == EITP_BF16 ? EITP__SIMD(load_bf16)(from) : EITP__SIMD(load_f16)(from);
 }
 
 EITP__SIMD_INLINE void EITP__SIMD(matmul_set)(const eitp__operand *x, int64_t index, int64_t count,
@@ -18942,9 +18745,9 @@ EITP__SIMD_INLINE void EITP__SIMD(matmul_set)(const eitp__operand *x, int64_t in
         return;
     }
     if (x->dtype == EITP_BF16)
-        EITP__SIMD(matmul_narrow_bf16)(at, v);
+        EITP__SIMD(store_bf16)(at, v);
     else
-        EITP__SIMD(matmul_narrow_f16)(at, v);
+        EITP__SIMD(store_f16)(at, v);
     if (at == few)
         memcpy(to, few, (size_t)count * sizeof *to);
 }
@@ -19453,7 +19256,7 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 #define EITP__MATMUL(name) EITP__SIMD(matmul_bf16_##name)
 #define EITP__MATMUL_STORED uint16_t
-#define EITP__MATMUL_WIDEN(p) EITP__SIMD(matmul_widen_bf16)(p)
+#define EITP__MATMUL_WIDEN(p) EITP__SIMD(load_bf16)(p)
 #define EITP__MATMUL_WIDEN_ONE(x) eitp__bf16_to_f32(x)
 #define EITP__MATMUL_TURN(from, stride, to, to_stride) EITP__SIMD(turn_bf16)(from, stride, to, to_stride)
 
@@ -19814,7 +19617,7 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 #define EITP__MATMUL(name) EITP__SIMD(matmul_f16_##name)
 #define EITP__MATMUL_STORED uint16_t
-#define EITP__MATMUL_WIDEN(p) EITP__SIMD(matmul_widen_f16)(p)
+#define EITP__MATMUL_WIDEN(p) EITP__SIMD(load_f16)(p)
 #define EITP__MATMUL_WIDEN_ONE(x) eitp__f16_to_f32(x)
 #define EITP__MATMUL_TURN(from, stride, to, to_stride) EITP__SIMD(turn_f16)(from, stride, to, to_stride)
 
@@ -20367,7 +20170,17 @@ static void EITP__SIMD(attention_clear)(const EITP__SIMD(attention) * at, const 
 /* ---- Operands ---- */
 
 /* Rows of one element type into the workspace, multiplied by `factor`, with zeros beyond their width; and back. */
-#define EITP__SIMD_ATTENTION_ELEMENT(name, element, fetch, put)                                                        \
+#define EITP__SIMD_ATTENTION_ELEMENT(name, element, suffix)                                                            \
+    EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(attention_fetch_##name)(const element *p, int64_t count) {         \
+        return count >= EITP__SIMD_LANES ? EITP__SIMD(load##suffix)(p)                                                 \
+                                         : EITP__SIMD(load_first##suffix)(p, count, EITP__SIMD(zeros)());              \
+    }                                                                                                                  \
+    EITP__SIMD_INLINE void EITP__SIMD(attention_put_##name)(element *p, int64_t count, EITP__SIMD(vector) v) {         \
+        if (count >= EITP__SIMD_LANES)                                                                                 \
+            EITP__SIMD(store##suffix)(p, v);                                                                           \
+        else                                                                                                           \
+            EITP__SIMD(store_first##suffix)(p, count, v);                                                              \
+    }                                                                                                                  \
     static void EITP__SIMD(attention_load_##name)(const element *from, int64_t from_stride, int64_t rows,              \
                                                   int64_t width, int64_t padded, float factor, float *to,              \
                                                   int64_t stride) {                                                    \
@@ -20377,7 +20190,7 @@ static void EITP__SIMD(attention_clear)(const EITP__SIMD(attention) * at, const 
             int64_t j = 0;                                                                                             \
             for (; j < width; j += EITP__SIMD_LANES) {                                                                 \
                 __builtin_prefetch(ahead + j);                                                                         \
-                EITP__SIMD(store)(to + j, scale * fetch(from + j, width - j));                                         \
+                EITP__SIMD(store)(to + j, scale * EITP__SIMD(attention_fetch_##name)(from + j, width - j));            \
             }                                                                                                          \
             for (; j < padded; j += EITP__SIMD_LANES)                                                                  \
                 EITP__SIMD(store)(to + j, none);                                                                       \
@@ -20390,25 +20203,14 @@ static void EITP__SIMD(attention_clear)(const EITP__SIMD(attention) * at, const 
             element *ahead = to + (i + 8 < rows ? 8 * to_stride : 0);                                                  \
             for (int64_t j = 0; j < width; j += EITP__SIMD_LANES) {                                                    \
                 __builtin_prefetch(ahead + j, 1);                                                                      \
-                put(to + j, width - j, scale * EITP__SIMD(load)(from + j));                                            \
+                EITP__SIMD(attention_put_##name)(to + j, width - j, scale * EITP__SIMD(load)(from + j));               \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(attention_fetch_f32)(const float *p, int64_t count) {
-    return count >= EITP__SIMD_LANES ? EITP__SIMD(load)(p) : EITP__SIMD(load_first)(p, count, EITP__SIMD(zeros)());
-}
-
-EITP__SIMD_INLINE void EITP__SIMD(attention_put_f32)(float *p, int64_t count, EITP__SIMD(vector) v) {
-    if (count >= EITP__SIMD_LANES)
-        EITP__SIMD(store)(p, v);
-    else
-        EITP__SIMD(store_first)(p, count, v);
-}
-
-EITP__SIMD_ATTENTION_ELEMENT(f32, float, EITP__SIMD(attention_fetch_f32), EITP__SIMD(attention_put_f32))
-EITP__SIMD_ATTENTION_ELEMENT(bf16, uint16_t, EITP__SIMD(attention_fetch_bf16), EITP__SIMD(attention_put_bf16))
-EITP__SIMD_ATTENTION_ELEMENT(f16, uint16_t, EITP__SIMD(attention_fetch_f16), EITP__SIMD(attention_put_f16))
+EITP__SIMD_ATTENTION_ELEMENT(f32, float, )
+EITP__SIMD_ATTENTION_ELEMENT(bf16, uint16_t, _bf16)
+EITP__SIMD_ATTENTION_ELEMENT(f16, uint16_t, _f16)
 
 #undef EITP__SIMD_ATTENTION_ELEMENT
 
@@ -20555,8 +20357,7 @@ static void EITP__SIMD(attention_add_turned_product)(const EITP__SIMD(attention)
 
 /*
  * What the probabilities of a row of the call are multiplied by, for `count` keys from `key` of its sequence on: 0 or
- * 1 / (1 - probability), and 0 up to a whole vector. They are somewhere in `keep`, whose draws are of whole blocks of
- * random words.
+ * 1 / (1 - probability), and 0 up to a whole vector.
  */
 static const float *EITP__SIMD(attention_keep)(const EITP__SIMD(attention) * at, const eitp__call *call, int64_t row,
                                                int64_t key, int64_t count, float *keep) {
@@ -20565,11 +20366,7 @@ static const float *EITP__SIMD(attention_keep)(const EITP__SIMD(attention) * at,
     EITP__SIMD(vector) kept = EITP__SIMD(spread)((float)(1.0 / (1.0 - call->reals[1]))), none = EITP__SIMD(zeros)();
     uint64_t index = ((uint64_t)seed[2] + (uint64_t)row) * (uint64_t)at->heads + (uint64_t)at->head;
     index = index * (uint64_t)at->longest + (uint64_t)key;
-    for (int64_t j = 0, draws = (int64_t)(index & 3) + count; j < draws; j += 2 * EITP__SIMD_LANES) {
-        EITP__SIMD(attention_uniforms)
-        ((uint64_t)seed[0], (uint64_t)seed[1], (uint32_t)call->integers[2], (index >> 2) + (uint64_t)j / 4, keep + j);
-    }
-    keep += index & 3;
+    EITP__SIMD(uniforms)(seed, (uint32_t)call->integers[2], index, count, keep);
     for (int64_t j = 0; j < count; j += EITP__SIMD_LANES) {
         EITP__SIMD(vector) u = EITP__SIMD(load)(keep + j);
         EITP__SIMD(store)(keep + j, EITP__SIMD(choose_less)(u, probability, none, kept));
