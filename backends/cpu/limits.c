@@ -129,6 +129,12 @@ static void eitp__limits_bandwidth(int threads, eitp__limits_work *work, size_t 
     pieces = (int64_t)(work->stream / EITP__LIMITS_BLOCK);
     bytes = (double)pieces * EITP__LIMITS_BLOCK * (2 * EITP__LIMITS_STREAMS - 1);
     limits->update = eitp__limits_rate(threads, pieces, eitp__limits_update, work, bytes);
+    /* What an update reads and writes beside the other can be read and written alone. */
+    bytes = limits->update / (2 * EITP__LIMITS_STREAMS - 1);
+    if (limits->read < bytes * EITP__LIMITS_STREAMS)
+        limits->read = bytes * EITP__LIMITS_STREAMS;
+    if (limits->write < bytes * (EITP__LIMITS_STREAMS - 1))
+        limits->write = bytes * (EITP__LIMITS_STREAMS - 1);
 }
 
 EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int threads, eitp__isa isa,

@@ -16,8 +16,9 @@ mode that fails, or takes longer than --timeout (as bf16 throughout does on proc
 is said and left out. The table has the median and the best of all rounds, and "ratio": how many times as fast as the
 reference, the median over the rounds of what both did in the same round. Nothing else should be running.
 
-Threads that wait for each other spin for milliseconds by default, which on a busy machine makes steps many times slower.
-The command eitp shortens that for itself (GOMP_SPINCOUNT=1000), and so does this for PyTorch; a setting of yours stands.
+Threads that wait for each other spin for milliseconds by default, which on a busy machine makes steps many times
+slower. The command eitp shortens that for itself (GOMP_SPINCOUNT=1000), and so does this for PyTorch; a setting of
+yours stands.
 
 It needs `pip install torch transformers numpy`, and eitp as `make` builds it.
 """
