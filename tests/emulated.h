@@ -16,6 +16,8 @@
 
 #if HAS_EMULATION
 
+#include "tests/test.h"
+
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,f16c")
 #pragma GCC diagnostic ignored "-Wpsabi"

@@ -1,9 +1,11 @@
 /* The matrix product and the head of the sets that this machine may lack, on emulated instructions. */
-#include "tests/products.h"
-
 #include "tests/emulated.h"
 
+#include <stdio.h>
+
 #if HAS_EMULATION
+
+#include "tests/products.h"
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {TEST(test_sizes),       TEST(test_epilogues), TEST(test_batches),

@@ -5,7 +5,7 @@
  *     cc -O2 -fopenmp -I. tools/peers/onednn_sgemm.c -ldnnl -lm -o onednn_sgemm
  *     OMP_NUM_THREADS=2 ./onednn_sgemm [seconds for a shape, 2 without]
  *
- * The two run in turn, and of each the best run counts. EITP_ISA and EITP_PRODUCTS choose eitp's kernels. Prints GFLOP/s
+ * The two run in turn, and of each the best run counts. EITP_ISA and EITP_PRODUCTS choose the kernels. Prints GFLOP/s
  * and the ratio of eitp to oneDNN, which is above 1 where eitp is faster.
  */
 #define EITP_IMPLEMENTATION
