@@ -11735,7 +11735,6 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(ERF, erf)                                                                                                        \
     X(AFFINE, affine)                                                                                                  \
     X(CLAMP, clamp)                                                                                                    \
-    X(CAST, cast)                                                                                                      \
     X(ADD, add)                                                                                                        \
     X(SUBTRACT, subtract)                                                                                              \
     X(MULTIPLY, multiply)                                                                                              \
@@ -11902,26 +11901,19 @@ static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin,
     }
 }
 
-/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
-static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+/* To any type that is computed with in float. */
+static void EITP__SIMD_TYPED(cast_from)(const eitp__call *call, int64_t begin, int64_t end) {
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const eitp__operand *y = &call->outputs[0];
     EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
-    void *y = call->outputs[0].data;
-    switch (call->outputs[0].dtype) {
-    case EITP_F32:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_BF16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_F16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    default:
-        eitp__ref_cast(call, begin, end, workspace);
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i, end - i, zero);
+        if (y->dtype == EITP_F32)
+            EITP__SIMD(put)((float *)y->data + i, end - i, v);
+        else if (y->dtype == EITP_BF16)
+            EITP__SIMD(put_bf16)((uint16_t *)y->data + i, end - i, v);
+        else
+            EITP__SIMD(put_f16)((uint16_t *)y->data + i, end - i, v);
     }
 }
 /* <<kernels/simd/flat.inc */
@@ -12614,26 +12606,19 @@ static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin,
     }
 }
 
-/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
-static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+/* To any type that is computed with in float. */
+static void EITP__SIMD_TYPED(cast_from)(const eitp__call *call, int64_t begin, int64_t end) {
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const eitp__operand *y = &call->outputs[0];
     EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
-    void *y = call->outputs[0].data;
-    switch (call->outputs[0].dtype) {
-    case EITP_F32:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_BF16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_F16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    default:
-        eitp__ref_cast(call, begin, end, workspace);
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i, end - i, zero);
+        if (y->dtype == EITP_F32)
+            EITP__SIMD(put)((float *)y->data + i, end - i, v);
+        else if (y->dtype == EITP_BF16)
+            EITP__SIMD(put_bf16)((uint16_t *)y->data + i, end - i, v);
+        else
+            EITP__SIMD(put_f16)((uint16_t *)y->data + i, end - i, v);
     }
 }
 /* <<kernels/simd/flat.inc */
@@ -13324,26 +13309,19 @@ static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin,
     }
 }
 
-/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
-static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+/* To any type that is computed with in float. */
+static void EITP__SIMD_TYPED(cast_from)(const eitp__call *call, int64_t begin, int64_t end) {
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const eitp__operand *y = &call->outputs[0];
     EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
-    void *y = call->outputs[0].data;
-    switch (call->outputs[0].dtype) {
-    case EITP_F32:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_BF16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_F16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    default:
-        eitp__ref_cast(call, begin, end, workspace);
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i, end - i, zero);
+        if (y->dtype == EITP_F32)
+            EITP__SIMD(put)((float *)y->data + i, end - i, v);
+        else if (y->dtype == EITP_BF16)
+            EITP__SIMD(put_bf16)((uint16_t *)y->data + i, end - i, v);
+        else
+            EITP__SIMD(put_f16)((uint16_t *)y->data + i, end - i, v);
     }
 }
 /* <<kernels/simd/flat.inc */
@@ -15356,7 +15334,7 @@ static void EITP__SIMD(attention_clear)(const EITP__SIMD(attention) * at, const 
         return count >= EITP__SIMD_LANES ? EITP__SIMD(load##suffix)(p)                                                 \
                                          : EITP__SIMD(load_first##suffix)(p, count, EITP__SIMD(zeros)());              \
     }                                                                                                                  \
-    EITP__SIMD_INLINE void EITP__SIMD(attention_put_##name)(element *p, int64_t count, EITP__SIMD(vector) v) {         \
+    EITP__SIMD_INLINE void EITP__SIMD(attention_put_##name)(element * p, int64_t count, EITP__SIMD(vector) v) {        \
         if (count >= EITP__SIMD_LANES)                                                                                 \
             EITP__SIMD(store##suffix)(p, v);                                                                           \
         else                                                                                                           \
@@ -15840,6 +15818,19 @@ static void EITP__SIMD(set)(eitp__kernel_table *table, eitp__slot slot, eitp__ke
     kernel.workspace = workspace;
     kernel.set = EITP__SIMD_SET;
     table->kernels[slot][EITP_F32] = kernel;
+}
+
+/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
+static void EITP__SIMD(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp_dtype from = call->inputs[0].dtype, to = call->outputs[0].dtype;
+    if (eitp__wide(from) != EITP_F32 || eitp__wide(to) != EITP_F32)
+        eitp__ref_cast(call, begin, end, workspace);
+    else if (from == EITP_F32)
+        EITP__SIMD(cast_from)(call, begin, end);
+    else if (from == EITP_BF16)
+        EITP__SIMD(cast_from_bf16)(call, begin, end);
+    else
+        EITP__SIMD(cast_from_f16)(call, begin, end);
 }
 
 static void EITP__SIMD(register)(eitp__kernel_table *table) {
@@ -16554,7 +16545,6 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(ERF, erf)                                                                                                        \
     X(AFFINE, affine)                                                                                                  \
     X(CLAMP, clamp)                                                                                                    \
-    X(CAST, cast)                                                                                                      \
     X(ADD, add)                                                                                                        \
     X(SUBTRACT, subtract)                                                                                              \
     X(MULTIPLY, multiply)                                                                                              \
@@ -16721,26 +16711,19 @@ static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin,
     }
 }
 
-/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
-static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+/* To any type that is computed with in float. */
+static void EITP__SIMD_TYPED(cast_from)(const eitp__call *call, int64_t begin, int64_t end) {
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const eitp__operand *y = &call->outputs[0];
     EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
-    void *y = call->outputs[0].data;
-    switch (call->outputs[0].dtype) {
-    case EITP_F32:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_BF16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_F16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    default:
-        eitp__ref_cast(call, begin, end, workspace);
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i, end - i, zero);
+        if (y->dtype == EITP_F32)
+            EITP__SIMD(put)((float *)y->data + i, end - i, v);
+        else if (y->dtype == EITP_BF16)
+            EITP__SIMD(put_bf16)((uint16_t *)y->data + i, end - i, v);
+        else
+            EITP__SIMD(put_f16)((uint16_t *)y->data + i, end - i, v);
     }
 }
 /* <<kernels/simd/flat.inc */
@@ -17433,26 +17416,19 @@ static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin,
     }
 }
 
-/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
-static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+/* To any type that is computed with in float. */
+static void EITP__SIMD_TYPED(cast_from)(const eitp__call *call, int64_t begin, int64_t end) {
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const eitp__operand *y = &call->outputs[0];
     EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
-    void *y = call->outputs[0].data;
-    switch (call->outputs[0].dtype) {
-    case EITP_F32:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_BF16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_F16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    default:
-        eitp__ref_cast(call, begin, end, workspace);
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i, end - i, zero);
+        if (y->dtype == EITP_F32)
+            EITP__SIMD(put)((float *)y->data + i, end - i, v);
+        else if (y->dtype == EITP_BF16)
+            EITP__SIMD(put_bf16)((uint16_t *)y->data + i, end - i, v);
+        else
+            EITP__SIMD(put_f16)((uint16_t *)y->data + i, end - i, v);
     }
 }
 /* <<kernels/simd/flat.inc */
@@ -18143,26 +18119,19 @@ static void EITP__SIMD_TYPED(dropout_run)(const eitp__call *call, int64_t begin,
     }
 }
 
-/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
-static void EITP__SIMD_TYPED(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+/* To any type that is computed with in float. */
+static void EITP__SIMD_TYPED(cast_from)(const eitp__call *call, int64_t begin, int64_t end) {
     const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const eitp__operand *y = &call->outputs[0];
     EITP__SIMD(vector) zero = EITP__SIMD(zeros)();
-    void *y = call->outputs[0].data;
-    switch (call->outputs[0].dtype) {
-    case EITP_F32:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put)((float *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_BF16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_bf16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    case EITP_F16:
-        for (int64_t i = begin; i < end; i += EITP__SIMD_LANES)
-            EITP__SIMD(put_f16)((uint16_t *)y + i, end - i, EITP__SIMD_TYPED(fetch)(x + i, end - i, zero));
-        break;
-    default:
-        eitp__ref_cast(call, begin, end, workspace);
+    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) v = EITP__SIMD_TYPED(fetch)(x + i, end - i, zero);
+        if (y->dtype == EITP_F32)
+            EITP__SIMD(put)((float *)y->data + i, end - i, v);
+        else if (y->dtype == EITP_BF16)
+            EITP__SIMD(put_bf16)((uint16_t *)y->data + i, end - i, v);
+        else
+            EITP__SIMD(put_f16)((uint16_t *)y->data + i, end - i, v);
     }
 }
 /* <<kernels/simd/flat.inc */
@@ -20175,7 +20144,7 @@ static void EITP__SIMD(attention_clear)(const EITP__SIMD(attention) * at, const 
         return count >= EITP__SIMD_LANES ? EITP__SIMD(load##suffix)(p)                                                 \
                                          : EITP__SIMD(load_first##suffix)(p, count, EITP__SIMD(zeros)());              \
     }                                                                                                                  \
-    EITP__SIMD_INLINE void EITP__SIMD(attention_put_##name)(element *p, int64_t count, EITP__SIMD(vector) v) {         \
+    EITP__SIMD_INLINE void EITP__SIMD(attention_put_##name)(element * p, int64_t count, EITP__SIMD(vector) v) {        \
         if (count >= EITP__SIMD_LANES)                                                                                 \
             EITP__SIMD(store##suffix)(p, v);                                                                           \
         else                                                                                                           \
@@ -20659,6 +20628,19 @@ static void EITP__SIMD(set)(eitp__kernel_table *table, eitp__slot slot, eitp__ke
     kernel.workspace = workspace;
     kernel.set = EITP__SIMD_SET;
     table->kernels[slot][EITP_F32] = kernel;
+}
+
+/* Between the types that are computed with in float; the others are left to the kernel for all of them. */
+static void EITP__SIMD(cast_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp_dtype from = call->inputs[0].dtype, to = call->outputs[0].dtype;
+    if (eitp__wide(from) != EITP_F32 || eitp__wide(to) != EITP_F32)
+        eitp__ref_cast(call, begin, end, workspace);
+    else if (from == EITP_F32)
+        EITP__SIMD(cast_from)(call, begin, end);
+    else if (from == EITP_BF16)
+        EITP__SIMD(cast_from_bf16)(call, begin, end);
+    else
+        EITP__SIMD(cast_from_f16)(call, begin, end);
 }
 
 static void EITP__SIMD(register)(eitp__kernel_table *table) {
@@ -22474,6 +22456,12 @@ static void eitp__limits_bandwidth(int threads, eitp__limits_work *work, size_t 
     pieces = (int64_t)(work->stream / EITP__LIMITS_BLOCK);
     bytes = (double)pieces * EITP__LIMITS_BLOCK * (2 * EITP__LIMITS_STREAMS - 1);
     limits->update = eitp__limits_rate(threads, pieces, eitp__limits_update, work, bytes);
+    /* What an update reads and writes beside the other can be read and written alone. */
+    bytes = limits->update / (2 * EITP__LIMITS_STREAMS - 1);
+    if (limits->read < bytes * EITP__LIMITS_STREAMS)
+        limits->read = bytes * EITP__LIMITS_STREAMS;
+    if (limits->write < bytes * (EITP__LIMITS_STREAMS - 1))
+        limits->write = bytes * (EITP__LIMITS_STREAMS - 1);
 }
 
 EITP__PRIVATE eitp_status eitp__limits_measure(const eitp_host *host, int threads, eitp__isa isa,

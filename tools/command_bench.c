@@ -73,10 +73,12 @@ void bench_report_missing(const bench *b) {
 /* ---- The context and its limits ---- */
 
 eitp_status bench_open(bench *b, eitp_error *error) {
-    static const eitp_dtype precisions[] = {EITP_F32, EITP_BF16, EITP_F16}; /* in the order of --precision's words */
     eitp_status status = open_earlier(b, error);
-    b->dtype = precisions[options_choice(&b->options, OPTION_PRECISION)];
-    return status ? status : model_create_context(&b->options, NULL, 1, &b->context, error);
+    if (!status)
+        status = model_create_context(&b->options, NULL, 1, &b->context, error);
+    if (!status)
+        b->dtype = eitp_context_precision(b->context);
+    return status;
 }
 
 eitp_status bench_measure(bench *b, eitp_error *error) {
