@@ -84,14 +84,15 @@
  *     - Windows, and compilers other than gcc and clang (it needs POSIX files and GNU attributes)
  *
  * NOT YET
- *     - arithmetic in bf16 or f16 (files in them are read and written), AMX, CUDA, several machines
+ *     - CUDA, several machines
  *     - choosing precision and recomputation to meet a memory budget: a plan says what it needs, and fails if memory is
  *       not there, before anything runs
  *     - encoders such as BERT, text classification, tokenizers other than byte-level BPE, optimizers other than AdamW
  *
  * STEP BY STEP, in the order of the calls
  *   Train a language model:
- *     1. eitp_context_config_default, eitp_context_create: device, threads, memory, log. It owns the parameters.
+ *     1. eitp_context_config_default, eitp_context_create: device, threads, precision, memory, log. It owns the
+ *        parameters.
  *     2. eitp_tokenizer_load, or eitp_tokenizer_train and eitp_tokenizer_save, or eitp_tokenizer_bytes.
  *     3. eitp_pack makes a token file; eitp_token_file_open opens it; eitp_split_tokens holds some back for validation.
  *     4. eitp_model_load for a Hugging Face directory; or eitp_gpt2_config_named, eitp_gpt2_config_read, or your own
@@ -115,6 +116,12 @@
  *   eitp_trainer_evaluate allocate nothing. Packing a text of any size, and training a tokenizer, need a bounded
  *   amount.
  *
+ * PRECISION
+ *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 where the processor has instructions for
+ *   it, else fp32. In 16 bits models keep matrices and activations so; sums, norms, softmax, losses, biases, gradients
+ *   of parameters and the optimizer are f32, and of each parameter what 16 bits lack of its f32 value is kept besides,
+ *   so that files and updates have that. Losses are scaled in fp16, and a step that overflows is skipped.
+ *
  * ERRORS
  *   What can fail returns an eitp_status, 0 (EITP_OK) for success, and fills an eitp_error with one line: what is
  *   wrong, where, what to do. NULL may be passed for it. After a failure nothing is half made: outputs are NULL or
@@ -137,8 +144,9 @@
  *   -fopenmp              off           work is divided among threads; where the implementation is, and when linking.
  *
  * ENVIRONMENT VARIABLES
- *   EITP_ISA               ref, avx2 or avx512 instead of the best that the processor has; one it has not is an error
- *   EITP_PRODUCTS          own or openblas for matrix products; without it, what is faster with these kernels
+ *   EITP_ISA               ref, avx2, avx512, avx512bf16 or amx instead of the best that the processor has; one it
+ *                          has not is an error
+ *   EITP_PRODUCTS          own (without it) or openblas for matrix products
  *   EITP_BACKEND           the device where the program asks for "auto": cpu; or null, which computes nothing
  *   CUDA_VISIBLE_DEVICES   is read only to say why no CUDA device is used; there is no CUDA device yet
  *   OMP_NUM_THREADS        the number of threads where the program asks for 0; without it, one for each processor
@@ -363,12 +371,11 @@ typedef struct eitp_plan eitp_plan;
 /* ---- Context ---- */
 
 typedef struct eitp_context_config {
-    eitp_host host;     /* memory, files and log of everything made from the context */
-    const char *device; /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
-    int threads;        /* 0: one for each processor */
-    const char *isa;    /* "ref", "avx2", "avx512"; NULL: EITP_ISA, else the best this processor has */
-    const char *
-        products; /* matrix products by "own" kernels or "openblas"; NULL: EITP_PRODUCTS, else the faster for the isa */
+    eitp_host host;       /* memory, files and log of everything made from the context */
+    const char *device;   /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
+    int threads;          /* 0: one for each processor */
+    const char *isa;      /* "ref", "avx2", "avx512", "avx512bf16", "amx"; NULL: EITP_ISA, else the best there is */
+    const char *products; /* matrix products by "own" kernels or "openblas"; NULL: EITP_PRODUCTS, else own */
     /*
      * What models keep their matrices and activations in: "fp32" (or NULL), "bf16", "fp16", or "auto": what the device
      * multiplies fastest. 16-bit precision computes sums, norms, softmax and losses in f32.
@@ -2414,7 +2421,7 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
 typedef struct eitp__backend_config {
     int threads;          /* 0: as many as there are processors */
     const char *isa;      /* NULL or "": EITP_ISA if set, else the best this machine has */
-    const char *products; /* "own", "openblas"; NULL or "": EITP_PRODUCTS if set, else what is faster with that isa */
+    const char *products; /* "own", "openblas"; NULL or "": EITP_PRODUCTS if set, else own */
 } eitp__backend_config;
 
 /* What eitp_limits has. */
@@ -11331,7 +11338,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
 
 #define EITP__SIMD_MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
 #define EITP__SIMD_MATMUL_ROW_COUNT 4
-#define EITP__SIMD_MATMUL_DEPTH 96
+#define EITP__SIMD_MATMUL_DEPTH 128
 #define EITP__SIMD_MATMUL_TILE_ROWS 192
 
 
@@ -15838,6 +15845,9 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(register_column_bf16)(table);
     EITP__SIMD(register_column_f16)(table);
     EITP__SIMD(register_attention)(table);
+    EITP__SIMD(set)(table, EITP__SLOT_CAST, EITP__SIMD(cast_run), NULL);
+    for (int dtype = EITP_BF16; dtype <= EITP_F16; dtype++)
+        table->kernels[EITP__SLOT_CAST][dtype] = table->kernels[EITP__SLOT_CAST][EITP_F32];
     EITP__SIMD(set)(table, EITP__SLOT_HEAD_LOSS, EITP__SIMD(head_loss_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
     table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
@@ -20648,6 +20658,9 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(register_column_bf16)(table);
     EITP__SIMD(register_column_f16)(table);
     EITP__SIMD(register_attention)(table);
+    EITP__SIMD(set)(table, EITP__SLOT_CAST, EITP__SIMD(cast_run), NULL);
+    for (int dtype = EITP_BF16; dtype <= EITP_F16; dtype++)
+        table->kernels[EITP__SLOT_CAST][dtype] = table->kernels[EITP__SLOT_CAST][EITP_F32];
     EITP__SIMD(set)(table, EITP__SLOT_HEAD_LOSS, EITP__SIMD(head_loss_run), NULL);
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
     table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
@@ -22522,20 +22535,11 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
                       "unknown instruction set '%s'; EITP_ISA is ref, avx2, avx512, avx512bf16 or amx", name);
 }
 
-/* Where OpenBLAS, if it is compiled in, is the faster one: a table and not a measurement, since bits must not depend on
- * the weather. */
-static const int eitp__openblas_is_faster[EITP__ISA_COUNT] = {0, 1, 0, 0, 0};
-
-/* Puts OpenBLAS's matrix product into the table where it was asked for, or is the faster one. */
+/* Puts OpenBLAS's matrix product into the table where it was asked for. */
 static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
     if (!name || !*name)
         name = getenv("EITP_PRODUCTS");
-    if (!name || !*name) {
-        if (eitp__openblas_is_faster[cpu->isa])
-            eitp__register_openblas_kernels(&cpu->table);
-        return EITP_OK;
-    }
-    if (!strcmp(name, "own"))
+    if (!name || !*name || !strcmp(name, "own"))
         return EITP_OK;
     if (strcmp(name, "openblas"))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s'; EITP_PRODUCTS is own or openblas",

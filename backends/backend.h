@@ -15,7 +15,7 @@
 typedef struct eitp__backend_config {
     int threads;          /* 0: as many as there are processors */
     const char *isa;      /* NULL or "": EITP_ISA if set, else the best this machine has */
-    const char *products; /* "own", "openblas"; NULL or "": EITP_PRODUCTS if set, else what is faster with that isa */
+    const char *products; /* "own", "openblas"; NULL or "": EITP_PRODUCTS if set, else own */
 } eitp__backend_config;
 
 /* What eitp_limits has. */

@@ -84,14 +84,15 @@
  *     - Windows, and compilers other than gcc and clang (it needs POSIX files and GNU attributes)
  *
  * NOT YET
- *     - arithmetic in bf16 or f16 (files in them are read and written), AMX, CUDA, several machines
+ *     - CUDA, several machines
  *     - choosing precision and recomputation to meet a memory budget: a plan says what it needs, and fails if memory is
  *       not there, before anything runs
  *     - encoders such as BERT, text classification, tokenizers other than byte-level BPE, optimizers other than AdamW
  *
  * STEP BY STEP, in the order of the calls
  *   Train a language model:
- *     1. eitp_context_config_default, eitp_context_create: device, threads, memory, log. It owns the parameters.
+ *     1. eitp_context_config_default, eitp_context_create: device, threads, precision, memory, log. It owns the
+ *        parameters.
  *     2. eitp_tokenizer_load, or eitp_tokenizer_train and eitp_tokenizer_save, or eitp_tokenizer_bytes.
  *     3. eitp_pack makes a token file; eitp_token_file_open opens it; eitp_split_tokens holds some back for validation.
  *     4. eitp_model_load for a Hugging Face directory; or eitp_gpt2_config_named, eitp_gpt2_config_read, or your own
@@ -115,6 +116,12 @@
  *   eitp_trainer_evaluate allocate nothing. Packing a text of any size, and training a tokenizer, need a bounded
  *   amount.
  *
+ * PRECISION
+ *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 where the processor has instructions for
+ *   it, else fp32. In 16 bits models keep matrices and activations so; sums, norms, softmax, losses, biases, gradients
+ *   of parameters and the optimizer are f32, and of each parameter what 16 bits lack of its f32 value is kept besides,
+ *   so that files and updates have that. Losses are scaled in fp16, and a step that overflows is skipped.
+ *
  * ERRORS
  *   What can fail returns an eitp_status, 0 (EITP_OK) for success, and fills an eitp_error with one line: what is
  *   wrong, where, what to do. NULL may be passed for it. After a failure nothing is half made: outputs are NULL or
@@ -137,8 +144,9 @@
  *   -fopenmp              off           work is divided among threads; where the implementation is, and when linking.
  *
  * ENVIRONMENT VARIABLES
- *   EITP_ISA               ref, avx2 or avx512 instead of the best that the processor has; one it has not is an error
- *   EITP_PRODUCTS          own or openblas for matrix products; without it, what is faster with these kernels
+ *   EITP_ISA               ref, avx2, avx512, avx512bf16 or amx instead of the best that the processor has; one it
+ *                          has not is an error
+ *   EITP_PRODUCTS          own (without it) or openblas for matrix products
  *   EITP_BACKEND           the device where the program asks for "auto": cpu; or null, which computes nothing
  *   CUDA_VISIBLE_DEVICES   is read only to say why no CUDA device is used; there is no CUDA device yet
  *   OMP_NUM_THREADS        the number of threads where the program asks for 0; without it, one for each processor

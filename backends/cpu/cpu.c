@@ -44,20 +44,11 @@ static eitp_status eitp__choose_isa(const char *name, eitp__isa *isa, eitp_error
                       "unknown instruction set '%s'; EITP_ISA is ref, avx2, avx512, avx512bf16 or amx", name);
 }
 
-/* Where OpenBLAS, if it is compiled in, is the faster one: a table and not a measurement, since bits must not depend on
- * the weather. */
-static const int eitp__openblas_is_faster[EITP__ISA_COUNT] = {0, 1, 0, 0, 0};
-
-/* Puts OpenBLAS's matrix product into the table where it was asked for, or is the faster one. */
+/* Puts OpenBLAS's matrix product into the table where it was asked for. */
 static eitp_status eitp__choose_products(eitp__cpu *cpu, const char *name, eitp_error *error) {
     if (!name || !*name)
         name = getenv("EITP_PRODUCTS");
-    if (!name || !*name) {
-        if (eitp__openblas_is_faster[cpu->isa])
-            eitp__register_openblas_kernels(&cpu->table);
-        return EITP_OK;
-    }
-    if (!strcmp(name, "own"))
+    if (!name || !*name || !strcmp(name, "own"))
         return EITP_OK;
     if (strcmp(name, "openblas"))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown matrix products '%s'; EITP_PRODUCTS is own or openblas",

@@ -280,7 +280,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
 
 #define EITP__SIMD_MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
 #define EITP__SIMD_MATMUL_ROW_COUNT 4
-#define EITP__SIMD_MATMUL_DEPTH 96
+#define EITP__SIMD_MATMUL_DEPTH 128
 #define EITP__SIMD_MATMUL_TILE_ROWS 192
 
 #include "kernels/simd/math.inc"

@@ -25,12 +25,11 @@ typedef struct eitp_plan eitp_plan;
 /* ---- Context ---- */
 
 typedef struct eitp_context_config {
-    eitp_host host;     /* memory, files and log of everything made from the context */
-    const char *device; /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
-    int threads;        /* 0: one for each processor */
-    const char *isa;    /* "ref", "avx2", "avx512"; NULL: EITP_ISA, else the best this processor has */
-    const char *
-        products; /* matrix products by "own" kernels or "openblas"; NULL: EITP_PRODUCTS, else the faster for the isa */
+    eitp_host host;       /* memory, files and log of everything made from the context */
+    const char *device;   /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
+    int threads;          /* 0: one for each processor */
+    const char *isa;      /* "ref", "avx2", "avx512", "avx512bf16", "amx"; NULL: EITP_ISA, else the best there is */
+    const char *products; /* matrix products by "own" kernels or "openblas"; NULL: EITP_PRODUCTS, else own */
     /*
      * What models keep their matrices and activations in: "fp32" (or NULL), "bf16", "fp16", or "auto": what the device
      * multiplies fastest. 16-bit precision computes sums, norms, softmax and losses in f32.
