@@ -1703,7 +1703,8 @@ EITP__PRIVATE double eitp__clock(void);
 /* <<src/base/clock.h */
 
 /* >>src/base/threads.h */
-/* A team of threads that take pieces of work in order. How work is cut is the caller's, and never follows their number. */
+/* A team of threads that take pieces of work in order. How work is cut is the caller's, and never follows their
+   number. */
 
 /* Processors this process may use. */
 EITP__PRIVATE int eitp__processor_count(void);

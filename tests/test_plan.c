@@ -433,13 +433,60 @@ static void several_plans_of_one_graph(void) {
     eitp_context_destroy(context);
 }
 
+/* A product does what follows it, and in f32 the residual's bits are those of a product and a sum. */
+static void products_do_what_follows_them(void) {
+    for (size_t i = 0; i < EITP__COUNT(kernel_sets); i++) {
+        eitp_context *context = open_context(kernel_sets[i], 2);
+        eitp_plan *fused = NULL, *apart = NULL;
+        eitp_error error = EITP__ZERO;
+        float together[77], separate[77];
+        eitp_tensor *x, *w, *bias, *residual, *y, *z, *gradient = NULL;
+        build b;
+        if (!context)
+            continue;
+        build_begin(&b, context, EITP_F32, 1);
+        x = real2(&b, 7, 5);
+        w = real2(&b, 5, 11);
+        bias = real1(&b, 11);
+        residual = real2(&b, 7, 11);
+        y = eitp_linear(x, w, bias, EITP_NO_ACTIVATION);
+        z = eitp_output(eitp_add(residual, y));
+        REQUIRE_OK(eitp_plan_create(b.graph, &fused, &error), error);
+        CHECK(eitp_plan_statistics(fused).nodes == 1);
+        run_leaves(&b, fused);
+        REQUIRE_OK(eitp_plan_read(fused, z, together, sizeof together, &error), error);
+        /* What is read itself must be there. */
+        eitp_output(y);
+        REQUIRE_OK(eitp_plan_create(b.graph, &apart, &error), error);
+        CHECK(eitp_plan_statistics(apart).nodes == 2);
+        run_leaves(&b, apart);
+        REQUIRE_OK(eitp_plan_read(apart, z, separate, sizeof separate, &error), error);
+        CHECK(!memcmp(together, separate, sizeof together));
+        eitp_plan_destroy(fused);
+        eitp_plan_destroy(apart);
+        build_end(&b);
+        /* A linear layer and its gradient by x: two products that also do GELU and its derivative. */
+        build_begin(&b, context, EITP_F32, 1);
+        x = real2(&b, 7, 5);
+        w = real2(&b, 5, 11);
+        y = eitp_linear(eitp_linear(x, w, NULL, EITP_GELU_TANH), eitp_transpose(w), NULL, EITP_NO_ACTIVATION);
+        REQUIRE_OK(eitp_gradients(y, NULL, 1, &x, &gradient, &error), error);
+        eitp_output(gradient);
+        REQUIRE_OK(eitp_plan_create(b.graph, &fused, &error), error);
+        CHECK_THAT(eitp_plan_statistics(fused).nodes == 5, "%d", eitp_plan_statistics(fused).nodes);
+        eitp_plan_destroy(fused);
+        build_end(&b);
+        eitp_context_destroy(context);
+    }
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(graphs_without_outputs),        TEST(reading_and_writing_is_checked),
         TEST(null_backend_counts_calls),     TEST(arena_is_tight_and_nothing_overlaps),
         TEST(shared_memory_changes_nothing), TEST(results_take_over_memory),
         TEST(plans_share_the_arena),         TEST(arena_that_cannot_grow),
-        TEST(several_plans_of_one_graph),
+        TEST(several_plans_of_one_graph),    TEST(products_do_what_follows_them),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -5,6 +5,12 @@
 
 #include <unistd.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#define SHADOW_MEMORY 1 /* the sanitizer's own records grow */
+#else
+#define SHADOW_MEMORY 0
+#endif
+
 static eitp_error error_;
 
 /* A small run on made-up text: everything a trainer needs, in a scratch directory. */
@@ -432,6 +438,66 @@ static void it_learns(void) {
     scratch_remove(directory);
 }
 
+/* The validation loss after 300 steps in 16 bits is that in f32 within half a percent, and weights are the same f32. */
+static void sixteen_bits_follow_f32(void) {
+    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    double losses[3];
+    float first[3];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (int i = 0; i < 3; i++) {
+        variant v = default_variant();
+        eitp_evaluation evaluation;
+        run r;
+        v.precision = precisions[i];
+        v.dropout = 0;
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        REQUIRE_OK(eitp_variable_read_f32(r.context, "transformer.h.0.attn.c_attn.weight", 5, &first[i], 1, &error_),
+                   error_);
+        REQUIRE(step_many(&r, SHADOW_MEMORY ? 30 : 300, NULL));
+        REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &evaluation, &error_), error_);
+        losses[i] = evaluation.loss;
+        end_run(&r);
+    }
+    for (int i = 1; i < 3; i++) {
+        CHECK_THAT(fabs(losses[i] / losses[0] - 1) < 0.005, "%s: %g, and %g in f32", precisions[i], losses[i],
+                   losses[0]);
+        CHECK_THAT(first[i] == first[0], "%s starts from %.9g, f32 from %.9g", precisions[i], (double)first[i],
+                   (double)first[0]);
+    }
+    scratch_remove(directory);
+}
+
+/* fp16 that overflows halves its scale, changes nothing by that step, and says so; then it goes on. */
+static void a_loss_scale_that_is_too_large_comes_down(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    variant v = default_variant();
+    eitp_step_report report;
+    uint32_t before;
+    int64_t skipped = 0;
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    v.precision = "fp16";
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    r.trainer->loss_scale = 16777216.0 * 65536.0;
+    before = fingerprint(&r);
+    do {
+        double scale = r.trainer->loss_scale;
+        REQUIRE_OK(eitp_trainer_step(r.trainer, &report, &error_), error_);
+        CHECK(report.loss_scale == scale);
+        skipped += !report.applied;
+        CHECK(report.skipped == skipped);
+        CHECK((fingerprint(&r) == before) == !report.applied);
+        CHECK(r.trainer->loss_scale == (report.applied ? scale : scale / 2));
+    } while (!report.applied && skipped < 40);
+    CHECK_THAT(report.applied && skipped > 5, "%d skipped", (int)skipped);
+    CHECK(isfinite(report.grad_norm) && report.grad_norm < 100);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
 /* Gradients that are not finite change nothing, and the step says so. */
 static void a_step_that_is_not_finite_changes_nothing(void) {
     const eitp_host host = eitp_host_default();
@@ -469,12 +535,6 @@ static long resident_kilobytes(void) {
         fclose(file);
     return kilobytes;
 }
-
-#ifdef __SANITIZE_ADDRESS__
-#define SHADOW_MEMORY 1 /* the sanitizer's own records grow */
-#else
-#define SHADOW_MEMORY 0
-#endif
 
 /* After the trainer is made nothing allocates, and resident memory stays what it was after step 2, for 200 steps. */
 static void training_neither_allocates_nor_grows(void) {
@@ -714,6 +774,8 @@ int main(int argc, char **argv) {
         TEST(damage_is_found),
         TEST(accumulation_is_one_large_batch),
         TEST(it_learns),
+        TEST(sixteen_bits_follow_f32),
+        TEST(a_loss_scale_that_is_too_large_comes_down),
         TEST(a_step_that_is_not_finite_changes_nothing),
         TEST(training_neither_allocates_nor_grows),
         TEST(every_failed_allocation_is_an_error),

@@ -1,4 +1,5 @@
-/* A team of threads that take pieces of work in order. How work is cut is the caller's, and never follows their number. */
+/* A team of threads that take pieces of work in order. How work is cut is the caller's, and never follows their
+   number. */
 #ifndef EITP_THREADS_H
 #define EITP_THREADS_H
 
