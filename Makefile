@@ -59,7 +59,8 @@ VERSION = $(shell sed -n 's/^.define EITP_VERSION_STRING "\(.*\)"/\1/p' src/base
 
 SPLIT_TESTS := $(TESTS:%.c=$(BUILD)/split/%)
 PACKED_TESTS := $(TESTS:%.c=$(BUILD)/packed/%)
-SANITIZED_TESTS := $(if $(filter 1,$(SANITIZE)),$(TESTS:%.c=$(BUILD)/sanitized/%))
+# Emulated sets take minutes to compile so, and their tests have guard pages around what they touch.
+SANITIZED_TESTS := $(if $(filter 1,$(SANITIZE)),$(patsubst %.c,$(BUILD)/sanitized/%,$(filter-out %_emulated.c,$(TESTS))))
 FUZZ_PROGRAMS := $(if $(filter 1,$(SANITIZE) $(FUZZER)),$(FUZZERS:%.c=$(BUILD)/fuzz/%))
 EXAMPLE_PROGRAMS := $(EXAMPLES:%.c=$(BUILD)/%)
 COMMAND_PROGRAM := $(if $(wildcard tools/eitp.c),$(BUILD)/eitp)
