@@ -301,10 +301,16 @@ EMULATED_INLINE __m512 emulated_mm512_dpbf16_ps(__m512 sums, __m512i x, __m512i 
 #define _mm512_permutex2var_epi64 emulated_mm512_permutex2var_epi64
 #undef _mm512_unpacklo_ps
 #define _mm512_unpacklo_ps emulated_mm512_unpacklo_ps
+#undef _mm512_maskz_unpacklo_ps
+#define _mm512_maskz_unpacklo_ps(mask, a, b) emulated_mm512_unpacklo_ps(a, b) /* of all lanes */
 #undef _mm512_unpackhi_ps
 #define _mm512_unpackhi_ps emulated_mm512_unpackhi_ps
+#undef _mm512_maskz_unpackhi_ps
+#define _mm512_maskz_unpackhi_ps(mask, a, b) emulated_mm512_unpackhi_ps(a, b) /* of all lanes */
 #undef _mm512_shuffle_ps
 #define _mm512_shuffle_ps emulated_mm512_shuffle_ps
+#undef _mm512_maskz_shuffle_ps
+#define _mm512_maskz_shuffle_ps(mask, a, b, how) emulated_mm512_shuffle_ps(a, b, how) /* of all lanes */
 #undef _mm512_mask_loadu_ps
 #define _mm512_mask_loadu_ps emulated_mm512_mask_loadu_ps
 #undef _mm512_mask_blend_ps

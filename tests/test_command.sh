@@ -321,7 +321,7 @@ check "aliases: block size" grep -q '^block-size  *32  (command line)' out
 for content in '' '{' '{"batch_size": }' '{"batch_size": 1} x' '[1]' '{"batch_size": "two"}' '{"batch_size": [1, 2]}' \
     '{"batch_size": 1, "a": {"batch-size": 2}}' '{"batchsize": 1}' '{"batch_size": 01}' '{"a": "\ud800"}' '{"a": "' \
         '{"lr": nan}' \
-    '{"training": {"lr": {"lr": [[1]]}}}' '{"use_amp": true}' '{"use_amp": 1}'; do
+    '{"training": {"lr": {"lr": [[1]]}}}' '{"precision": "fp8"}' '{"use_amp": 1}'; do
     printf '%s' "$content" >bad.json
     refuses 1 "bad.json" train --config bad.json --data text.txt --init tiny.json --output-dir gone
 done
@@ -364,7 +364,7 @@ refuses 1 "unknown action 'kernel'" bench kernel
 refuses 1 "leaves nothing" bench kernels --filter nothing
 refuses 1 "is out of range" bench kernels --seconds -1
 refuses 1 "is no option of 'eitp bench step'" bench step --filter x
-refuses 1 "comes later" bench kernels --precision fp64
+refuses 1 "is none of its values" bench kernels --precision fp64
 refuses 1 "missing.json" bench kernels --compare missing.json
 refuses 1 "is not what 'eitp bench kernels --json' prints" bench kernels --compare step.json
 refuses 1 "is not what 'eitp bench step --json' prints" bench step --compare tiny.json

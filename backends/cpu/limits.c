@@ -5,13 +5,11 @@
 #include "base/threads.h"
 #include "kernels/peak/peak.h"
 
-enum {
-    EITP__LIMITS_ROUNDS = 20000,    /* of a loop of products, in a piece */
-    EITP__LIMITS_PIECES = 8,        /* for each thread */
-    EITP__LIMITS_STREAMS = 4,       /* that an update reads; it writes all but the last */
-    EITP__LIMITS_BLOCK = 256 << 10, /* bytes of a stream in a piece */
-    EITP__LIMITS_SHIFT = 1088       /* bytes that keep streams from meeting in the same sets of a cache */
-};
+#define EITP__LIMITS_ROUNDS 20000              /* of a loop of products, in a piece */
+#define EITP__LIMITS_PIECES 8                  /* for each thread */
+#define EITP__LIMITS_STREAMS 4                 /* that an update reads; it writes all but the last */
+#define EITP__LIMITS_BLOCK ((size_t)256 << 10) /* bytes of a stream in a piece */
+#define EITP__LIMITS_SHIFT 1088                /* bytes that keep streams from meeting in the same sets of a cache */
 
 #define EITP__LIMITS_LARGEST ((size_t)256 << 20)
 #define EITP__LIMITS_SMALLEST ((size_t)16 << 20)

@@ -52,15 +52,16 @@ EITP__SIMD_INLINE void eitp__avx512_store_first(float *p, int64_t count, __m512 
 
 /* The same for elements of 16 bits, which are rounded to the nearest, ties to even; a NaN stays one. */
 EITP__SIMD_INLINE __m512 eitp__avx512_widen_bf16(__m256i v) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_maskz_cvtepu16_epi32(0xffff, v), 16));
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, v), 16));
 }
 
 EITP__SIMD_INLINE __m256i eitp__avx512_narrow_bf16(__m512 v) {
-    __m512i bits = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i bits = _mm512_castps_si512(v),
+            odd = _mm512_and_si512(_mm512_maskz_srli_epi32(0xffff, bits, 16), _mm512_set1_epi32(1));
     __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
     __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
     bits = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), rounded, quiet);
-    return _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_srli_epi32(bits, 16));
+    return _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_srli_epi32(0xffff, bits, 16));
 }
 
 EITP__SIMD_INLINE __m512 eitp__avx512_load_bf16(const uint16_t *p) {
@@ -157,7 +158,7 @@ EITP__SIMD_INLINE __m512 eitp__avx512_scale(__m512 v, __m512 n) {
 
 /* v = m * 2^n with 1 <= m < 2, for a normal v above 0. */
 EITP__SIMD_INLINE __m512 eitp__avx512_exponent(__m512 v) {
-    __m512i n = _mm512_srli_epi32(_mm512_castps_si512(v), 23);
+    __m512i n = _mm512_maskz_srli_epi32(0xffff, _mm512_castps_si512(v), 23);
     return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_sub_epi32(n, _mm512_set1_epi32(127)));
 }
 
@@ -213,12 +214,12 @@ EITP__SIMD_INLINE double eitp__avx512_sum_doubles(__m512d v) {
 EITP__SIMD_INLINE __m512 eitp__avx512_join_bf16(const uint16_t *highs, const int16_t *remainders) {
     __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
     __m512i low = _mm512_maskz_cvtepi16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)remainders));
-    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(high, 16), low));
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_maskz_slli_epi32(0xffff, high, 16), low));
 }
 
 EITP__SIMD_INLINE void eitp__avx512_split_bf16(__m512 v, uint16_t *highs, int16_t *remainders) {
     __m512i bits = _mm512_castps_si512(v);
-    __m512i high = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), 16);
+    __m512i high = _mm512_maskz_srli_epi32(0xffff, _mm512_add_epi32(bits, _mm512_set1_epi32(0x8000)), 16);
     _mm256_storeu_si256((__m256i *)(void *)highs, _mm512_maskz_cvtepi32_epi16(0xffff, high));
     _mm256_storeu_si256((__m256i *)(void *)remainders, _mm512_maskz_cvtepi32_epi16(0xffff, bits));
 }
@@ -240,24 +241,26 @@ EITP__SIMD_INLINE __m512i eitp__avx512_exclusive_or(__m512i a, __m512i b) {
 
 /* The lower half of each product, and the upper one. */
 EITP__SIMD_INLINE __m512i eitp__avx512_multiply_whole(__m512i a, __m512i b, __m512i *high) {
-    __m512i even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
-    *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
-    return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
+    __m512i even = _mm512_maskz_mul_epu32(0xff, a, b),
+            odd = _mm512_maskz_mul_epu32(0xff, _mm512_maskz_srli_epi64(0xff, a, 32),
+                                         _mm512_maskz_srli_epi64(0xff, b, 32));
+    *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_maskz_srli_epi64(0xff, even, 32), odd);
+    return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_maskz_slli_epi64(0xff, odd, 32));
 }
 
 /* The upper 24 bits as a fraction. */
 EITP__SIMD_INLINE __m512 eitp__avx512_fraction(__m512i v) {
-    return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_srli_epi32(v, 8)) * _mm512_set1_ps(1.0f / 16777216.0f);
+    return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_srli_epi32(0xffff, v, 8)) * _mm512_set1_ps(1.0f / 16777216.0f);
 }
 
 /* The first lane of each of the four, then the second of each, and so on. */
 EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 v1, __m512 v2, __m512 v3) {
-    __m512 a = _mm512_unpacklo_ps(v0, v1), b = _mm512_unpacklo_ps(v2, v3);
-    __m512 c = _mm512_unpackhi_ps(v0, v1), d = _mm512_unpackhi_ps(v2, v3), parts[4];
-    parts[0] = _mm512_shuffle_ps(a, b, 0x44);
-    parts[1] = _mm512_shuffle_ps(a, b, 0xee);
-    parts[2] = _mm512_shuffle_ps(c, d, 0x44);
-    parts[3] = _mm512_shuffle_ps(c, d, 0xee);
+    __m512 a = _mm512_maskz_unpacklo_ps(0xffff, v0, v1), b = _mm512_maskz_unpacklo_ps(0xffff, v2, v3);
+    __m512 c = _mm512_maskz_unpackhi_ps(0xffff, v0, v1), d = _mm512_maskz_unpackhi_ps(0xffff, v2, v3), parts[4];
+    parts[0] = _mm512_maskz_shuffle_ps(0xffff, a, b, 0x44);
+    parts[1] = _mm512_maskz_shuffle_ps(0xffff, a, b, 0xee);
+    parts[2] = _mm512_maskz_shuffle_ps(0xffff, c, d, 0x44);
+    parts[3] = _mm512_maskz_shuffle_ps(0xffff, c, d, 0xee);
     for (int i = 0; i < 4; i++) {
         __m256 low = eitp__avx512_low(parts[i]), high = eitp__avx512_high(parts[i]);
         _mm_storeu_ps(to + 4 * i, _mm256_castps256_ps128(low));

@@ -344,7 +344,7 @@ eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int
     eitp__planes planes;
     eitp_status status = eitp__value_range(context, name, first, count, &variable, &remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
-        size_t piece = (size_t)(count - i < EITP__PLANE_PIECE ? count - i : EITP__PLANE_PIECE);
+        size_t piece = count - i < EITP__PLANE_PIECE ? (size_t)(count - i) : (size_t)EITP__PLANE_PIECE;
         size_t size = eitp_dtype_size(variable->info.dtype), at = (size_t)(first + i), low_size;
         const void *low;
         if (remainder) {
@@ -370,7 +370,7 @@ eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int6
     eitp__planes planes;
     eitp_status status = eitp__value_range(context, name, first, count, &variable, &remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
-        size_t piece = (size_t)(count - i < EITP__PLANE_PIECE ? count - i : EITP__PLANE_PIECE);
+        size_t piece = count - i < EITP__PLANE_PIECE ? (size_t)(count - i) : (size_t)EITP__PLANE_PIECE;
         size_t size = eitp_dtype_size(variable->info.dtype), at = (size_t)(first + i), low_size;
         void *low;
         status =
