@@ -8,7 +8,7 @@ export LC_ALL
 BUILD=${BUILD:-build} CC=${CC:-cc}
 eitp=$BUILD/eitp
 out=$BUILD/quickstart
-vocabulary=2048 steps=4000
+vocabulary=2048 steps=2400
 most=8000000 # bytes of text
 
 say() {
