@@ -50,6 +50,7 @@ MANIFEST := $(shell sed -e 's/#.*//' src/manifest)
 MODULES := $(filter %.c,$(MANIFEST))
 HEADERS := $(filter %.h,$(MANIFEST))
 TEMPLATES := $(wildcard src/*/*.inc kernels/*.inc kernels/*/*.inc backends/*/*.inc)
+AMALGAMATE := $(sort $(wildcard tools/amalgamate*.c))
 COMMAND := $(sort $(wildcard tools/eitp*.c tools/command*.c))
 EXAMPLES := $(sort $(wildcard examples/*.c))
 TESTS := $(sort $(wildcard tests/test_*.c))
@@ -104,9 +105,9 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' >$@
 
-$(BUILD)/amalgamate: tools/amalgamate.c
+$(BUILD)/amalgamate: $(AMALGAMATE) tools/amalgamate.h
 	@mkdir -p $(@D)
-	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $< -o $@
+	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(AMALGAMATE) -o $@
 
 eitp.h: $(BUILD)/amalgamate src/manifest $(MODULES) $(HEADERS) $(TEMPLATES)
 	$(BUILD)/amalgamate

@@ -1,0 +1,107 @@
+/* What the files of the amalgamator share. */
+#ifndef TOOLS_AMALGAMATE_H
+#define TOOLS_AMALGAMATE_H
+
+#include <stddef.h>
+
+#define MANIFEST "src/manifest"
+#define OUTPUT "eitp.h"
+#define LONGEST_PATH 512
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- amalgamate_text.c: memory, text and findings ---- */
+
+/* How many breaches of rules were reported; one is "path:line: " and what is wrong and what to do. */
+extern int findings;
+void finding(const char *path, size_t line, const char *format, ...);
+
+/* realloc that ends the program where memory runs out. */
+void *grow(void *memory, size_t size);
+
+typedef struct text {
+    char *data;
+    size_t size;
+    size_t capacity;
+} text;
+
+void text_add(text *to, const char *data, size_t size);
+void text_format(text *to, const char *format, ...); /* of at most 2 * LONGEST_PATH characters */
+char *copy_text(const char *start, size_t size);
+int starts_with(const char *string, const char *prefix);
+int ends_with(const char *string, const char *suffix);
+
+/* 0 and the content of a regular file, or -1 with errno. */
+int read_file(const char *path, text *content);
+
+/* ---- amalgamate_tokens.c: C as tokens, and its directives ---- */
+
+typedef enum token_kind { TOKEN_NAME, TOKEN_NUMBER, TOKEN_STRING, TOKEN_CHARACTER, TOKEN_PUNCTUATION } token_kind;
+
+typedef struct token {
+    token_kind kind;
+    const char *start;
+    size_t length;
+    size_t line;
+    int directive; /* the number of the directive it is part of, from 1; 0 outside */
+} token;
+
+typedef struct source {
+    char *path;
+    int section;          /* of the manifest; -1 for a template */
+    size_t manifest_line; /* or the line of its first inclusion */
+    text content;
+    token *tokens;
+    size_t count;
+    size_t lines;
+    int pasted;
+    int allocates;
+} source;
+
+int token_is(const token *t, const char *string);
+int token_starts(const token *t, const char *prefix);
+
+/* Comments vanish, directives are marked; a text that ends inside a comment or a string just ends. */
+void tokenize(source *file);
+
+/* The index after the directive that token `i`, its '#', begins; does token `i` begin one, and that one? */
+size_t directive_end(const source *file, size_t i);
+int is_directive_start(const source *file, size_t i);
+int directive_is(const source *file, size_t i, const char *name);
+
+/* Of the directive that token `i` begins: 1 and the name in a quoted #include, 2 and the name of a system header, or 0.
+ */
+int include_name(const source *file, size_t i, char name[LONGEST_PATH]);
+
+/* ---- amalgamate_manifest.c: which files there are ---- */
+
+enum { SECTION_DOCUMENTATION, SECTION_PUBLIC, SECTION_PRIVATE, SECTION_IMPLEMENTATION, SECTION_LICENSE, SECTION_COUNT };
+
+extern const char *const section_names[SECTION_COUNT];
+extern source **sources;
+extern size_t source_count;
+
+source *find_source(const char *path);
+source *add_source(const char *path, int section, size_t line);
+void read_manifest(void);
+
+/* Reads and tokenizes a file that the line manifest_line of `from` names. */
+void load(source *file, const char *from);
+
+int is_template(const char *path);
+int is_public(const source *file);
+int is_code(const source *file);
+
+/* ---- amalgamate_lint.c: the rules ---- */
+
+/* May a file include this path from that line? */
+void check_layer(const source *from, size_t line, const char *to);
+
+/* The path of a quoted include: beside the file, in src/, or from the root, as a compiler with -Isrc -I. finds it. */
+int resolve(const char *from, const char *name, char path[2 * LONGEST_PATH]);
+
+/* All rules, for a file of eitp.h; those for any file; what files may include that eitp.h is not made from. */
+void lint(source *file);
+void check_bytes(const source *file);
+void check_foreign_includes(const source *file);
+
+#endif

@@ -1,0 +1,110 @@
+/* Which files eitp.h is made from. */
+#include "amalgamate.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const section_names[SECTION_COUNT] = {"documentation", "public", "private", "implementation", "license"};
+
+source **sources;
+size_t source_count;
+
+source *find_source(const char *path) {
+    size_t i;
+    for (i = 0; i < source_count; i++)
+        if (strcmp(sources[i]->path, path) == 0)
+            return sources[i];
+    return NULL;
+}
+
+source *add_source(const char *path, int section, size_t line) {
+    source *file = (source *)grow(NULL, sizeof(source));
+    memset(file, 0, sizeof *file);
+    file->path = copy_text(path, strlen(path));
+    file->section = section;
+    file->manifest_line = line;
+    sources = (source **)grow(sources, (source_count + 1) * sizeof *sources);
+    sources[source_count++] = file;
+    return file;
+}
+
+static void check_manifest_line(const char *path, int section, size_t line) {
+    const char *wanted = section == SECTION_IMPLEMENTATION ? ".c" : ".h";
+    if (section < 0)
+        finding(MANIFEST, line,
+                "%s stands before the first section: put it under `public:`, `private:` or "
+                "`implementation:`",
+                path);
+    else if (find_source(path))
+        finding(MANIFEST, line, "%s is listed twice: remove one line", path);
+    else if (section != SECTION_LICENSE && !ends_with(path, wanted))
+        finding(MANIFEST, line, "%s is no %s file, and only those stand under `%s:`: move the line", path, wanted,
+                section_names[section]);
+    else if (strlen(path) > LONGEST_PATH / 2 || strstr(path, "..") || path[0] == '/')
+        finding(MANIFEST, line, "%s: write the path from the root of the repository", path);
+}
+
+void read_manifest(void) {
+    text content = {NULL, 0, 0};
+    int section = -1, i;
+    size_t line = 0;
+    char *p;
+    if (read_file(MANIFEST, &content) != 0) {
+        finding(MANIFEST, 1, "cannot read it: %s; run this in the root of the repository, or give --root",
+                strerror(errno));
+        return;
+    }
+    for (p = content.data; *p;) {
+        char *end = p + strcspn(p, "\n"), *next = *end ? end + 1 : end;
+        char *comment = (char *)memchr(p, '#', (size_t)(end - p));
+        end = comment ? comment : end;
+        while (p < end && isspace((unsigned char)*p))
+            p++;
+        while (end > p && isspace((unsigned char)end[-1]))
+            end--;
+        *end = 0;
+        line++;
+        if (end > p && end[-1] == ':') {
+            end[-1] = 0;
+            for (i = 0; i < SECTION_COUNT && strcmp(section_names[i], p) != 0; i++)
+                continue;
+            section = i;
+            if (section == SECTION_COUNT) {
+                finding(MANIFEST, line,
+                        "unknown section `%s:`: there are documentation, public, private, implementation "
+                        "and license",
+                        p);
+                break;
+            }
+        } else if (end > p) {
+            int before = findings;
+            check_manifest_line(p, section, line);
+            if (findings == before)
+                add_source(p, section, line);
+        }
+        p = next;
+    }
+    free(content.data);
+}
+
+void load(source *file, const char *from) {
+    if (read_file(file->path, &file->content) != 0)
+        finding(from, file->manifest_line, "%s: cannot read it: %s; correct the line or add the file", file->path,
+                strerror(errno));
+    text_add(&file->content, "", 0);
+    tokenize(file);
+}
+
+int is_template(const char *path) {
+    return ends_with(path, ".inc");
+}
+
+int is_public(const source *file) {
+    return file->section == SECTION_PUBLIC;
+}
+
+int is_code(const source *file) {
+    return file->section != SECTION_DOCUMENTATION && file->section != SECTION_LICENSE;
+}
