@@ -2,22 +2,10 @@
  * Attention and its gradient, of every element type and on every kernel set that this machine can run, against formulas
  * in double: values, what lies around the outputs and the workspace, and that no cut into pieces changes a bit.
  */
-#include "backends/cpu/features.h"
 #include "base/convert.h"
-#include "kernels/kernels.h"
+#include "tests/kernel_sets.h"
 
-#include "tests/test.h"
-
-#ifndef TEST_EMULATED
-#define TEST_EMULATED 0
-#endif
-#if TEST_EMULATED
-#include "tests/emulated.h"
-#else
-#define HAS_EMULATION 0
-#endif
-
-enum { GUARD = 64, SEQUENCES = 6, BLOCKS = 64 };
+enum { GUARD = 64, SEQUENCES = 6 };
 
 typedef struct attention_case {
     int64_t rows, heads, width, longest;
@@ -34,65 +22,13 @@ static const double scale = 0.4;
 static const int64_t key[3] = {99, 3, 1000000000001};
 enum { STREAM = 1030 };
 
-static eitp__kernel_table tables[EITP__ISA_COUNT];
-static int available[EITP__ISA_COUNT];
-
 /* The case at hand, its inputs as numbers that the element type holds exactly, and what its outputs should be. */
 static attention_case at;
 static eitp_dtype dtype;
 static double *qkv, *o, *logsumexps, *slopes;
 static double *exact_o, *exact_logsumexps, *exact_gradient, *scores;
 
-static void *blocks[BLOCKS];
-static int block_count;
-static uint32_t random_state = 1;
-
-#if HAS_EMULATION
-
-static void find_sets(void) {
-    for (int i = 0; i < EITP__ISA_COUNT; i++)
-        emulated_register_sets(&tables[i], i < EITP__ISA_AVX512 ? EITP__ISA_REF : EITP__ISA_AVX512);
-    available[EITP__ISA_AVX512] = eitp__isa_available(EITP__ISA_AVX2); /* which the emulation needs */
-}
-
-#else
-
-static void find_sets(void) {
-    for (int i = 0; i < EITP__ISA_COUNT; i++) {
-        available[i] = !TEST_EMULATED && eitp__isa_available((eitp__isa)i);
-        if (!available[i])
-            printf("    skipped: %s, not in this build or not on this processor\n", eitp__isa_name((eitp__isa)i));
-        eitp__register_ref_kernels(&tables[i]);
-        if (i >= EITP__ISA_AVX2)
-            eitp__register_avx2_kernels(&tables[i]);
-        if (i >= EITP__ISA_AVX512)
-            eitp__register_avx512_kernels(&tables[i]);
-    }
-}
-
-#endif
-
 /* ---- Memory and numbers ---- */
-
-static void *block(size_t bytes) {
-    void *memory = malloc(bytes ? bytes : 1);
-    if (!memory || block_count == BLOCKS) {
-        printf("    the test has no more memory\n");
-        exit(1);
-    }
-    return blocks[block_count++] = memory;
-}
-
-static void release_blocks(int down_to) {
-    while (block_count > down_to)
-        free(blocks[--block_count]);
-}
-
-/* In [-1, 1). */
-static double draw(void) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (double)(random_state >> 8) / 8388608.0 - 1.0;
-}
 
 static double get(const eitp__operand *x, int64_t i) {
     if (x->dtype == EITP_F32)
@@ -289,7 +225,7 @@ static void compare(const char *what, const eitp__operand *y, const double *exac
 static void check_call(const eitp__call *call, double *const *exact, double tolerance) {
     for (int set = 0; set < EITP__ISA_COUNT; set++) {
         const eitp__kernel *kernel = &tables[set].kernels[call->slot][dtype];
-        int kept_blocks = block_count;
+        int kept_blocks = held_count;
         eitp__call whole = *call, cut = *call;
         REQUIRE(kernel->run);
         if (!available[set] || (set && kernel->run == tables[set - 1].kernels[call->slot][dtype].run))

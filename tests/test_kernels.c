@@ -3,28 +3,10 @@
  * formulas in double: values, what lies around the outputs, and that no cut into pieces changes a bit. With
  * TEST_EMULATED the machine is one that has AVX-512, in software.
  */
-#include "backends/cpu/features.h"
 #include "base/convert.h"
-#include "kernels/kernels.h"
+#include "tests/kernel_sets.h"
 
-#include "tests/test.h"
-
-#ifndef TEST_EMULATED
-#define TEST_EMULATED 0
-#endif
-#if TEST_EMULATED && defined(__has_include)
-#if __has_include("tests/emulated.h")
-#include "tests/emulated.h"
-#endif
-#endif
-#ifndef HAS_EMULATION
-#define HAS_EMULATION 0
-#endif
-
-enum { GUARD = 64, BLOCKS = 256 };
-
-static eitp__kernel_table tables[EITP__ISA_COUNT];
-static int available[EITP__ISA_COUNT];
+enum { GUARD = 64 };
 
 /* The case at hand: a call, what it should give, what outputs hold before, and the input that an output replaces. */
 static eitp__call call;
@@ -33,56 +15,7 @@ static const void *before[EITP__MAX_OUTPUTS]; /* NULL: poison */
 static int shares[EITP__MAX_OUTPUTS];         /* -1: none */
 static const char *detail;
 
-static void *blocks[BLOCKS];
-static int block_count;
-static uint32_t random_state = 1;
-
-#if HAS_EMULATION
-
-static void find_sets(void) {
-    for (int i = 0; i < EITP__ISA_COUNT; i++)
-        emulated_register_sets(&tables[i], i < EITP__ISA_AVX512 ? EITP__ISA_REF : EITP__ISA_AVX512);
-    available[EITP__ISA_AVX512] = eitp__isa_available(EITP__ISA_AVX2); /* which the emulation needs */
-}
-
-#else
-
-static void find_sets(void) {
-    for (int i = 0; i < EITP__ISA_COUNT; i++) {
-        available[i] = !TEST_EMULATED && eitp__isa_available((eitp__isa)i);
-        if (!available[i])
-            printf("    skipped: %s, not in this build or not on this processor\n", eitp__isa_name((eitp__isa)i));
-        eitp__register_ref_kernels(&tables[i]);
-        if (i >= EITP__ISA_AVX2)
-            eitp__register_avx2_kernels(&tables[i]);
-        if (i >= EITP__ISA_AVX512)
-            eitp__register_avx512_kernels(&tables[i]);
-    }
-}
-
-#endif
-
 /* ---- Memory and numbers ---- */
-
-static void *block(size_t bytes) {
-    void *memory = malloc(bytes ? bytes : 1);
-    if (!memory || block_count == BLOCKS) {
-        printf("    the test has no more memory\n");
-        exit(1);
-    }
-    return blocks[block_count++] = memory;
-}
-
-static void release_blocks(int down_to) {
-    while (block_count > down_to)
-        free(blocks[--block_count]);
-}
-
-/* In [-1, 1). */
-static double draw(void) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (double)(random_state >> 8) / 8388608.0 - 1.0;
-}
 
 static int64_t draw_below(int64_t limit) {
     return (int64_t)((draw() + 1) / 2 * (double)limit);
@@ -322,7 +255,7 @@ static void check_set(int set, double tolerance, double floor_) {
     const eitp__kernel *kernel = &tables[set].kernels[call.slot][call.dtype];
     static const int64_t pieces[] = {1, 7, 64};
     int64_t items = count_items();
-    int kept = block_count;
+    int kept = held_count;
     eitp__call whole = call;
     place_outputs(&whole);
     run_pieces(kernel, &whole, items, items ? items : 1);
@@ -348,7 +281,7 @@ static void check_set(int set, double tolerance, double floor_) {
 
 static void check(double tolerance, double floor_) {
     void *copies[EITP__MAX_INPUTS];
-    int kept = block_count;
+    int kept = held_count;
     for (int i = 0; i < call.input_count; i++) {
         copies[i] = block(bytes_of(&call.inputs[i]));
         if (call.inputs[i].data)

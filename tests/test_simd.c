@@ -2,36 +2,16 @@
  * The vector kernels beside the matrix product, on every set that this machine can run: f32 against formulas in double,
  * and the 16-bit columns against those of f32. With TEST_EMULATED the machine is one that has AVX-512, in software.
  */
-#include "backends/cpu/features.h"
-#include "kernels/kernels.h"
-
-#include "tests/test.h"
-
-#ifndef TEST_EMULATED
-#define TEST_EMULATED 0
-#endif
-#if TEST_EMULATED && defined(__has_include)
-#if __has_include("tests/emulated.h")
-#include "tests/emulated.h"
-#endif
-#endif
-#ifndef HAS_EMULATION
-#define HAS_EMULATION 0
-#endif
+#include "tests/kernel_sets.h"
 
 #include <sys/mman.h>
 
-enum { SETS = 2, GUARD = 32, ROOM = 1 << 17 };
-
-static eitp__kernel_table tables[SETS];
-static const char *const set_names[SETS] = {"avx2", "avx512"};
-static int available[SETS];
+enum { FIRST_SET = EITP__ISA_AVX2, LAST_SET = EITP__ISA_AVX512, GUARD = 32, ROOM = 1 << 17 };
 
 static float input[EITP__MAX_INPUTS][ROOM];
 static double output[EITP__MAX_OUTPUTS][ROOM], again[EITP__MAX_OUTPUTS][ROOM]; /* f32 or f64 */
 static double exact[EITP__MAX_OUTPUTS][ROOM];
 static double workspace[1 << 17];
-static uint32_t random_state = 1;
 
 /* A copy of an operand that ends where a page starts that must not be read. */
 static void *guarded_copy(int which, const eitp__operand *x) {
@@ -45,27 +25,6 @@ static void *guarded_copy(int which, const eitp__operand *x) {
         regions[which] = (char *)region;
     }
     return memcpy(regions[which] + room - bytes, x->data, bytes);
-}
-
-static void find_sets(void) {
-#if HAS_EMULATION
-    emulated_register_sets(&tables[1], EITP__ISA_AVX512);
-    available[1] = eitp__isa_available(EITP__ISA_AVX2); /* which the emulation needs */
-#elif !TEST_EMULATED
-    eitp__register_avx2_kernels(&tables[0]);
-    eitp__register_avx512_kernels(&tables[1]);
-    available[0] = eitp__isa_available(EITP__ISA_AVX2);
-    available[1] = eitp__isa_available(EITP__ISA_AVX512);
-#endif
-    for (int i = 0; i < SETS; i++)
-        if (!available[i])
-            printf("    skipped: %s, not in this build or not on this processor\n", set_names[i]);
-}
-
-/* In [-1, 1). */
-static double draw(void) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (double)(random_state >> 8) / 8388608.0 - 1.0;
 }
 
 static void fill(int which, int64_t count, double scale) {
@@ -156,7 +115,7 @@ static void check_set(int set, const eitp__call *original, const float *before, 
         call->inputs[i].data = guarded_copy(i, &call->inputs[i]);
         REQUIRE(call->inputs[i].data);
     }
-    REQUIRE(kernel->run);
+    REQUIRE(kernel->run != tables[set - 1].kernels[call->slot][call->dtype].run); /* the set has its own */
     REQUIRE(!kernel->workspace || kernel->workspace(call) <= sizeof workspace);
     place_outputs(call, output, before);
     kernel->run(call, 0, items, workspace);
@@ -171,7 +130,7 @@ static void check_set(int set, const eitp__call *original, const float *before, 
                 where = i;
             }
         }
-        CHECK_THAT(worst <= 1, "%s %s %s output %d element %d: %.9g is not %.9g", set_names[set],
+        CHECK_THAT(worst <= 1, "%s %s %s output %d element %d: %.9g is not %.9g", eitp__isa_name((eitp__isa)set),
                    eitp__slot_name(call->slot), eitp_dtype_name(call->dtype), o, (int)where, result(call, o, where),
                    exact[o][where]);
         for (int i = 0; i < GUARD; i++)
@@ -183,13 +142,13 @@ static void check_set(int set, const eitp__call *original, const float *before, 
             kernel->run(call, i * piece, (i + 1) * piece < items ? (i + 1) * piece : items, workspace);
         for (int o = 0; o < call->output_count; o++)
             CHECK_THAT(memcmp(output[o], again[o], output_bytes(call, o) + 2 * GUARD) == 0,
-                       "%s %s %s: pieces of %d items give other bits", set_names[set], eitp__slot_name(call->slot),
-                       eitp_dtype_name(call->dtype), (int)piece);
+                       "%s %s %s: pieces of %d items give other bits", eitp__isa_name((eitp__isa)set),
+                       eitp__slot_name(call->slot), eitp_dtype_name(call->dtype), (int)piece);
     }
 }
 
 static void check_call(const eitp__call *call, const float *before, double tolerance, double floor_) {
-    for (int set = 0; set < SETS; set++)
+    for (int set = FIRST_SET; set <= LAST_SET; set++)
         if (available[set])
             check_set(set, call, before, tolerance, floor_);
 }
@@ -237,7 +196,7 @@ static void test_functions(void) {
         memcpy(input[0], special, sizeof special);
         add_input(&call, 1, N, 1, 1);
         add_output(&call, EITP_F32, 1, N, 1, 1);
-        for (int set = 0; set < SETS; set++) {
+        for (int set = FIRST_SET; set <= LAST_SET; set++) {
             double worst = 0;
             int where = 0;
             if (!available[set])
@@ -255,7 +214,7 @@ static void test_functions(void) {
                     where = i;
                 }
             }
-            CHECK_THAT(worst <= functions[f].limit, "%s %s: %g units at %.9g", set_names[set],
+            CHECK_THAT(worst <= functions[f].limit, "%s %s: %g units at %.9g", eitp__isa_name((eitp__isa)set),
                        eitp__slot_name(call.slot), worst, (double)input[0][where]);
         }
         for (int i = 0; i < 100; i++) {
@@ -688,7 +647,7 @@ static void check_column(int set, const column_case *what, eitp_dtype dtype, int
 
 static void test_columns(void) {
     static const int64_t columns[] = {1, 7, 37, 200, 391};
-    for (int set = 0; set < SETS; set++)
+    for (int set = FIRST_SET; set <= LAST_SET; set++)
         for (size_t c = 0; c < EITP__COUNT(column_cases) && available[set]; c++)
             for (size_t i = 0; i < EITP__COUNT(columns); i++)
                 for (int dtype = EITP_BF16; dtype <= EITP_F16; dtype++)
@@ -699,7 +658,7 @@ static void test_columns(void) {
 static void test_rounding(void) {
     static const uint32_t offsets[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xfff, 0x1000, 0x1001};
     enum { STEP = 37 };
-    for (int set = 0; set < SETS; set++) {
+    for (int set = FIRST_SET; set <= LAST_SET; set++) {
         for (int dtype = EITP_BF16; dtype <= EITP_F16 && available[set]; dtype++) {
             eitp__call call = new_call(EITP__SLOT_CAST);
             int64_t count = 0, wrong = 0;
@@ -715,7 +674,8 @@ static void test_rounding(void) {
                 eitp__convert_from_f32((eitp_dtype)dtype, &input[0][i], &right, 1);
                 wrong += ((const uint16_t *)call.outputs[0].data)[i] != right;
             }
-            CHECK_THAT(!wrong, "%s rounds %lld of %lld otherwise", set_names[set], (long long)wrong, (long long)count);
+            CHECK_THAT(!wrong, "%s rounds %lld of %lld otherwise", eitp__isa_name((eitp__isa)set), (long long)wrong,
+                       (long long)count);
         }
     }
 }

@@ -1,17 +1,5 @@
 /* The kernels of an update, COMMIT and ADAMW, for every kind of parameter and every set, against double. */
-#include "kernels/kernels.h"
-
-#include "backends/cpu/features.h"
-#include "tests/test.h"
-
-#ifndef TEST_EMULATED
-#define TEST_EMULATED 0
-#endif
-#if TEST_EMULATED
-#include "tests/emulated.h"
-#else
-#define HAS_EMULATION 0
-#endif
+#include "tests/kernel_sets.h"
 
 /* More than one block of sums, and no whole number of vectors in the last. */
 enum { MOST = EITP__SUM_BLOCK + 133 };
@@ -23,42 +11,8 @@ typedef union plane {
     int16_t i16[MOST];
 } plane;
 
-static eitp__kernel_table tables[EITP__ISA_COUNT];
-static int available[EITP__ISA_COUNT];
 static plane parameter, gradient, m, v, remainder_;
 static double exact[3][MOST];
-static uint32_t random_state = 1;
-
-#if HAS_EMULATION
-
-static void find_sets(void) {
-    for (int i = 0; i < EITP__ISA_COUNT; i++)
-        emulated_register_sets(&tables[i], i < EITP__ISA_AVX512 ? EITP__ISA_REF : EITP__ISA_AVX512);
-    available[EITP__ISA_AVX512] = eitp__isa_available(EITP__ISA_AVX2); /* which the emulation needs */
-}
-
-#else
-
-static void find_sets(void) {
-    for (int i = 0; i < EITP__ISA_COUNT; i++) {
-        available[i] = !TEST_EMULATED && eitp__isa_available((eitp__isa)i);
-        if (!available[i])
-            printf("    skipped: %s, not in this build or not on this processor\n", eitp__isa_name((eitp__isa)i));
-        eitp__register_ref_kernels(&tables[i]);
-        if (i >= EITP__ISA_AVX2)
-            eitp__register_avx2_kernels(&tables[i]);
-        if (i >= EITP__ISA_AVX512)
-            eitp__register_avx512_kernels(&tables[i]);
-    }
-}
-
-#endif
-
-/* In [-1, 1). */
-static double draw(void) {
-    random_state = random_state * 1664525u + 1013904223u;
-    return (double)(random_state >> 8) / 8388608.0 - 1.0;
-}
 
 static eitp__operand operand(void *data, eitp_dtype dtype, int rank, int64_t d0, int64_t d1) {
     eitp__operand x = EITP__ZERO;
