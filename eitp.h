@@ -860,16 +860,19 @@ EITP_END_DECLARATIONS
 
 EITP_BEGIN_DECLARATIONS
 
+#define EITP_PIECE_BYTES ((size_t)16 << 20)
+
 /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101). */
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
+    size_t piece_bytes;  /* a larger gradient is made and used in pieces of about this size; the bits are the same */
     /* What the loss was multiplied by, F32 [1] of the same graph; it is divided out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1 */
     eitp_tensor *loss_scale;
 } eitp_adamw_config;
 
-/* 0.9, 0.999, 1e-8, 0.01, no loss scale */
+/* 0.9, 0.999, 1e-8, 0.01, EITP_PIECE_BYTES, no loss scale */
 EITP_API eitp_adamw_config eitp_adamw_config_default(void);
 
 /* What an update reads and tells: inputs are written before a run, outputs may be read after it. */
@@ -1291,6 +1294,11 @@ typedef struct eitp_trainer_config {
      * once for all of them. 0: as many as fit into an arena of EITP_MERGE_BYTES; at least 1.
      */
     int64_t merged;
+    /*
+     * Gradients of a step that is one run live from where they are made to their update, and share the arena with
+     * everything else; 1: they are kept in variables even so. The bits are the same.
+     */
+    int keep_gradients;
     uint64_t seed; /* of dropout and shuffling */
     eitp_shuffle shuffle;
     uint64_t
@@ -1969,7 +1977,8 @@ typedef enum eitp__family {
  *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain WIDE [c], dbias WIDE [c];
  *                        accumulates
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id outside the table gives a row of zeros
- *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c]; ids outside are left out; accumulates
+ *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
+ *                        outside are left out; accumulates
  *   ATTENTION            (qkv [n, 3c], offsets I32 [s + 1], key I64 [3] or none, lengths I32 [s] or none) -> o [n, c],
  *                        logsumexp WIDE [n, heads]; packed: sequence i is rows [offsets[i], offsets[i + 1]), of which
  *                        only the first lengths[i] are there and the others padding; integers[0] heads, integers[1] the
@@ -2573,14 +2582,15 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
 /* The graph behind the tensors: nodes, values and the table of ops. */
 
 /*
- * Ops: every slot of kernels.h is an op of the same name. Others have no kernel: RESHAPE and STOP_GRADIENT, whose
- * result shares the memory of their input, and those that a plan always expands.
+ * Ops: every slot of kernels.h is an op of the same name. Others have no kernel: ROWS, RESHAPE and
+ * STOP_GRADIENT, whose result shares the memory of their input, and those that a plan always expands.
  */
 typedef enum eitp__op_code {
 #define EITP__OP_ENUMERATOR(name, family) EITP__OP_##name,
     EITP__SLOTS(EITP__OP_ENUMERATOR)
 #undef EITP__OP_ENUMERATOR
-        EITP__OP_RESHAPE,
+        EITP__OP_ROWS,
+    EITP__OP_RESHAPE,
     EITP__OP_STOP_GRADIENT,
     EITP__OP_LINEAR_CROSS_ENTROPY,
     EITP__OP_COUNT
@@ -2607,6 +2617,7 @@ struct eitp_tensor {
     eitp__node *node;     /* that computes it; NULL for leaves */
     int64_t variable;     /* index in the context, for EITP__VARIABLE */
     eitp_tensor *storage; /* the tensor whose memory this one shares; itself where it has its own */
+    int64_t first;        /* element of the storage that is this one's first */
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
@@ -2659,6 +2670,7 @@ struct eitp_graph {
  *   reuse        bit i: output 0 may take the memory of input i, where nothing else needs it
  *   accumulates  the slot honours eitp__call.carry
  *   flops        arithmetic of a run; NULL: none to speak of
+ *   rows         builds rows [begin, end) of output 0 without the others; NULL where it cannot (see eitp__rows)
  */
 typedef struct eitp__op_info {
     const char *name;
@@ -2672,6 +2684,7 @@ typedef struct eitp__op_info {
     unsigned reuse;
     int accumulates;
     double (*flops)(const eitp__node *node);
+    eitp_tensor *(*rows)(const eitp__node *node, int64_t begin, int64_t end);
 } eitp__op_info;
 
 EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op);
@@ -2729,6 +2742,7 @@ typedef eitp_status eitp__shape_rule(eitp__node *node, eitp_error *error);
 typedef void eitp__gradient_rule(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx);
 typedef void eitp__expand_rule(const eitp__node *node, eitp_tensor **outputs);
 typedef double eitp__flops_rule(const eitp__node *node);
+typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int64_t end);
 
 /* Sums x over the dimensions in which `like` has 1, or has not at all: the transpose of broadcasting. */
 EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like);
@@ -2742,6 +2756,12 @@ EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value)
 /* A product whose result is stored as `dtype`: that of the operands, or what they are computed in. */
 EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
                                              int transpose_b, eitp_dtype dtype);
+
+/*
+ * Rows [begin, end) of a tensor whose number of rows does not vary: of a leaf a view, of others built from rows of what
+ * they are computed from, so that the whole need never be there.
+ */
+EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end);
 
 /* A tensor of one value with the shape, dtype and rows of x. */
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
@@ -2766,6 +2786,12 @@ EITP__PRIVATE eitp__gradient_rule eitp__gradient_reshape, eitp__gradient_broadca
 /* ops_reduce.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_reduce;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_sum, eitp__gradient_max;
+
+/* ops_rows.c */
+EITP__PRIVATE eitp__shape_rule eitp__shape_rows;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_rows;
+EITP__PRIVATE eitp__rows_rule eitp__rows_fill, eitp__rows_cast, eitp__rows_add, eitp__rows_matmul,
+    eitp__rows_embedding_backward;
 
 /* ops_product.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_matmul;
@@ -2807,7 +2833,7 @@ EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
  * A plan: a graph made ready to run. The passes, in the order they run, and where each is:
  *   lower    plan_lower.c   the nodes that outputs and updates need; those without a kernel are expanded
  *   fuse     plan_fuse.c    products do what follows them: activation, its derivative, residual; products and sums that
- *                           only feed an accumulation add to its target themselves
+ *                           only feed an accumulation or a sum add to it themselves
  *   order    plan_order.c   creation order, but updates as soon as nobody reads the old value any more
  *   lay out  plan_layout.c  lifetimes, memory taken over in place, offsets in the arena
  *   bind     plan.c         calls with operands; addresses are filled in when a plan runs
@@ -2820,7 +2846,7 @@ typedef struct eitp__step {
     int input_count, output_count;
     eitp_tensor *inputs[EITP__MAX_INPUTS];
     eitp_tensor *outputs[EITP__MAX_OUTPUTS];
-    eitp_tensor *replaces[EITP__MAX_OUTPUTS]; /* the variable's value that output i takes the place of; NULL: none */
+    eitp_tensor *replaces[EITP__MAX_OUTPUTS]; /* the value whose memory output i takes, which ends it; NULL: none */
     int accumulates;                          /* output i is carry * replaces[i] + what the node computes */
     eitp_tensor *carry;                       /* NULL: 1 */
 } eitp__step;
@@ -2835,6 +2861,7 @@ typedef struct eitp__stretch {
 typedef struct eitp__place {
     int stretch;      /* -1: none */
     int64_t variable; /* -1: none */
+    size_t offset;    /* bytes from its start */
     int rows;         /* its leading dimension follows the count */
     int64_t row_elements;
 } eitp__place;
@@ -2869,7 +2896,13 @@ EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor);
 /* Is the node only another view of its input's memory? */
 EITP__PRIVATE int eitp__is_view(const eitp__node *node);
 
-/* Does the step change a variable? */
+/*
+ * The tensor that owns the memory a tensor lies in, and, in *first where that is not NULL, which of its elements is the
+ * tensor's first.
+ */
+EITP__PRIVATE eitp_tensor *eitp__owner(eitp_tensor *tensor, int64_t *first);
+
+/* Does the step end the value of a tensor that it reads? */
 EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
 
 /* What a step reads, NULL where absent, for i in [0, eitp__step_read_count). */
@@ -3499,15 +3532,16 @@ struct eitp_trainer {
     eitp_windows windows, validation;
     int validates;
 
-    /* Merged micro-batches: forward, backward, gradients added to their variables. */
+    /* Merged micro-batches: forward and backward, then the update; or gradients added to their variables, where a step
+     * is several runs. */
     eitp_graph *gradient_graph;
     eitp_plan *gradient_plan;
     eitp_model_inputs inputs;
     eitp_tensor *targets, *losses;
     eitp_tensor *weight; /* F32 [1]: loss scale / targets of the step */
-    eitp_tensor *carry;  /* F32 [1]: 0 for the first run of a step */
+    eitp_tensor *carry;  /* F32 [1]: 0 for the first run of a step; NULL where there is only one */
 
-    /* The update. */
+    /* The update, where it is not in the plan above. */
     eitp_graph *update_graph;
     eitp_plan *update_plan;
     eitp_update update;
@@ -9797,6 +9831,7 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
     const eitp__operand *table = &call->outputs[0];
     const int32_t *ids = (const int32_t *)call->inputs[0].data;
     int64_t c = eitp__ref_columns(table), rows = call->inputs[0].elements, vocabulary = table->shape[0];
+    int64_t first = call->integers[0];
     EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
     (void)workspace;
     for (int64_t id = 0; id < vocabulary && carry != 1; id++) {
@@ -9807,9 +9842,9 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
     for (int64_t row = 0; row < rows; row++) {
         const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
         EITP__REAL *to;
-        if (ids[row] < 0 || ids[row] >= vocabulary)
+        if (ids[row] < first || ids[row] - first >= vocabulary)
             continue;
-        to = (EITP__REAL *)table->data + ids[row] * c;
+        to = (EITP__REAL *)table->data + (ids[row] - first) * c;
         for (int64_t j = begin; j < end; j++)
             to[j] += EITP__GET(dy[j]);
     }
@@ -10341,6 +10376,7 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
     const eitp__operand *table = &call->outputs[0];
     const int32_t *ids = (const int32_t *)call->inputs[0].data;
     int64_t c = eitp__ref_columns(table), rows = call->inputs[0].elements, vocabulary = table->shape[0];
+    int64_t first = call->integers[0];
     EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
     (void)workspace;
     for (int64_t id = 0; id < vocabulary && carry != 1; id++) {
@@ -10351,9 +10387,9 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
     for (int64_t row = 0; row < rows; row++) {
         const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
         EITP__REAL *to;
-        if (ids[row] < 0 || ids[row] >= vocabulary)
+        if (ids[row] < first || ids[row] - first >= vocabulary)
             continue;
-        to = (EITP__REAL *)table->data + ids[row] * c;
+        to = (EITP__REAL *)table->data + (ids[row] - first) * c;
         for (int64_t j = begin; j < end; j++)
             to[j] += EITP__GET(dy[j]);
     }
@@ -10883,6 +10919,7 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
     const eitp__operand *table = &call->outputs[0];
     const int32_t *ids = (const int32_t *)call->inputs[0].data;
     int64_t c = eitp__ref_columns(table), rows = call->inputs[0].elements, vocabulary = table->shape[0];
+    int64_t first = call->integers[0];
     EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
     (void)workspace;
     for (int64_t id = 0; id < vocabulary && carry != 1; id++) {
@@ -10893,9 +10930,9 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
     for (int64_t row = 0; row < rows; row++) {
         const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data + row * c;
         EITP__REAL *to;
-        if (ids[row] < 0 || ids[row] >= vocabulary)
+        if (ids[row] < first || ids[row] - first >= vocabulary)
             continue;
-        to = (EITP__REAL *)table->data + ids[row] * c;
+        to = (EITP__REAL *)table->data + (ids[row] - first) * c;
         for (int64_t j = begin; j < end; j++)
             to[j] += EITP__GET(dy[j]);
     }
@@ -12259,6 +12296,7 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     const int32_t *ids = (const int32_t *)call->inputs[0].data;
     float *table = (float *)call->outputs[0].data;
     int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    int64_t first = call->integers[0];
     float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
     EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
     (void)workspace;
@@ -12272,9 +12310,9 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     for (int64_t row = 0; row < call->inputs[0].elements; row++) {
         const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
         float *to;
-        if (ids[row] < 0 || ids[row] >= vocabulary)
+        if (ids[row] < first || ids[row] - first >= vocabulary)
             continue;
-        to = table + ids[row] * c;
+        to = table + (ids[row] - first) * c;
         for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
             EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
             EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
@@ -12964,6 +13002,7 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     const int32_t *ids = (const int32_t *)call->inputs[0].data;
     float *table = (float *)call->outputs[0].data;
     int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    int64_t first = call->integers[0];
     float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
     EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
     (void)workspace;
@@ -12977,9 +13016,9 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     for (int64_t row = 0; row < call->inputs[0].elements; row++) {
         const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
         float *to;
-        if (ids[row] < 0 || ids[row] >= vocabulary)
+        if (ids[row] < first || ids[row] - first >= vocabulary)
             continue;
-        to = table + ids[row] * c;
+        to = table + (ids[row] - first) * c;
         for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
             EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
             EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
@@ -13667,6 +13706,7 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     const int32_t *ids = (const int32_t *)call->inputs[0].data;
     float *table = (float *)call->outputs[0].data;
     int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    int64_t first = call->integers[0];
     float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
     EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
     (void)workspace;
@@ -13680,9 +13720,9 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     for (int64_t row = 0; row < call->inputs[0].elements; row++) {
         const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
         float *to;
-        if (ids[row] < 0 || ids[row] >= vocabulary)
+        if (ids[row] < first || ids[row] - first >= vocabulary)
             continue;
-        to = table + ids[row] * c;
+        to = table + (ids[row] - first) * c;
         for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
             EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
             EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
@@ -17075,6 +17115,7 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     const int32_t *ids = (const int32_t *)call->inputs[0].data;
     float *table = (float *)call->outputs[0].data;
     int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    int64_t first = call->integers[0];
     float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
     EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
     (void)workspace;
@@ -17088,9 +17129,9 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     for (int64_t row = 0; row < call->inputs[0].elements; row++) {
         const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
         float *to;
-        if (ids[row] < 0 || ids[row] >= vocabulary)
+        if (ids[row] < first || ids[row] - first >= vocabulary)
             continue;
-        to = table + ids[row] * c;
+        to = table + (ids[row] - first) * c;
         for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
             EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
             EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
@@ -17780,6 +17821,7 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     const int32_t *ids = (const int32_t *)call->inputs[0].data;
     float *table = (float *)call->outputs[0].data;
     int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    int64_t first = call->integers[0];
     float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
     EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
     (void)workspace;
@@ -17793,9 +17835,9 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     for (int64_t row = 0; row < call->inputs[0].elements; row++) {
         const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
         float *to;
-        if (ids[row] < 0 || ids[row] >= vocabulary)
+        if (ids[row] < first || ids[row] - first >= vocabulary)
             continue;
-        to = table + ids[row] * c;
+        to = table + (ids[row] - first) * c;
         for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
             EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
             EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
@@ -18483,6 +18525,7 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     const int32_t *ids = (const int32_t *)call->inputs[0].data;
     float *table = (float *)call->outputs[0].data;
     int64_t c = EITP__SIMD(columns)(&call->outputs[0]), vocabulary = call->outputs[0].shape[0];
+    int64_t first = call->integers[0];
     float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
     EITP__SIMD(vector) none = EITP__SIMD(zeros)(), factor = EITP__SIMD(spread)(carry);
     (void)workspace;
@@ -18496,9 +18539,9 @@ static void EITP__SIMD_TYPED(embedding_backward_run)(const eitp__call *call, int
     for (int64_t row = 0; row < call->inputs[0].elements; row++) {
         const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[1].data + row * c;
         float *to;
-        if (ids[row] < 0 || ids[row] >= vocabulary)
+        if (ids[row] < first || ids[row] - first >= vocabulary)
             continue;
-        to = table + ids[row] * c;
+        to = table + (ids[row] - first) * c;
         for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
             EITP__SIMD(vector) sum = EITP__SIMD(fetch)(to + j, end - j, none);
             EITP__SIMD(put)(to + j, end - j, sum + EITP__SIMD_TYPED(fetch)(dy + j, end - j, none));
@@ -23550,8 +23593,10 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
         return NULL;
     }
     for (int i = 0; i < node->output_count; i++) {
-        if (info->shares[i])
+        if (info->shares[i]) {
             node->outputs[i]->storage = node->inputs[info->shares[i] - 1]->storage;
+            node->outputs[i]->first += node->inputs[info->shares[i] - 1]->first;
+        }
     }
     graph->nodes[graph->node_count++] = node;
     return node;
@@ -24717,8 +24762,15 @@ EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor 
     eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes));
 }
 
+/* The ids as rows of what EMBEDDING_BACKWARD makes. */
+static eitp_tensor *eitp__table_rows(const eitp__node *node) {
+    int64_t first = node->attributes.integers[0];
+    eitp_tensor *ids = node->inputs[0];
+    return first ? eitp_subtract(ids, eitp__scalar_like(ids, (double)first)) : ids;
+}
+
 EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[1], eitp_embedding(dy[0], node->inputs[0]));
+    eitp__add_gradient(&dx[1], eitp_embedding(dy[0], eitp__table_rows(node)));
 }
 
 /* ids [n] as an index for each of c columns: [n, c]. */
@@ -24739,7 +24791,7 @@ EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **
 EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *dy = node->inputs[1];
     outputs[0] =
-        eitp_scatter_add(dy, eitp__column_indices(node->inputs[0], dy->shape[1]), 0, node->attributes.shape[0]);
+        eitp_scatter_add(dy, eitp__column_indices(eitp__table_rows(node), dy->shape[1]), 0, node->attributes.shape[0]);
 }
 
 /* ---- Dropout ---- */
@@ -25316,6 +25368,87 @@ EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error)
 }
 /* <<src/tensor/ops_update.c */
 
+/* >>src/tensor/ops_rows.c */
+/* Rows of a tensor: the view, and how rows of a result are made without the rest of it. */
+
+/* integers: the first row and the one after the last. */
+EITP__PRIVATE eitp_status eitp__shape_rows(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1], shape[EITP_MAX_RANK];
+    eitp_status status =
+        eitp__require(x->rank > 0 && !x->rows && begin >= 0 && begin < end && end <= x->shape[0], error,
+                      "rows %lld to %lld are not there, or their number varies", (long long)begin, (long long)end);
+    if (status)
+        return status;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[0] = end - begin;
+    status = eitp__node_output(node, x->dtype, x->rank, shape, 0, error);
+    if (!status)
+        node->outputs[0]->first = begin * (eitp__elements(x) / x->shape[0]);
+    return status;
+}
+
+EITP__PRIVATE void eitp__gradient_rows(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1];
+    eitp__add_gradient(&dx[0], eitp_pad(dy[0], 0, begin, node->inputs[0]->shape[0] - end));
+}
+
+static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end) {
+    eitp__attributes attributes = EITP__ZERO;
+    attributes.integers[0] = begin;
+    attributes.integers[1] = end;
+    return eitp__apply(EITP__OP_ROWS, &x, 1, &attributes);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end) {
+    eitp_tensor *(*rule)(const eitp__node *node, int64_t begin, int64_t end);
+    eitp_tensor *made = NULL;
+    if (!x || (begin == 0 && x->rank && end == x->shape[0]))
+        return x;
+    rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->op)->rows : NULL;
+    if (rule)
+        made = rule(x->node, begin, end);
+    return made ? made : eitp__rows_view(x, begin, end);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__rows_fill(const eitp__node *node, int64_t begin, int64_t end) {
+    const eitp_tensor *y = node->outputs[0];
+    int64_t shape[EITP_MAX_RANK];
+    memcpy(shape, y->shape, sizeof shape);
+    shape[0] = end - begin;
+    return eitp_fill(node->graph, y->dtype, y->rank, shape, node->attributes.reals[0]);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__rows_cast(const eitp__node *node, int64_t begin, int64_t end) {
+    return eitp_cast(eitp__rows(node->inputs[0], begin, end), node->outputs[0]->dtype);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
+    if (!eitp__same_shape(a, b))
+        return NULL;
+    return eitp_add(eitp__rows(a, begin, end), eitp__rows(b, begin, end));
+}
+
+/* The rows of a product are those of its first factor, or the columns of one that is given transposed. */
+EITP__PRIVATE eitp_tensor *eitp__rows_matmul(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *a = node->inputs[0];
+    int transposed = (int)node->attributes.integers[0];
+    if (a->rank != 2 || node->inputs[1]->rank != 2)
+        return NULL;
+    return eitp__matmul_node(transposed ? eitp_slice(a, 1, begin, end) : eitp__rows(a, begin, end), node->inputs[1],
+                             node->input_count > 2 ? node->inputs[2] : NULL, transposed,
+                             (int)node->attributes.integers[1], node->outputs[0]->dtype);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__rows_embedding_backward(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp__attributes attributes = node->attributes;
+    attributes.integers[0] += begin;
+    attributes.shape[0] = end - begin;
+    return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, node->inputs, 2, &attributes);
+}
+/* <<src/tensor/ops_rows.c */
+
 /* >>src/tensor/op_table.c */
 /* The table of ops: one entry each. CONTRIBUTING.md says how to add one. */
 
@@ -25324,20 +25457,27 @@ EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error)
 #define EITP__NO_SHARES                                                                                                \
     { 0 }
 
-/* An op with a gradient of its own kind, made of other ops. */
+/* An op with a gradient of its own kind, made of other ops; with a rule for rows of its result. */
+#define EITP__PLAIN_BY_ROWS(name, low, high, shape, gradient, reuse, accumulates, flops, rows)                         \
+    { name, low, high, 1, shape, gradient, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, reuse, accumulates, flops, rows }
 #define EITP__PLAIN(name, low, high, shape, gradient, reuse, accumulates, flops)                                       \
-    { name, low, high, 1, shape, gradient, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, reuse, accumulates, flops }
+    EITP__PLAIN_BY_ROWS(name, low, high, shape, gradient, reuse, accumulates, flops, NULL)
 
-/* An op that has an expansion. */
+/* An op that has an expansion; with a rule for rows of its result. */
+#define EITP__COMPOSITE_BY_ROWS(name, low, high, outputs, shape, gradient, expand, reuse, accumulates, flops, rows)    \
+    {                                                                                                                  \
+        name, low, high, outputs, shape, gradient, expand, 0, EITP__NO_WRT, EITP__NO_SHARES, reuse, accumulates,       \
+            flops, rows                                                                                                \
+    }
 #define EITP__COMPOSITE(name, low, high, outputs, shape, gradient, expand, reuse, accumulates, flops)                  \
-    { name, low, high, outputs, shape, gradient, expand, 0, EITP__NO_WRT, EITP__NO_SHARES, reuse, accumulates, flops }
+    EITP__COMPOSITE_BY_ROWS(name, low, high, outputs, shape, gradient, expand, reuse, accumulates, flops, NULL)
 
 /* Inputs 0 and 1 as a bit mask. */
 #define EITP__FIRST 1u
 #define EITP__SECOND 2u
 
 static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
-    EITP__PLAIN("fill", 0, 0, eitp__shape_fill, eitp__gradient_none, 0, 0, NULL),
+    EITP__PLAIN_BY_ROWS("fill", 0, 0, eitp__shape_fill, eitp__gradient_none, 0, 0, NULL, eitp__rows_fill),
     EITP__PLAIN("arange", 0, 0, eitp__shape_arange, eitp__gradient_none, 0, 0, NULL),
     EITP__PLAIN("negate", 1, 1, eitp__shape_unary, eitp__gradient_negate, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("exp", 1, 1, eitp__shape_unary, eitp__gradient_exp, EITP__FIRST, 0, eitp__flops_elements),
@@ -25349,9 +25489,9 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("erf", 1, 1, eitp__shape_unary, eitp__gradient_erf, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("affine", 1, 1, eitp__shape_unary, eitp__gradient_affine, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("clamp", 1, 1, eitp__shape_unary, eitp__gradient_clamp, EITP__FIRST, 0, eitp__flops_elements),
-    EITP__PLAIN("cast", 1, 1, eitp__shape_cast, eitp__gradient_cast, 0, 0, NULL),
-    EITP__PLAIN("add", 2, 2, eitp__shape_binary, eitp__gradient_add, EITP__FIRST | EITP__SECOND, 0,
-                eitp__flops_elements),
+    EITP__PLAIN_BY_ROWS("cast", 1, 1, eitp__shape_cast, eitp__gradient_cast, 0, 0, NULL, eitp__rows_cast),
+    EITP__PLAIN_BY_ROWS("add", 2, 2, eitp__shape_binary, eitp__gradient_add, EITP__FIRST | EITP__SECOND, 0,
+                        eitp__flops_elements, eitp__rows_add),
     EITP__PLAIN("subtract", 2, 2, eitp__shape_binary, eitp__gradient_subtract, EITP__FIRST | EITP__SECOND, 0,
                 eitp__flops_elements),
     EITP__PLAIN("multiply", 2, 2, eitp__shape_binary, eitp__gradient_multiply, EITP__FIRST | EITP__SECOND, 0,
@@ -25370,7 +25510,8 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("max", 1, 1, eitp__shape_reduce, eitp__gradient_max, 0, 0, eitp__flops_elements),
     EITP__PLAIN("gather", 2, 2, eitp__shape_gather, eitp__gradient_gather, 0, 0, NULL),
     EITP__PLAIN("scatter_add", 2, 2, eitp__shape_scatter_add, eitp__gradient_scatter_add, 0, 0, NULL),
-    EITP__PLAIN("matmul", 2, 3, eitp__shape_matmul, eitp__gradient_matmul, 0, 1, eitp__flops_matmul),
+    EITP__PLAIN_BY_ROWS("matmul", 2, 3, eitp__shape_matmul, eitp__gradient_matmul, 0, 1, eitp__flops_matmul,
+                        eitp__rows_matmul),
     EITP__COMPOSITE("softmax", 1, 1, 1, eitp__shape_unary, eitp__gradient_softmax, eitp__expand_softmax, 0, 0,
                     eitp__flops_elements),
     EITP__COMPOSITE("softmax_backward", 2, 2, 1, eitp__shape_second, NULL, eitp__expand_softmax_backward, 0, 0,
@@ -25382,15 +25523,15 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__COMPOSITE("gelu_tanh", 1, 1, 1, eitp__shape_unary, eitp__gradient_gelu_tanh, eitp__expand_gelu_tanh,
                     EITP__FIRST, 0, eitp__flops_elements),
     {"gelu_tanh_backward", 2, 2, 1, eitp__shape_second, NULL, NULL, EITP__OP_GELU_TANH + 1, EITP__NO_WRT,
-     EITP__NO_SHARES, EITP__FIRST | EITP__SECOND, 0, eitp__flops_elements},
+     EITP__NO_SHARES, EITP__FIRST | EITP__SECOND, 0, eitp__flops_elements, NULL},
     EITP__COMPOSITE("gelu_erf", 1, 1, 1, eitp__shape_unary, eitp__gradient_gelu_erf, eitp__expand_gelu_erf, EITP__FIRST,
                     0, eitp__flops_elements),
     {"gelu_erf_backward", 2, 2, 1, eitp__shape_second, NULL, NULL, EITP__OP_GELU_ERF + 1, EITP__NO_WRT, EITP__NO_SHARES,
-     EITP__FIRST | EITP__SECOND, 0, eitp__flops_elements},
+     EITP__FIRST | EITP__SECOND, 0, eitp__flops_elements, NULL},
     EITP__COMPOSITE("layer_norm", 3, 3, 3, eitp__shape_layer_norm, eitp__gradient_layer_norm, eitp__expand_layer_norm,
                     0, 0, eitp__flops_elements),
     {"layer_norm_backward_input", 6, 6, 1, eitp__shape_layer_norm_backward_input, NULL, NULL, EITP__OP_LAYER_NORM + 1,
-     EITP__NO_WRT, EITP__NO_SHARES, 0, 0, eitp__flops_elements},
+     EITP__NO_WRT, EITP__NO_SHARES, 0, 0, eitp__flops_elements, NULL},
     {"layer_norm_backward_parameters",
      6,
      6,
@@ -25403,31 +25544,60 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      EITP__NO_SHARES,
      0,
      1,
-     eitp__flops_elements},
+     eitp__flops_elements,
+     NULL},
     EITP__COMPOSITE("embedding", 2, 2, 1, eitp__shape_embedding, eitp__gradient_embedding, eitp__expand_embedding, 0, 0,
                     NULL),
-    EITP__COMPOSITE("embedding_backward", 2, 2, 1, eitp__shape_embedding_backward, eitp__gradient_embedding_backward,
-                    eitp__expand_embedding_backward, 0, 1, NULL),
+    EITP__COMPOSITE_BY_ROWS("embedding_backward", 2, 2, 1, eitp__shape_embedding_backward,
+                            eitp__gradient_embedding_backward, eitp__expand_embedding_backward, 0, 1, NULL,
+                            eitp__rows_embedding_backward),
     EITP__COMPOSITE("attention", 2, 4, 2, eitp__shape_attention, eitp__gradient_attention, eitp__expand_attention, 0, 0,
                     eitp__flops_attention),
     {"attention_backward", 2, 7, 1, eitp__shape_attention_backward, NULL, NULL, EITP__OP_ATTENTION + 1, EITP__NO_WRT,
-     EITP__NO_SHARES, 0, 0, eitp__flops_attention_backward},
-    {"attention_cached", 4, 4, 3, eitp__shape_attention_cached, NULL, NULL, 0, EITP__NO_WRT, {0, 2, 3}, 0, 0, NULL},
+     EITP__NO_SHARES, 0, 0, eitp__flops_attention_backward, NULL},
+    {"attention_cached",
+     4,
+     4,
+     3,
+     eitp__shape_attention_cached,
+     NULL,
+     NULL,
+     0,
+     EITP__NO_WRT,
+     {0, 2, 3},
+     0,
+     0,
+     NULL,
+     NULL},
     EITP__COMPOSITE("cross_entropy", 2, 2, 2, eitp__shape_cross_entropy, eitp__gradient_cross_entropy,
                     eitp__expand_cross_entropy, 0, 0, eitp__flops_elements),
     {"cross_entropy_backward", 4, 4, 1, eitp__shape_cross_entropy_backward, NULL, NULL, EITP__OP_CROSS_ENTROPY + 1,
-     EITP__NO_WRT, EITP__NO_SHARES, EITP__FIRST, 0, eitp__flops_elements},
-    {"head", 3, 3, 4, eitp__shape_head, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, eitp__flops_head},
-    {"head_loss", 4, 4, 2, eitp__shape_head_loss, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL},
+     EITP__NO_WRT, EITP__NO_SHARES, EITP__FIRST, 0, eitp__flops_elements, NULL},
+    {"head", 3, 3, 4, eitp__shape_head, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, eitp__flops_head, NULL},
+    {"head_loss", 4, 4, 2, eitp__shape_head_loss, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
     {"head_backward", 5, 5, 1, eitp__shape_head_backward, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, EITP__FIRST, 0,
-     eitp__flops_elements},
+     eitp__flops_elements, NULL},
     EITP__PLAIN("dropout", 2, 2, eitp__shape_dropout, eitp__gradient_dropout, EITP__FIRST, 0, NULL),
-    {"accumulate", 2, 3, 1, eitp__shape_accumulate, NULL, NULL, 0, EITP__NO_WRT, {1}, 0, 0, eitp__flops_elements},
+    {"accumulate", 2, 3, 1, eitp__shape_accumulate, NULL, NULL, 0, EITP__NO_WRT, {1}, 0, 0, eitp__flops_elements, NULL},
     EITP__COMPOSITE("sum_squares", 1, 1, 1, eitp__shape_sum_squares, NULL, eitp__expand_sum_squares, 0, 0, NULL),
-    {"commit", 2, 3, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL},
-    {"adamw", 6, 7, 5, eitp__shape_adamw, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 4, 0, 7}, 0, 0, eitp__flops_elements},
-    {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL},
-    {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL},
+    {"commit", 2, 3, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
+    {"adamw",
+     6,
+     7,
+     5,
+     eitp__shape_adamw,
+     NULL,
+     NULL,
+     0,
+     EITP__NO_WRT,
+     {1, 3, 4, 0, 7},
+     0,
+     0,
+     eitp__flops_elements,
+     NULL},
+    {"rows", 1, 1, 1, eitp__shape_rows, eitp__gradient_rows, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
+    {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
+    {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
     EITP__COMPOSITE("linear_cross_entropy", 3, 3, 4, eitp__shape_linear_cross_entropy,
                     eitp__gradient_linear_cross_entropy, eitp__expand_linear_cross_entropy, 0, 0, eitp__flops_head),
 };
@@ -25740,8 +25910,20 @@ EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor) {
     return tensor;
 }
 
+EITP__PRIVATE eitp_tensor *eitp__owner(eitp_tensor *tensor, int64_t *first) {
+    int64_t sum = 0;
+    tensor = eitp__lowered(tensor);
+    while (tensor->storage != tensor) {
+        sum += tensor->first;
+        tensor = eitp__lowered(tensor->storage);
+    }
+    if (first)
+        *first = sum;
+    return tensor;
+}
+
 EITP__PRIVATE int eitp__is_view(const eitp__node *node) {
-    return node->op == EITP__OP_RESHAPE || node->op == EITP__OP_STOP_GRADIENT;
+    return node->op == EITP__OP_ROWS || node->op == EITP__OP_RESHAPE || node->op == EITP__OP_STOP_GRADIENT;
 }
 
 /* Does the node change a variable? */
@@ -25870,7 +26052,7 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
 /* >>src/tensor/plan_fuse.c */
 /*
  * The second pass of a plan: steps from nodes. A product does the activation, the derivative of one, or the addition
- * that follows it, and what only feeds an accumulation adds to its target itself.
+ * that follows it; what only feeds an accumulation, or a sum whose other term nothing else needs, adds to it itself.
  */
 
 typedef struct eitp__fusion {
@@ -25881,6 +26063,8 @@ typedef struct eitp__fusion {
     eitp__node **accumulations;  /* by tensor id: the one that alone uses it */
     eitp__node **products;       /* by node id: the product that does this node's work */
     eitp__node **endings;        /* by node id, of a product: the node whose work it does */
+    eitp__node **adders;         /* by node id, of a sum: the node that adds its value to the other term */
+    eitp__node **sums;           /* by node id, of an adder: the sum whose work it does */
 } eitp__fusion;
 
 static void eitp__count_uses(eitp__fusion *fusion) {
@@ -25896,6 +26080,51 @@ static void eitp__count_uses(eitp__fusion *fusion) {
         if (graph->tensors[t]->is_output)
             fusion->uses[eitp__lowered(graph->tensors[t])->id]++;
     }
+}
+
+/* ---- Sums ---- */
+
+/* Does nothing need the tensor but one node, and is its memory its own? */
+static int eitp__is_consumed(const eitp__fusion *fusion, const eitp_tensor *x) {
+    return x->node && x->storage == x && fusion->uses[x->id] == 1 && !x->is_output;
+}
+
+/*
+ * The node that makes one term of a sum and can add it to the other in that one's place; NULL where there is none. Of
+ * products see below.
+ */
+static eitp__node *eitp__adder_of(const eitp__fusion *fusion, const eitp__node *sum) {
+    if (sum->op != EITP__OP_ADD)
+        return NULL;
+    for (int i = 1; i >= 0; i--) {
+        const eitp_tensor *term = eitp__lowered(sum->inputs[i]), *other = eitp__lowered(sum->inputs[1 - i]);
+        if (term == other || !eitp__is_consumed(fusion, term) || !eitp__is_consumed(fusion, other))
+            continue;
+        if (term->node->output_count == 1 && eitp__op(term->node->op)->accumulates &&
+            term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] &&
+            term->dtype == eitp__wide(eitp__node_dtype(term->node)) && other->dtype == term->dtype &&
+            eitp__same_shape(term, other) && !other->rows)
+            return term->node;
+    }
+    return NULL;
+}
+
+static void eitp__find_adders(eitp__fusion *fusion) {
+    const eitp_graph *graph = fusion->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        if (fusion->needed[n])
+            fusion->adders[n] = eitp__adder_of(fusion, graph->nodes[n]);
+        if (fusion->adders[n])
+            fusion->sums[fusion->adders[n]->id] = graph->nodes[n];
+    }
+}
+
+/* Lets the step of an adder do the work of its sum. */
+static void eitp__add_sum(eitp__step *step, const eitp__node *sum) {
+    int term = eitp__lowered(sum->inputs[1]) == step->node->outputs[0];
+    step->accumulates = 1;
+    step->outputs[0] = sum->outputs[0];
+    step->replaces[0] = eitp__lowered(sum->inputs[!term]);
 }
 
 /* ---- What follows a product ---- */
@@ -25950,7 +26179,7 @@ static void eitp__find_endings(eitp__fusion *fusion) {
     size_t count;
     const eitp__ending *endings = eitp__endings(&count);
     for (size_t n = 0; n < graph->node_count; n++) {
-        for (size_t e = 0; e < count && fusion->needed[n] && !fusion->products[n]; e++) {
+        for (size_t e = 0; e < count && fusion->needed[n] && !fusion->adders[n] && !fusion->products[n]; e++) {
             fusion->products[n] = eitp__product_before(fusion, graph->nodes[n], &endings[e]);
             if (fusion->products[n])
                 fusion->endings[fusion->products[n]->id] = graph->nodes[n];
@@ -26050,6 +26279,8 @@ static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__
     }
     if (fusion->endings[node->id])
         eitp__add_ending(fusion, step, fusion->endings[node->id]);
+    if (fusion->sums[node->id])
+        eitp__add_sum(step, fusion->sums[node->id]);
 }
 
 /* Is the accumulation done by the node whose value it adds? */
@@ -26066,7 +26297,8 @@ static int eitp__make_steps(eitp__fusion *fusion) {
     const eitp_graph *graph = fusion->graph;
     for (size_t n = 0; n < graph->node_count; n++) {
         eitp__node *node = graph->nodes[n];
-        if (!fusion->needed[n] || eitp__is_view(node) || fusion->products[n] || eitp__is_absorbed(fusion, node))
+        if (!fusion->needed[n] || eitp__is_view(node) || fusion->products[n] || fusion->adders[n] ||
+            eitp__is_absorbed(fusion, node))
             continue;
         if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
                            sizeof *plan->steps))
@@ -26079,27 +26311,29 @@ static int eitp__make_steps(eitp__fusion *fusion) {
 EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     size_t tensors = plan->graph->tensor_count, nodes = plan->graph->node_count;
+    size_t bytes = (tensors + 4 * nodes) * sizeof(eitp__node *);
+    eitp__node **lists = (eitp__node **)eitp__allocate(host, bytes);
     eitp__fusion fusion = EITP__ZERO;
-    int made;
+    int made = 0;
     fusion.plan = plan;
     fusion.graph = plan->graph;
     fusion.needed = needed;
     fusion.uses = (int *)eitp__allocate(host, tensors * sizeof *fusion.uses);
-    fusion.accumulations = (eitp__node **)eitp__allocate(host, tensors * sizeof *fusion.accumulations);
-    fusion.products = (eitp__node **)eitp__allocate(host, nodes * sizeof *fusion.products);
-    fusion.endings = (eitp__node **)eitp__allocate(host, nodes * sizeof *fusion.endings);
-    made = (!tensors || (fusion.uses && fusion.accumulations)) && (!nodes || (fusion.products && fusion.endings));
-    if (made) {
+    if (lists && fusion.uses) {
+        fusion.accumulations = lists;
+        fusion.products = fusion.accumulations + tensors;
+        fusion.endings = fusion.products + nodes;
+        fusion.adders = fusion.endings + nodes;
+        fusion.sums = fusion.adders + nodes;
         eitp__count_uses(&fusion);
         eitp__find_accumulations(&fusion);
+        eitp__find_adders(&fusion);
         eitp__find_endings(&fusion);
         made = eitp__make_steps(&fusion);
     }
     eitp__release(host, fusion.uses, tensors * sizeof *fusion.uses);
-    eitp__release(host, fusion.accumulations, tensors * sizeof *fusion.accumulations);
-    eitp__release(host, fusion.products, nodes * sizeof *fusion.products);
-    eitp__release(host, fusion.endings, nodes * sizeof *fusion.endings);
-    return made ? EITP_OK : eitp__fail_memory(error, (tensors + nodes) * sizeof(eitp__node *), "the steps of a plan");
+    eitp__release(host, lists, bytes);
+    return made || !bytes ? EITP_OK : eitp__fail_memory(error, bytes, "the steps of a plan");
 }
 
 EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
@@ -26125,8 +26359,8 @@ EITP__PRIVATE int eitp__step_read_count(const eitp__step *step) {
 /* >>src/tensor/plan_order.c */
 /*
  * The order of a plan's steps: that of creation (forward as written, backward in reverse), but what changes a variable
- * runs as soon as its inputs are there and nobody reads the old value any more. So what an update consumes is free at
- * once.
+ * runs as soon as its inputs are there and nobody reads the old value any more, and a norm as soon as what it is of is
+ * there. So what they consume is free at once.
  */
 
 /* Edges between steps, as a list for each: `next` chains those that leave the same step. */
@@ -26169,13 +26403,22 @@ static eitp_tensor *eitp__version(eitp_tensor *tensor) {
     return tensor;
 }
 
-/* Step `writer` replaces a value: all its other readers come before it. */
-static void eitp__wait_for_readers(eitp__order *order, int writer, const eitp_tensor *value) {
+/* Do two views of one value have memory in common? */
+static int eitp__overlap(eitp_tensor *a, eitp_tensor *b) {
+    int64_t a_first, b_first;
+    eitp__owner(a, &a_first);
+    eitp__owner(b, &b_first);
+    return a_first < b_first + eitp__elements(b) && b_first < a_first + eitp__elements(a);
+}
+
+/* Step `writer` replaces a value, or rows of one: all its other readers come before it. */
+static void eitp__wait_for_readers(eitp__order *order, int writer, eitp_tensor *replaced) {
     const eitp_plan *plan = order->plan;
+    const eitp_tensor *value = eitp__version(replaced);
     for (size_t s = 0; s < plan->step_count; s++) {
         for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++) {
             eitp_tensor *x = eitp__step_read(&plan->steps[s], i);
-            if ((int)s != writer && x && eitp__version(x) == value)
+            if ((int)s != writer && x && eitp__version(x) == value && eitp__overlap(x, replaced))
                 eitp__add_edge(order, (int)s, writer);
         }
     }
@@ -26196,16 +26439,21 @@ static void eitp__make_edges(eitp__order *order) {
         }
         for (int i = 0; i < step->output_count; i++) {
             if (step->replaces[i])
-                eitp__wait_for_readers(order, (int)s, eitp__version(step->replaces[i]));
+                eitp__wait_for_readers(order, (int)s, step->replaces[i]);
         }
     }
 }
 
+/* Does the step hold next to nothing afterwards of what it reads? */
+static int eitp__releases(const eitp__step *step) {
+    return eitp__step_mutates(step) || step->node->op == EITP__OP_SUM_SQUARES;
+}
+
 /* Does step a run before step b, where both could run now? */
 static int eitp__goes_first(const eitp__step *a, const eitp__step *b) {
-    int a_mutates = eitp__step_mutates(a);
-    if (a_mutates != eitp__step_mutates(b))
-        return a_mutates;
+    int a_releases = eitp__releases(a);
+    if (a_releases != eitp__releases(b))
+        return a_releases;
     if (a->node->order != b->node->order)
         return a->node->order < b->node->order;
     return a->node->id < b->node->id;
@@ -26300,12 +26548,10 @@ EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error) {
 /* >>src/tensor/plan_layout.c */
 /* The arena of a plan: how long each tensor lives, which take over another's memory, and where each lies. */
 
-/* The tensor that owns the memory a step's output lies in; NULL where that is a variable. */
-static eitp_tensor *eitp__owner(eitp_tensor *tensor) {
-    tensor = eitp__lowered(tensor);
-    while (tensor->storage != tensor)
-        tensor = eitp__lowered(tensor->storage);
-    return tensor->leaf == EITP__VARIABLE ? NULL : tensor;
+/* The tensor that owns the memory a tensor lies in; NULL where that is a variable. */
+static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
+    eitp_tensor *owner = eitp__owner(tensor, NULL);
+    return owner->leaf == EITP__VARIABLE ? NULL : owner;
 }
 
 static int eitp__new_stretch(eitp_plan *plan, const eitp_tensor *owner, int first) {
@@ -26322,7 +26568,7 @@ static int eitp__new_stretch(eitp_plan *plan, const eitp_tensor *owner, int firs
 }
 
 static eitp__stretch *eitp__stretch_for(const eitp_plan *plan, eitp_tensor *tensor) {
-    const eitp_tensor *owner = eitp__owner(tensor);
+    const eitp_tensor *owner = eitp__arena_owner(tensor);
     int index = owner ? plan->stretch_of[owner->id] : -1;
     return index >= 0 ? &plan->stretches[index] : NULL;
 }
@@ -26351,7 +26597,7 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
     for (int s = 0; s < end; s++) {
         const eitp__step *step = &plan->steps[s];
         for (int i = 0; i < step->output_count; i++) {
-            const eitp_tensor *owner = eitp__owner(step->outputs[i]);
+            const eitp_tensor *owner = eitp__arena_owner(step->outputs[i]);
             if (owner == step->outputs[i] && !eitp__new_stretch(plan, owner, s))
                 return 0;
         }
@@ -26372,33 +26618,37 @@ static int eitp__can_reuse(const eitp_plan *plan, const eitp__step *step, int at
     const eitp__stretch *stretch;
     if (!x || x->dtype != y->dtype || !eitp__same_shape(x, y))
         return 0;
-    owner = eitp__owner(x);
-    stretch = owner && owner->leaf == EITP__COMPUTED ? eitp__stretch_for(plan, x) : NULL;
+    owner = eitp__arena_owner(x);
+    stretch = owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x)
+                  ? eitp__stretch_for(plan, x)
+                  : NULL;
     return stretch && stretch->last == at;
 }
 
 /* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
 #define EITP__OPERAND (1u << 3)
 
-/* Lets outputs take over inputs' memory: the output's stretch is merged into the input's. */
+/* Puts y where x is, whose value ends. */
+static void eitp__take_place(eitp_plan *plan, const eitp_tensor *y, eitp_tensor *x) {
+    eitp__stretch *from = &plan->stretches[plan->stretch_of[y->id]], *to = eitp__stretch_for(plan, x);
+    to->last = from->last;
+    from->size = 0;
+    plan->stretch_of[y->id] = (int)(to - plan->stretches);
+}
+
+/* Lets outputs take over inputs' memory, where they can, and that of the values they replace, as they must. */
 static void eitp__merge_in_place(eitp_plan *plan) {
     for (int s = 0; s < (int)plan->step_count; s++) {
         const eitp__step *step = &plan->steps[s];
         unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse;
-        for (int i = 0; i < step->input_count && candidates && !step->replaces[0]; i++) {
-            eitp_tensor *y = step->outputs[0];
-            eitp__stretch *from, *to;
-            int index;
+        for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
             if (!(candidates & (1u << i)) || !eitp__can_reuse(plan, step, s, i))
                 continue;
-            from = eitp__stretch_for(plan, y);
-            to = eitp__stretch_for(plan, step->inputs[i]);
-            index = (int)(to - plan->stretches);
-            to->last = from->last;
-            from->size = 0;
-            plan->stretch_of[y->id] = index;
-            candidates = 0;
+            eitp__take_place(plan, step->outputs[0], step->inputs[i]);
+            break;
         }
+        if (step->replaces[0] && eitp__arena_owner(step->outputs[0]) == step->outputs[0])
+            eitp__take_place(plan, step->outputs[0], step->replaces[0]);
     }
 }
 
@@ -26501,17 +26751,16 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
 
 /* Where a tensor is. */
 static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor) {
-    eitp__place place;
+    eitp__place place = EITP__ZERO;
     eitp_tensor *owner;
+    int64_t first;
     place.stretch = -1;
     place.variable = -1;
-    place.rows = 0;
-    place.row_elements = 0;
     tensor = eitp__lowered(tensor);
     if (!tensor)
         return place;
-    for (owner = tensor; owner->storage != owner;)
-        owner = eitp__lowered(owner->storage);
+    owner = eitp__owner(tensor, &first);
+    place.offset = (size_t)first * eitp_dtype_size(tensor->dtype);
     if (owner->leaf == EITP__VARIABLE)
         place.variable = owner->variable;
     else if ((size_t)owner->id < plan->tensor_count)
@@ -26656,9 +26905,9 @@ eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *erro
 
 static void *eitp__address(const eitp_plan *plan, const eitp__place *place) {
     if (place->variable >= 0)
-        return plan->context->variables[place->variable].data;
+        return (char *)plan->context->variables[place->variable].data + place->offset;
     if (place->stretch >= 0)
-        return (char *)plan->context->arena.memory + plan->stretches[place->stretch].offset;
+        return (char *)plan->context->arena.memory + plan->stretches[place->stretch].offset + place->offset;
     return NULL;
 }
 
@@ -26783,9 +27032,8 @@ void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) 
 
 /* The variable that a tensor is, or is a view of; NULL where it is computed. */
 static const eitp_tensor *eitp__profile_variable(eitp_tensor *tensor) {
-    for (tensor = eitp__lowered(tensor); tensor && tensor->storage != tensor;)
-        tensor = eitp__lowered(tensor->storage);
-    return tensor && tensor->leaf == EITP__VARIABLE ? tensor : NULL;
+    const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
+    return owner && owner->leaf == EITP__VARIABLE ? owner : NULL;
 }
 
 /* The first parameter that a node reads. */
@@ -27714,7 +27962,7 @@ int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sa
 /* <<src/model/generate.c */
 
 /* >>src/optim/adamw.c */
-/* The AdamW step as nodes of a graph: norm of the whole gradient, commit, one update for each parameter. */
+/* The AdamW step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
 
 eitp_adamw_config eitp_adamw_config_default(void) {
     eitp_adamw_config config;
@@ -27722,6 +27970,7 @@ eitp_adamw_config eitp_adamw_config_default(void) {
     config.beta2 = 0.999;
     config.epsilon = 1e-8;
     config.weight_decay = 0.01;
+    config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
     return config;
 }
@@ -27748,54 +27997,149 @@ static int eitp__decays(eitp_context *context, const eitp_tensor *parameter) {
     return eitp_variable_at(context, (size_t)parameter->variable).decay;
 }
 
-/* Adds the update of one parameter; the sums of squares of update and parameter are added to *sums. */
-static void eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update, eitp_tensor *parameter,
-                             eitp_tensor *gradient, eitp_tensor **sums) {
+/* Rows [begin, end) of a parameter, and their gradient. */
+typedef struct eitp__update_piece {
+    eitp_tensor *parameter, *gradient;
+    int64_t begin, end;
+} eitp__update_piece;
+
+typedef struct eitp__update_pieces {
+    const eitp_host *host;
+    eitp__update_piece *pieces;
+    size_t count, capacity;
+} eitp__update_pieces;
+
+/* Rows of a parameter in a piece: blocks of sums end where pieces do, so that norms have the bits of the whole. */
+static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_bytes) {
+    int64_t elements = eitp__elements(parameter), rows = parameter->rank ? parameter->shape[0] : 1;
+    int64_t columns = elements / rows, unit = EITP__SUM_BLOCK, wanted;
+    for (int64_t divisor = columns; unit > 1 && divisor % 2 == 0; divisor /= 2)
+        unit /= 2;
+    wanted = (int64_t)(piece_bytes / eitp_dtype_size(eitp__wide(parameter->dtype))) / columns / unit * unit;
+    wanted = wanted > unit ? wanted : unit;
+    return wanted < rows ? wanted : rows;
+}
+
+static eitp_status eitp__add_pieces(eitp__update_pieces *list, size_t piece_bytes, eitp_tensor *parameter,
+                                    eitp_tensor *gradient, eitp_error *error) {
+    int64_t rows = parameter->rank ? parameter->shape[0] : 1, most = eitp__rows_in_piece(parameter, piece_bytes);
+    for (int64_t begin = 0; begin < rows; begin += most) {
+        eitp__update_piece *piece;
+        if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
+            return eitp__fail_memory(error, (list->count + 1) * sizeof *list->pieces, "the pieces of an update");
+        piece = &list->pieces[list->count++];
+        piece->parameter = parameter;
+        piece->begin = begin;
+        piece->end = begin + most < rows ? begin + most : rows;
+        piece->gradient = most < rows ? eitp__rows(gradient, piece->begin, piece->end) : gradient;
+    }
+    return EITP_OK;
+}
+
+/* The same rows of a parameter's variable. */
+static eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
+    return variable && variable->rank ? eitp__rows(variable, piece->begin, piece->end) : variable;
+}
+
+/* Appends the blocks of a piece to those of the pieces before it. */
+static eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more) {
+    eitp_tensor *both[2];
+    both[0] = blocks;
+    both[1] = more;
+    return blocks ? eitp_concat(both, 2, 0) : more;
+}
+
+/* Adds the update of one piece; returns the sums of squares of update and parameter, a row for each block. */
+static eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
+                                     const eitp__update_piece *piece) {
+    eitp_tensor *parameter = piece->parameter, *inputs[7];
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[7];
     eitp__node *node;
     attributes.reals[0] = config->beta1;
     attributes.reals[1] = config->beta2;
     attributes.reals[2] = config->epsilon;
     attributes.reals[3] = eitp__decays(parameter->graph->context, parameter) ? config->weight_decay : 0;
-    inputs[0] = parameter;
-    inputs[1] = gradient;
-    inputs[2] = eitp__moment(parameter, "m");
-    inputs[3] = eitp__moment(parameter, "v");
+    inputs[0] = eitp__piece_of(piece, parameter);
+    inputs[1] = piece->gradient;
+    inputs[2] = eitp__piece_of(piece, eitp__moment(parameter, "m"));
+    inputs[3] = eitp__piece_of(piece, eitp__moment(parameter, "v"));
     inputs[4] = update->hyper;
     inputs[5] = update->commit;
-    inputs[6] = eitp__remainder_tensor(parameter);
+    inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
     node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, inputs[6] ? 7 : 6, &attributes);
-    eitp__add_gradient(sums, node ? eitp_sum(node->outputs[3], 1u, 0) : NULL);
+    return node ? node->outputs[3] : NULL;
+}
+
+/* The sum of squares of all gradients: of each parameter by itself, then of all. */
+static eitp_tensor *eitp__gradient_squares(const eitp__update_pieces *list) {
+    eitp_tensor *sum = NULL, *blocks = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        eitp_tensor *gradient = list->pieces[i].gradient;
+        blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &gradient, 1, NULL));
+        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
+            continue;
+        eitp__add_gradient(&sum, eitp_sum(blocks, EITP_ALL_DIMENSIONS, 0));
+        blocks = NULL;
+    }
+    return sum;
+}
+
+/* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
+static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
+                                      const eitp__update_pieces *list) {
+    eitp_tensor *sums = NULL, *blocks = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        blocks = eitp__append_blocks(blocks, eitp__adamw_node(config, update, &list->pieces[i]));
+        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
+            continue;
+        eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
+        blocks = NULL;
+    }
+    return sums;
+}
+
+static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eitp_error *error) {
+    if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
+          config->weight_decay >= 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "AdamW needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
+    return EITP_OK;
+}
+
+/* Adds the whole step for pieces of parameters and their gradients. */
+static eitp_status eitp__adamw_pieces(eitp_graph *graph, const eitp_adamw_config *config,
+                                      const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
+    eitp_tensor *inputs[3];
+    eitp__node *commit;
+    int64_t two = 2, one = 1;
+    update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
+    update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
+    inputs[0] = eitp__gradient_squares(list);
+    inputs[1] = update->limit;
+    inputs[2] = config->loss_scale;
+    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
+    update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
+    update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
+    if (commit)
+        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, list)));
+    return eitp_graph_status(graph, error);
 }
 
 /* Adds the whole step for `count` parameters and their gradients. */
 static eitp_status eitp__adamw_step(eitp_graph *graph, const eitp_adamw_config *config, size_t count,
                                     eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
                                     eitp_error *error) {
-    eitp_tensor *sum = NULL, *sums = NULL, *inputs[3];
-    eitp__node *commit;
-    int64_t two = 2, one = 1;
-    if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
-          config->weight_decay >= 0))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "AdamW needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
-    if (!count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no parameter to update");
-    update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
-    update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
-    for (size_t i = 0; i < count; i++)
-        eitp__add_gradient(&sum, eitp_sum_squares(gradients[i]));
-    inputs[0] = sum;
-    inputs[1] = update->limit;
-    inputs[2] = config->loss_scale;
-    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
-    update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
-    update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
-    for (size_t i = 0; i < count && commit; i++)
-        eitp__adamw_node(config, update, parameters[i], gradients[i], &sums);
-    update->norms = eitp_output(eitp_sqrt(sums));
-    return eitp_graph_status(graph, error);
+    eitp__update_pieces list = EITP__ZERO;
+    eitp_status status = eitp__check_adamw_config(config, error);
+    if (!status && !count)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no parameter to update");
+    list.host = eitp__graph_host(graph);
+    for (size_t i = 0; i < count && !status; i++)
+        status = eitp__add_pieces(&list, config->piece_bytes, parameters[i], gradients[i], error);
+    if (!status)
+        status = eitp__adamw_pieces(graph, config, &list, update, error);
+    eitp__release(list.host, list.pieces, list.capacity * sizeof *list.pieces);
+    return status;
 }
 
 /* Two lists of tensors, as long as the graph or the context has candidates. */
@@ -27821,6 +28165,11 @@ static void eitp__pairs_release(eitp__pairs *pairs) {
     eitp__release(pairs->host, pairs->gradients, pairs->bytes);
 }
 
+static int eitp__compare_variables(const void *left, const void *right) {
+    const eitp_tensor *a = *(eitp_tensor *const *)left, *b = *(eitp_tensor *const *)right;
+    return a->variable < b->variable ? -1 : a->variable > b->variable;
+}
+
 eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                 eitp_error *error) {
     eitp__pairs pairs;
@@ -27835,6 +28184,9 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
         if (eitp__is_parameter(graph->tensors[i]))
             pairs.parameters[pairs.count++] = graph->tensors[i];
     }
+    /* The norm is added up in the order of the variables, as eitp_adamw_apply does it. */
+    if (!status)
+        eitp__sort(pairs.parameters, pairs.count, sizeof *pairs.parameters, eitp__compare_variables);
     if (!status)
         status = eitp_gradients(loss, NULL, (int)pairs.count, pairs.parameters, pairs.gradients, error);
     if (!status)
@@ -33050,12 +33402,11 @@ static int64_t eitp__runs(const eitp_trainer *trainer) {
     return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
 }
 
-/* The graph of one run: losses, and gradients added to their variables. */
-static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *error) {
+/* The graph of one run, up to the losses, and the number whose gradients are taken. */
+static eitp_status eitp__build_loss(eitp_trainer *trainer, eitp_tensor **loss, eitp_error *error) {
     const eitp_trainer_config *config = &trainer->config;
     int64_t sequences = eitp__run_capacity(trainer), rows = sequences * config->block_size, one = 1;
     eitp_graph *graph;
-    eitp_tensor *loss;
     eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->gradient_graph, error);
     if (status)
         return status;
@@ -33063,12 +33414,57 @@ static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *erro
     trainer->inputs = eitp_model_inputs_create(graph, sequences, config->block_size, eitp__has_dropout(trainer->model));
     trainer->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
     trainer->weight = eitp_input(graph, "1 / targets", EITP_F32, 1, &one);
-    trainer->carry = eitp_input(graph, "carry", EITP_F32, 1, &one);
     trainer->losses = eitp_output(eitp_model_losses(trainer->model, graph, &trainer->inputs, config->block_size,
                                                     trainer->targets, EITP__IGNORED_TARGET));
-    loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
-    status = eitp_graph_status(graph, error);
-    return status ? status : eitp_accumulate_gradients(loss, trainer->carry, error);
+    *loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
+    return eitp_graph_status(graph, error);
+}
+
+/* The graph of one run of several: losses, and gradients added to their variables. */
+static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *error) {
+    int64_t one = 1;
+    eitp_tensor *loss = NULL;
+    eitp_status status = eitp__build_loss(trainer, &loss, error);
+    if (status)
+        return status;
+    trainer->carry = eitp_input(trainer->gradient_graph, "carry", EITP_F32, 1, &one);
+    return eitp_accumulate_gradients(loss, trainer->carry, error);
+}
+
+/* AdamW as configured, in a graph: with 16 bits of fp16 the gradients are of a scaled loss. */
+static eitp_adamw_config eitp__adamw_in(eitp_trainer *trainer, eitp_graph *graph) {
+    eitp_adamw_config adamw = trainer->config.adamw;
+    int64_t one = 1;
+    if (eitp_context_precision(eitp_model_context(trainer->model)) == EITP_F16)
+        trainer->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
+    adamw.loss_scale = trainer->scale;
+    return adamw;
+}
+
+/* The graph of a whole step: losses, gradients, updates. */
+static eitp_status eitp__build_step(eitp_trainer *trainer, eitp_error *error) {
+    eitp_tensor *loss = NULL;
+    eitp_adamw_config adamw;
+    eitp_status status = eitp__build_loss(trainer, &loss, error);
+    if (status)
+        return status;
+    adamw = eitp__adamw_in(trainer, trainer->gradient_graph);
+    return eitp_adamw_minimize(loss, &adamw, &trainer->update, error);
+}
+
+static eitp_status eitp__build_update(eitp_trainer *trainer, eitp_error *error) {
+    eitp_adamw_config adamw;
+    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->update_graph, error);
+    if (status)
+        return status;
+    adamw = eitp__adamw_in(trainer, trainer->update_graph);
+    return eitp_adamw_apply(trainer->update_graph, &adamw, &trainer->update, error);
+}
+
+static void eitp__discard_gradients(eitp_trainer *trainer) {
+    eitp_graph_destroy(trainer->gradient_graph);
+    trainer->gradient_graph = NULL;
+    trainer->carry = NULL;
 }
 
 /* A weight that is read for this many rows is used often enough: more of them only cost memory. */
@@ -33087,8 +33483,7 @@ static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error)
         status = eitp__build_gradients(trainer, error);
         if (!status)
             status = eitp_plan_estimate(trainer->gradient_graph, &stats, error);
-        eitp_graph_destroy(trainer->gradient_graph);
-        trainer->gradient_graph = NULL;
+        eitp__discard_gradients(trainer);
         if (!status && stats.arena_bytes + stats.workspace_bytes <= EITP_MERGE_BYTES)
             break;
         config->merged /= 2;
@@ -33096,25 +33491,18 @@ static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error)
     return status;
 }
 
-static eitp_status eitp__plan_gradients(eitp_trainer *trainer, eitp_error *error) {
+static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
     eitp_status status = eitp__choose_merged(trainer, error);
+    int alone = !status && eitp__runs(trainer) == 1 && !trainer->config.keep_gradients;
     if (!status)
-        status = eitp__build_gradients(trainer, error);
-    return status ? status : eitp_plan_create(trainer->gradient_graph, &trainer->gradient_plan, error);
-}
-
-static eitp_status eitp__plan_update(eitp_trainer *trainer, eitp_error *error) {
-    eitp_context *context = eitp_model_context(trainer->model);
-    eitp_adamw_config adamw = trainer->config.adamw;
-    int64_t one = 1;
-    eitp_status status = eitp_graph_create(context, &trainer->update_graph, error);
-    if (status)
-        return status;
-    if (eitp_context_precision(context) == EITP_F16)
-        trainer->scale = eitp_input(trainer->update_graph, "loss scale", EITP_F32, 1, &one);
-    adamw.loss_scale = trainer->scale;
-    status = eitp_adamw_apply(trainer->update_graph, &adamw, &trainer->update, error);
-    return status ? status : eitp_plan_create(trainer->update_graph, &trainer->update_plan, error);
+        status = alone ? eitp__build_step(trainer, error) : eitp__build_gradients(trainer, error);
+    if (!status)
+        status = eitp_plan_create(trainer->gradient_graph, &trainer->gradient_plan, error);
+    if (!status && !alone)
+        status = eitp__build_update(trainer, error);
+    if (!status && !alone)
+        status = eitp_plan_create(trainer->update_graph, &trainer->update_plan, error);
+    return status;
 }
 
 static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) {
@@ -33155,11 +33543,9 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
         status = eitp_windows_init(&made->validation, validation_file, validation, config->block_size,
                                    EITP_SHUFFLE_NONE, 0, error);
     if (!status)
-        status = eitp__plan_gradients(made, error);
+        status = eitp__make_plans(made, error);
     if (!status)
         status = eitp__make_batches(made, error);
-    if (!status)
-        status = eitp__plan_update(made, error);
     if (!status && made->validates)
         status = eitp__evaluator_create(model, config->batch_size, config->block_size, &made->evaluator, error);
     if (!status && made->validates)
@@ -33250,6 +33636,7 @@ static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const
     return input ? eitp_plan_write(plan, input, values, size, error) : EITP_OK;
 }
 
+/* Runs forward and backward of one run of the step; where there is only one, the update too. */
 static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64_t count, int64_t valid, double *sum,
                                        eitp_error *error) {
     const eitp_trainer_config *config = &trainer->config;
@@ -33291,12 +33678,15 @@ static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
               (long long)trainer->step + 2, (long long)trainer->skipped);
 }
 
-static eitp_status eitp__run_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
-    eitp_plan *plan = trainer->update_plan;
+/* The plan that has the update. */
+static eitp_plan *eitp__update_plan_of(const eitp_trainer *trainer) {
+    return trainer->update_plan ? trainer->update_plan : trainer->gradient_plan;
+}
+
+static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+    eitp_plan *plan = eitp__update_plan_of(trainer);
     const eitp_update *update = &trainer->update;
-    float hyper[2], commit[2] = {0, 0}, norm = 0, limit = (float)trainer->config.max_grad_norm;
-    float scale = (float)trainer->loss_scale;
-    double norms[2] = {0, 0};
+    float hyper[2], limit = (float)trainer->config.max_grad_norm, scale = (float)trainer->loss_scale;
     eitp_status status;
     report->learning_rate = eitp_schedule_rate(&trainer->config.schedule, report->step);
     hyper[0] = (float)report->learning_rate;
@@ -33304,12 +33694,15 @@ static eitp_status eitp__run_update(eitp_trainer *trainer, eitp_step_report *rep
     status = eitp__write_values(plan, update->hyper, hyper, sizeof hyper, error);
     if (!status)
         status = eitp__write_values(plan, update->limit, &limit, sizeof limit, error);
-    if (!status)
-        status = eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);
-    if (!status)
-        status = eitp_plan_run(plan, error);
-    if (!status)
-        status = eitp_plan_read(plan, update->norms, norms, sizeof norms, error);
+    return status ? status : eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);
+}
+
+static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+    eitp_plan *plan = eitp__update_plan_of(trainer);
+    const eitp_update *update = &trainer->update;
+    float commit[2] = {0, 0}, norm = 0;
+    double norms[2] = {0, 0};
+    eitp_status status = eitp_plan_read(plan, update->norms, norms, sizeof norms, error);
     if (!status)
         status = eitp_plan_read(plan, update->norm, &norm, sizeof norm, error);
     if (!status)
@@ -33332,13 +33725,19 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     memset(report, 0, sizeof *report);
     report->step = trainer->step + 1;
     status = eitp__read_step(trainer, &report->tokens, error);
+    if (!status && !trainer->update_plan)
+        status = eitp__write_update(trainer, report, error);
     for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
         int64_t count = eitp__run_sequences(trainer, run, &first);
         if (count)
             status = eitp__run_gradients(trainer, run, count, report->tokens, &sum, error);
     }
+    if (!status && trainer->update_plan)
+        status = eitp__write_update(trainer, report, error);
+    if (!status && trainer->update_plan)
+        status = eitp_plan_run(trainer->update_plan, error);
     if (!status)
-        status = eitp__run_update(trainer, report, error);
+        status = eitp__read_update(trainer, report, error);
     if (status)
         return status;
     report->loss = sum / (double)(report->tokens ? report->tokens : 1);

@@ -32,6 +32,8 @@ typedef struct variant {
     double dropout;
     int64_t batch_size, grad_accum, merged;
     uint64_t last_sample;
+    int unclipped, keep_gradients;
+    size_t piece_bytes; /* 0: the default */
 } variant;
 
 static variant default_variant(void) {
@@ -101,6 +103,11 @@ static eitp_status make_run(run *r, const eitp_host *host, const variant *v, con
     r->config.schedule.warmup = 3;
     r->config.schedule.steps = 40;
     r->config.last_sample = v->last_sample;
+    r->config.keep_gradients = v->keep_gradients;
+    if (v->unclipped)
+        r->config.max_grad_norm = 0;
+    if (v->piece_bytes)
+        r->config.adamw.piece_bytes = v->piece_bytes;
     status = eitp_context_create(&context, &r->context, error);
     if (!status)
         status = eitp_tokenizer_bytes(host, &r->tokenizer, error);
@@ -327,13 +334,18 @@ static void damage_is_found(void) {
     scratch_remove(directory);
 }
 
-/* Reads all gradients of a run into one array; the caller frees. */
+/* Is it the first moment of a parameter? After one step without clipping it is the gradient, but for a factor. */
+static int is_first_moment(const eitp_variable *variable) {
+    return !strncmp(variable->name, "adamw.m.", 8);
+}
+
+/* Reads all first moments of a run into one array; the caller frees. */
 static char *all_gradients(const run *r) {
-    char *values = (char *)malloc(eitp_context_variable_bytes(r->context, EITP_GRADIENT));
+    char *values = (char *)malloc(eitp_context_variable_bytes(r->context, EITP_OPTIMIZER));
     size_t at = 0;
     for (size_t i = 0; i < eitp_variable_count(r->context); i++) {
         eitp_variable variable = eitp_variable_at(r->context, i);
-        if (variable.role != EITP_GRADIENT)
+        if (!is_first_moment(&variable))
             continue;
         CHECK(!eitp_variable_read(r->context, variable.name, 0, values + at, variable.size, &error_));
         at += variable.size;
@@ -352,10 +364,10 @@ static void compare_gradients(const run *r, const char *gradients, const char *r
         const float *a = (const float *)(const void *)(gradients + at);
         const float *b = (const float *)(const void *)(reference + at);
         double difference = 0, norm = 0;
-        if (variable.role != EITP_GRADIENT)
+        if (!is_first_moment(&variable))
             continue;
         at += variable.size;
-        if (strcmp(variable.name, "gradient.transformer.wte.weight")) {
+        if (strcmp(variable.name, "adamw.m.transformer.wte.weight")) {
             CHECK_THAT(!memcmp(a, b, variable.size), "%s", variable.name);
             continue;
         }
@@ -365,6 +377,78 @@ static void compare_gradients(const run *r, const char *gradients, const char *r
         }
         CHECK_THAT(sqrt(difference / norm) < 1e-6, "%s: %g", variable.name, sqrt(difference / norm));
     }
+    CHECK(at > 0);
+}
+
+/* What a run of three steps left: every variable but accumulated gradients, and the last report. The caller frees. */
+static char *state_after(const variant *v, const char *directory, eitp_step_report *report, size_t *size) {
+    const eitp_host host = eitp_host_default();
+    run r;
+    char *state = NULL;
+    size_t at = 0;
+    *size = 0;
+    if (!make_run(&r, &host, v, directory, &error_)) {
+        for (int step = 0; step < 3; step++)
+            CHECK(!eitp_trainer_step(r.trainer, report, &error_));
+        *size = eitp_context_variable_bytes(r.context, EITP_PARAMETER) +
+                eitp_context_variable_bytes(r.context, EITP_OPTIMIZER) +
+                eitp_context_variable_bytes(r.context, EITP_REMAINDER);
+        state = (char *)malloc(*size);
+        for (int role = EITP_PARAMETER; role <= EITP_REMAINDER; role++) {
+            for (size_t i = 0; i < eitp_variable_count(r.context); i++) {
+                eitp_variable variable = eitp_variable_at(r.context, i);
+                if (variable.role != (eitp_role)role || role == EITP_GRADIENT || role == EITP_CACHE)
+                    continue;
+                CHECK(!eitp_variable_read(r.context, variable.name, 0, state + at, variable.size, &error_));
+                at += variable.size;
+            }
+        }
+        CHECK(at == *size);
+    }
+    end_run(&r);
+    return state;
+}
+
+/*
+ * Gradients that live from where they are made to their update, whole or in pieces of rows, give the bits of gradients
+ * that are stored for all parameters first.
+ */
+static void releasing_gradients_changes_no_bit(void) {
+    static const struct {
+        int keep_gradients;
+        size_t piece_bytes;
+    } ways[] = {{1, 0}, {0, 0}, {0, 65536}, {0, 4 * 65536}, {1, 65536}};
+    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+    char directory[512];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (size_t p = 0; p < EITP__COUNT(precisions); p++) {
+        char *reference = NULL;
+        size_t reference_size = 0;
+        eitp_step_report first;
+        for (size_t w = 0; w < EITP__COUNT(ways); w++) {
+            variant v = default_variant();
+            eitp_step_report report;
+            char *state;
+            size_t size;
+            v.precision = precisions[p];
+            v.keep_gradients = ways[w].keep_gradients;
+            v.piece_bytes = ways[w].piece_bytes;
+            state = state_after(&v, directory, &report, &size);
+            REQUIRE(state);
+            if (!reference) {
+                reference = state;
+                reference_size = size;
+                first = report;
+                continue;
+            }
+            CHECK_THAT(size == reference_size && !memcmp(state, reference, size), "%s, way %d", precisions[p], (int)w);
+            CHECK(report.loss == first.loss && report.grad_norm == first.grad_norm &&
+                  report.update_norm == first.update_norm && report.parameter_norm == first.parameter_norm);
+            free(state);
+        }
+        free(reference);
+    }
+    scratch_remove(directory);
 }
 
 /*
@@ -397,6 +481,7 @@ static void accumulation_is_one_large_batch(void) {
             v.grad_accum = ways[w].accumulation;
             v.merged = ways[w].merged;
             v.last_sample = ways[w].last;
+            v.unclipped = 1;
             if (make_run(&r, &host, &v, directory, &error_)) {
                 printf("SKIPPED %s in %s: %s\n", v.isa, v.precision, error_.message);
                 end_run(&r);
@@ -773,6 +858,7 @@ int main(int argc, char **argv) {
         TEST(a_resume_that_would_change_bits_is_refused),
         TEST(damage_is_found),
         TEST(accumulation_is_one_large_batch),
+        TEST(releasing_gradients_changes_no_bit),
         TEST(it_learns),
         TEST(sixteen_bits_follow_f32),
         TEST(a_loss_scale_that_is_too_large_comes_down),

@@ -1,5 +1,6 @@
-/* The AdamW step as nodes of a graph: norm of the whole gradient, commit, one update for each parameter. */
+/* The AdamW step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
 #include "optim/optim.h"
+#include "base/sort.h"
 #include "tensor/context.h"
 #include "tensor/op_rules.h"
 
@@ -9,6 +10,7 @@ eitp_adamw_config eitp_adamw_config_default(void) {
     config.beta2 = 0.999;
     config.epsilon = 1e-8;
     config.weight_decay = 0.01;
+    config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
     return config;
 }
@@ -35,54 +37,149 @@ static int eitp__decays(eitp_context *context, const eitp_tensor *parameter) {
     return eitp_variable_at(context, (size_t)parameter->variable).decay;
 }
 
-/* Adds the update of one parameter; the sums of squares of update and parameter are added to *sums. */
-static void eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update, eitp_tensor *parameter,
-                             eitp_tensor *gradient, eitp_tensor **sums) {
+/* Rows [begin, end) of a parameter, and their gradient. */
+typedef struct eitp__update_piece {
+    eitp_tensor *parameter, *gradient;
+    int64_t begin, end;
+} eitp__update_piece;
+
+typedef struct eitp__update_pieces {
+    const eitp_host *host;
+    eitp__update_piece *pieces;
+    size_t count, capacity;
+} eitp__update_pieces;
+
+/* Rows of a parameter in a piece: blocks of sums end where pieces do, so that norms have the bits of the whole. */
+static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_bytes) {
+    int64_t elements = eitp__elements(parameter), rows = parameter->rank ? parameter->shape[0] : 1;
+    int64_t columns = elements / rows, unit = EITP__SUM_BLOCK, wanted;
+    for (int64_t divisor = columns; unit > 1 && divisor % 2 == 0; divisor /= 2)
+        unit /= 2;
+    wanted = (int64_t)(piece_bytes / eitp_dtype_size(eitp__wide(parameter->dtype))) / columns / unit * unit;
+    wanted = wanted > unit ? wanted : unit;
+    return wanted < rows ? wanted : rows;
+}
+
+static eitp_status eitp__add_pieces(eitp__update_pieces *list, size_t piece_bytes, eitp_tensor *parameter,
+                                    eitp_tensor *gradient, eitp_error *error) {
+    int64_t rows = parameter->rank ? parameter->shape[0] : 1, most = eitp__rows_in_piece(parameter, piece_bytes);
+    for (int64_t begin = 0; begin < rows; begin += most) {
+        eitp__update_piece *piece;
+        if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
+            return eitp__fail_memory(error, (list->count + 1) * sizeof *list->pieces, "the pieces of an update");
+        piece = &list->pieces[list->count++];
+        piece->parameter = parameter;
+        piece->begin = begin;
+        piece->end = begin + most < rows ? begin + most : rows;
+        piece->gradient = most < rows ? eitp__rows(gradient, piece->begin, piece->end) : gradient;
+    }
+    return EITP_OK;
+}
+
+/* The same rows of a parameter's variable. */
+static eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
+    return variable && variable->rank ? eitp__rows(variable, piece->begin, piece->end) : variable;
+}
+
+/* Appends the blocks of a piece to those of the pieces before it. */
+static eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more) {
+    eitp_tensor *both[2];
+    both[0] = blocks;
+    both[1] = more;
+    return blocks ? eitp_concat(both, 2, 0) : more;
+}
+
+/* Adds the update of one piece; returns the sums of squares of update and parameter, a row for each block. */
+static eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
+                                     const eitp__update_piece *piece) {
+    eitp_tensor *parameter = piece->parameter, *inputs[7];
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[7];
     eitp__node *node;
     attributes.reals[0] = config->beta1;
     attributes.reals[1] = config->beta2;
     attributes.reals[2] = config->epsilon;
     attributes.reals[3] = eitp__decays(parameter->graph->context, parameter) ? config->weight_decay : 0;
-    inputs[0] = parameter;
-    inputs[1] = gradient;
-    inputs[2] = eitp__moment(parameter, "m");
-    inputs[3] = eitp__moment(parameter, "v");
+    inputs[0] = eitp__piece_of(piece, parameter);
+    inputs[1] = piece->gradient;
+    inputs[2] = eitp__piece_of(piece, eitp__moment(parameter, "m"));
+    inputs[3] = eitp__piece_of(piece, eitp__moment(parameter, "v"));
     inputs[4] = update->hyper;
     inputs[5] = update->commit;
-    inputs[6] = eitp__remainder_tensor(parameter);
+    inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
     node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, inputs[6] ? 7 : 6, &attributes);
-    eitp__add_gradient(sums, node ? eitp_sum(node->outputs[3], 1u, 0) : NULL);
+    return node ? node->outputs[3] : NULL;
+}
+
+/* The sum of squares of all gradients: of each parameter by itself, then of all. */
+static eitp_tensor *eitp__gradient_squares(const eitp__update_pieces *list) {
+    eitp_tensor *sum = NULL, *blocks = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        eitp_tensor *gradient = list->pieces[i].gradient;
+        blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &gradient, 1, NULL));
+        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
+            continue;
+        eitp__add_gradient(&sum, eitp_sum(blocks, EITP_ALL_DIMENSIONS, 0));
+        blocks = NULL;
+    }
+    return sum;
+}
+
+/* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
+static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
+                                      const eitp__update_pieces *list) {
+    eitp_tensor *sums = NULL, *blocks = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        blocks = eitp__append_blocks(blocks, eitp__adamw_node(config, update, &list->pieces[i]));
+        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
+            continue;
+        eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
+        blocks = NULL;
+    }
+    return sums;
+}
+
+static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eitp_error *error) {
+    if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
+          config->weight_decay >= 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "AdamW needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
+    return EITP_OK;
+}
+
+/* Adds the whole step for pieces of parameters and their gradients. */
+static eitp_status eitp__adamw_pieces(eitp_graph *graph, const eitp_adamw_config *config,
+                                      const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
+    eitp_tensor *inputs[3];
+    eitp__node *commit;
+    int64_t two = 2, one = 1;
+    update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
+    update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
+    inputs[0] = eitp__gradient_squares(list);
+    inputs[1] = update->limit;
+    inputs[2] = config->loss_scale;
+    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
+    update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
+    update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
+    if (commit)
+        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, list)));
+    return eitp_graph_status(graph, error);
 }
 
 /* Adds the whole step for `count` parameters and their gradients. */
 static eitp_status eitp__adamw_step(eitp_graph *graph, const eitp_adamw_config *config, size_t count,
                                     eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
                                     eitp_error *error) {
-    eitp_tensor *sum = NULL, *sums = NULL, *inputs[3];
-    eitp__node *commit;
-    int64_t two = 2, one = 1;
-    if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
-          config->weight_decay >= 0))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "AdamW needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
-    if (!count)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no parameter to update");
-    update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
-    update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
-    for (size_t i = 0; i < count; i++)
-        eitp__add_gradient(&sum, eitp_sum_squares(gradients[i]));
-    inputs[0] = sum;
-    inputs[1] = update->limit;
-    inputs[2] = config->loss_scale;
-    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
-    update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
-    update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
-    for (size_t i = 0; i < count && commit; i++)
-        eitp__adamw_node(config, update, parameters[i], gradients[i], &sums);
-    update->norms = eitp_output(eitp_sqrt(sums));
-    return eitp_graph_status(graph, error);
+    eitp__update_pieces list = EITP__ZERO;
+    eitp_status status = eitp__check_adamw_config(config, error);
+    if (!status && !count)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no parameter to update");
+    list.host = eitp__graph_host(graph);
+    for (size_t i = 0; i < count && !status; i++)
+        status = eitp__add_pieces(&list, config->piece_bytes, parameters[i], gradients[i], error);
+    if (!status)
+        status = eitp__adamw_pieces(graph, config, &list, update, error);
+    eitp__release(list.host, list.pieces, list.capacity * sizeof *list.pieces);
+    return status;
 }
 
 /* Two lists of tensors, as long as the graph or the context has candidates. */
@@ -108,6 +205,11 @@ static void eitp__pairs_release(eitp__pairs *pairs) {
     eitp__release(pairs->host, pairs->gradients, pairs->bytes);
 }
 
+static int eitp__compare_variables(const void *left, const void *right) {
+    const eitp_tensor *a = *(eitp_tensor *const *)left, *b = *(eitp_tensor *const *)right;
+    return a->variable < b->variable ? -1 : a->variable > b->variable;
+}
+
 eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                 eitp_error *error) {
     eitp__pairs pairs;
@@ -122,6 +224,9 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
         if (eitp__is_parameter(graph->tensors[i]))
             pairs.parameters[pairs.count++] = graph->tensors[i];
     }
+    /* The norm is added up in the order of the variables, as eitp_adamw_apply does it. */
+    if (!status)
+        eitp__sort(pairs.parameters, pairs.count, sizeof *pairs.parameters, eitp__compare_variables);
     if (!status)
         status = eitp_gradients(loss, NULL, (int)pairs.count, pairs.parameters, pairs.gradients, error);
     if (!status)

@@ -6,16 +6,19 @@
 
 EITP_BEGIN_DECLARATIONS
 
+#define EITP_PIECE_BYTES ((size_t)16 << 20)
+
 /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101). */
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
+    size_t piece_bytes;  /* a larger gradient is made and used in pieces of about this size; the bits are the same */
     /* What the loss was multiplied by, F32 [1] of the same graph; it is divided out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1 */
     eitp_tensor *loss_scale;
 } eitp_adamw_config;
 
-/* 0.9, 0.999, 1e-8, 0.01, no loss scale */
+/* 0.9, 0.999, 1e-8, 0.01, EITP_PIECE_BYTES, no loss scale */
 EITP_API eitp_adamw_config eitp_adamw_config_default(void);
 
 /* What an update reads and tells: inputs are written before a run, outputs may be read after it. */

@@ -291,8 +291,10 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
         return NULL;
     }
     for (int i = 0; i < node->output_count; i++) {
-        if (info->shares[i])
+        if (info->shares[i]) {
             node->outputs[i]->storage = node->inputs[info->shares[i] - 1]->storage;
+            node->outputs[i]->first += node->inputs[info->shares[i] - 1]->first;
+        }
     }
     graph->nodes[graph->node_count++] = node;
     return node;

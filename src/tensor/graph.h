@@ -9,14 +9,15 @@
 #include "tensor/tensor.h"
 
 /*
- * Ops: every slot of kernels.h is an op of the same name. Others have no kernel: RESHAPE and STOP_GRADIENT, whose
- * result shares the memory of their input, and those that a plan always expands.
+ * Ops: every slot of kernels.h is an op of the same name. Others have no kernel: ROWS, RESHAPE and
+ * STOP_GRADIENT, whose result shares the memory of their input, and those that a plan always expands.
  */
 typedef enum eitp__op_code {
 #define EITP__OP_ENUMERATOR(name, family) EITP__OP_##name,
     EITP__SLOTS(EITP__OP_ENUMERATOR)
 #undef EITP__OP_ENUMERATOR
-        EITP__OP_RESHAPE,
+        EITP__OP_ROWS,
+    EITP__OP_RESHAPE,
     EITP__OP_STOP_GRADIENT,
     EITP__OP_LINEAR_CROSS_ENTROPY,
     EITP__OP_COUNT
@@ -43,6 +44,7 @@ struct eitp_tensor {
     eitp__node *node;     /* that computes it; NULL for leaves */
     int64_t variable;     /* index in the context, for EITP__VARIABLE */
     eitp_tensor *storage; /* the tensor whose memory this one shares; itself where it has its own */
+    int64_t first;        /* element of the storage that is this one's first */
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
@@ -95,6 +97,7 @@ struct eitp_graph {
  *   reuse        bit i: output 0 may take the memory of input i, where nothing else needs it
  *   accumulates  the slot honours eitp__call.carry
  *   flops        arithmetic of a run; NULL: none to speak of
+ *   rows         builds rows [begin, end) of output 0 without the others; NULL where it cannot (see eitp__rows)
  */
 typedef struct eitp__op_info {
     const char *name;
@@ -108,6 +111,7 @@ typedef struct eitp__op_info {
     unsigned reuse;
     int accumulates;
     double (*flops)(const eitp__node *node);
+    eitp_tensor *(*rows)(const eitp__node *node, int64_t begin, int64_t end);
 } eitp__op_info;
 
 EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op);

@@ -29,9 +29,8 @@ void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) 
 
 /* The variable that a tensor is, or is a view of; NULL where it is computed. */
 static const eitp_tensor *eitp__profile_variable(eitp_tensor *tensor) {
-    for (tensor = eitp__lowered(tensor); tensor && tensor->storage != tensor;)
-        tensor = eitp__lowered(tensor->storage);
-    return tensor && tensor->leaf == EITP__VARIABLE ? tensor : NULL;
+    const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
+    return owner && owner->leaf == EITP__VARIABLE ? owner : NULL;
 }
 
 /* The first parameter that a node reads. */

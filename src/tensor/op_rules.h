@@ -8,6 +8,7 @@ typedef eitp_status eitp__shape_rule(eitp__node *node, eitp_error *error);
 typedef void eitp__gradient_rule(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx);
 typedef void eitp__expand_rule(const eitp__node *node, eitp_tensor **outputs);
 typedef double eitp__flops_rule(const eitp__node *node);
+typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int64_t end);
 
 /* Sums x over the dimensions in which `like` has 1, or has not at all: the transpose of broadcasting. */
 EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like);
@@ -21,6 +22,12 @@ EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value)
 /* A product whose result is stored as `dtype`: that of the operands, or what they are computed in. */
 EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
                                              int transpose_b, eitp_dtype dtype);
+
+/*
+ * Rows [begin, end) of a tensor whose number of rows does not vary: of a leaf a view, of others built from rows of what
+ * they are computed from, so that the whole need never be there.
+ */
+EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end);
 
 /* A tensor of one value with the shape, dtype and rows of x. */
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
@@ -45,6 +52,12 @@ EITP__PRIVATE eitp__gradient_rule eitp__gradient_reshape, eitp__gradient_broadca
 /* ops_reduce.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_reduce;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_sum, eitp__gradient_max;
+
+/* ops_rows.c */
+EITP__PRIVATE eitp__shape_rule eitp__shape_rows;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_rows;
+EITP__PRIVATE eitp__rows_rule eitp__rows_fill, eitp__rows_cast, eitp__rows_add, eitp__rows_matmul,
+    eitp__rows_embedding_backward;
 
 /* ops_product.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_matmul;

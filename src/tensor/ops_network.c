@@ -195,8 +195,15 @@ EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor 
     eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes));
 }
 
+/* The ids as rows of what EMBEDDING_BACKWARD makes. */
+static eitp_tensor *eitp__table_rows(const eitp__node *node) {
+    int64_t first = node->attributes.integers[0];
+    eitp_tensor *ids = node->inputs[0];
+    return first ? eitp_subtract(ids, eitp__scalar_like(ids, (double)first)) : ids;
+}
+
 EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
-    eitp__add_gradient(&dx[1], eitp_embedding(dy[0], node->inputs[0]));
+    eitp__add_gradient(&dx[1], eitp_embedding(dy[0], eitp__table_rows(node)));
 }
 
 /* ids [n] as an index for each of c columns: [n, c]. */
@@ -217,7 +224,7 @@ EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **
 EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *dy = node->inputs[1];
     outputs[0] =
-        eitp_scatter_add(dy, eitp__column_indices(node->inputs[0], dy->shape[1]), 0, node->attributes.shape[0]);
+        eitp_scatter_add(dy, eitp__column_indices(eitp__table_rows(node), dy->shape[1]), 0, node->attributes.shape[0]);
 }
 
 /* ---- Dropout ---- */

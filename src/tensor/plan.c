@@ -3,17 +3,16 @@
 
 /* Where a tensor is. */
 static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor) {
-    eitp__place place;
+    eitp__place place = EITP__ZERO;
     eitp_tensor *owner;
+    int64_t first;
     place.stretch = -1;
     place.variable = -1;
-    place.rows = 0;
-    place.row_elements = 0;
     tensor = eitp__lowered(tensor);
     if (!tensor)
         return place;
-    for (owner = tensor; owner->storage != owner;)
-        owner = eitp__lowered(owner->storage);
+    owner = eitp__owner(tensor, &first);
+    place.offset = (size_t)first * eitp_dtype_size(tensor->dtype);
     if (owner->leaf == EITP__VARIABLE)
         place.variable = owner->variable;
     else if ((size_t)owner->id < plan->tensor_count)
@@ -158,9 +157,9 @@ eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *erro
 
 static void *eitp__address(const eitp_plan *plan, const eitp__place *place) {
     if (place->variable >= 0)
-        return plan->context->variables[place->variable].data;
+        return (char *)plan->context->variables[place->variable].data + place->offset;
     if (place->stretch >= 0)
-        return (char *)plan->context->arena.memory + plan->stretches[place->stretch].offset;
+        return (char *)plan->context->arena.memory + plan->stretches[place->stretch].offset + place->offset;
     return NULL;
 }
 

@@ -2,7 +2,7 @@
  * A plan: a graph made ready to run. The passes, in the order they run, and where each is:
  *   lower    plan_lower.c   the nodes that outputs and updates need; those without a kernel are expanded
  *   fuse     plan_fuse.c    products do what follows them: activation, its derivative, residual; products and sums that
- *                           only feed an accumulation add to its target themselves
+ *                           only feed an accumulation or a sum add to it themselves
  *   order    plan_order.c   creation order, but updates as soon as nobody reads the old value any more
  *   lay out  plan_layout.c  lifetimes, memory taken over in place, offsets in the arena
  *   bind     plan.c         calls with operands; addresses are filled in when a plan runs
@@ -20,7 +20,7 @@ typedef struct eitp__step {
     int input_count, output_count;
     eitp_tensor *inputs[EITP__MAX_INPUTS];
     eitp_tensor *outputs[EITP__MAX_OUTPUTS];
-    eitp_tensor *replaces[EITP__MAX_OUTPUTS]; /* the variable's value that output i takes the place of; NULL: none */
+    eitp_tensor *replaces[EITP__MAX_OUTPUTS]; /* the value whose memory output i takes, which ends it; NULL: none */
     int accumulates;                          /* output i is carry * replaces[i] + what the node computes */
     eitp_tensor *carry;                       /* NULL: 1 */
 } eitp__step;
@@ -35,6 +35,7 @@ typedef struct eitp__stretch {
 typedef struct eitp__place {
     int stretch;      /* -1: none */
     int64_t variable; /* -1: none */
+    size_t offset;    /* bytes from its start */
     int rows;         /* its leading dimension follows the count */
     int64_t row_elements;
 } eitp__place;
@@ -69,7 +70,13 @@ EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor);
 /* Is the node only another view of its input's memory? */
 EITP__PRIVATE int eitp__is_view(const eitp__node *node);
 
-/* Does the step change a variable? */
+/*
+ * The tensor that owns the memory a tensor lies in, and, in *first where that is not NULL, which of its elements is the
+ * tensor's first.
+ */
+EITP__PRIVATE eitp_tensor *eitp__owner(eitp_tensor *tensor, int64_t *first);
+
+/* Does the step end the value of a tensor that it reads? */
 EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
 
 /* What a step reads, NULL where absent, for i in [0, eitp__step_read_count). */

@@ -1,6 +1,6 @@
 /*
  * The second pass of a plan: steps from nodes. A product does the activation, the derivative of one, or the addition
- * that follows it, and what only feeds an accumulation adds to its target itself.
+ * that follows it; what only feeds an accumulation, or a sum whose other term nothing else needs, adds to it itself.
  */
 #include "tensor/plan.h"
 
@@ -12,6 +12,8 @@ typedef struct eitp__fusion {
     eitp__node **accumulations;  /* by tensor id: the one that alone uses it */
     eitp__node **products;       /* by node id: the product that does this node's work */
     eitp__node **endings;        /* by node id, of a product: the node whose work it does */
+    eitp__node **adders;         /* by node id, of a sum: the node that adds its value to the other term */
+    eitp__node **sums;           /* by node id, of an adder: the sum whose work it does */
 } eitp__fusion;
 
 static void eitp__count_uses(eitp__fusion *fusion) {
@@ -27,6 +29,51 @@ static void eitp__count_uses(eitp__fusion *fusion) {
         if (graph->tensors[t]->is_output)
             fusion->uses[eitp__lowered(graph->tensors[t])->id]++;
     }
+}
+
+/* ---- Sums ---- */
+
+/* Does nothing need the tensor but one node, and is its memory its own? */
+static int eitp__is_consumed(const eitp__fusion *fusion, const eitp_tensor *x) {
+    return x->node && x->storage == x && fusion->uses[x->id] == 1 && !x->is_output;
+}
+
+/*
+ * The node that makes one term of a sum and can add it to the other in that one's place; NULL where there is none. Of
+ * products see below.
+ */
+static eitp__node *eitp__adder_of(const eitp__fusion *fusion, const eitp__node *sum) {
+    if (sum->op != EITP__OP_ADD)
+        return NULL;
+    for (int i = 1; i >= 0; i--) {
+        const eitp_tensor *term = eitp__lowered(sum->inputs[i]), *other = eitp__lowered(sum->inputs[1 - i]);
+        if (term == other || !eitp__is_consumed(fusion, term) || !eitp__is_consumed(fusion, other))
+            continue;
+        if (term->node->output_count == 1 && eitp__op(term->node->op)->accumulates &&
+            term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] &&
+            term->dtype == eitp__wide(eitp__node_dtype(term->node)) && other->dtype == term->dtype &&
+            eitp__same_shape(term, other) && !other->rows)
+            return term->node;
+    }
+    return NULL;
+}
+
+static void eitp__find_adders(eitp__fusion *fusion) {
+    const eitp_graph *graph = fusion->graph;
+    for (size_t n = 0; n < graph->node_count; n++) {
+        if (fusion->needed[n])
+            fusion->adders[n] = eitp__adder_of(fusion, graph->nodes[n]);
+        if (fusion->adders[n])
+            fusion->sums[fusion->adders[n]->id] = graph->nodes[n];
+    }
+}
+
+/* Lets the step of an adder do the work of its sum. */
+static void eitp__add_sum(eitp__step *step, const eitp__node *sum) {
+    int term = eitp__lowered(sum->inputs[1]) == step->node->outputs[0];
+    step->accumulates = 1;
+    step->outputs[0] = sum->outputs[0];
+    step->replaces[0] = eitp__lowered(sum->inputs[!term]);
 }
 
 /* ---- What follows a product ---- */
@@ -81,7 +128,7 @@ static void eitp__find_endings(eitp__fusion *fusion) {
     size_t count;
     const eitp__ending *endings = eitp__endings(&count);
     for (size_t n = 0; n < graph->node_count; n++) {
-        for (size_t e = 0; e < count && fusion->needed[n] && !fusion->products[n]; e++) {
+        for (size_t e = 0; e < count && fusion->needed[n] && !fusion->adders[n] && !fusion->products[n]; e++) {
             fusion->products[n] = eitp__product_before(fusion, graph->nodes[n], &endings[e]);
             if (fusion->products[n])
                 fusion->endings[fusion->products[n]->id] = graph->nodes[n];
@@ -181,6 +228,8 @@ static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__
     }
     if (fusion->endings[node->id])
         eitp__add_ending(fusion, step, fusion->endings[node->id]);
+    if (fusion->sums[node->id])
+        eitp__add_sum(step, fusion->sums[node->id]);
 }
 
 /* Is the accumulation done by the node whose value it adds? */
@@ -197,7 +246,8 @@ static int eitp__make_steps(eitp__fusion *fusion) {
     const eitp_graph *graph = fusion->graph;
     for (size_t n = 0; n < graph->node_count; n++) {
         eitp__node *node = graph->nodes[n];
-        if (!fusion->needed[n] || eitp__is_view(node) || fusion->products[n] || eitp__is_absorbed(fusion, node))
+        if (!fusion->needed[n] || eitp__is_view(node) || fusion->products[n] || fusion->adders[n] ||
+            eitp__is_absorbed(fusion, node))
             continue;
         if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
                            sizeof *plan->steps))
@@ -210,27 +260,29 @@ static int eitp__make_steps(eitp__fusion *fusion) {
 EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     size_t tensors = plan->graph->tensor_count, nodes = plan->graph->node_count;
+    size_t bytes = (tensors + 4 * nodes) * sizeof(eitp__node *);
+    eitp__node **lists = (eitp__node **)eitp__allocate(host, bytes);
     eitp__fusion fusion = EITP__ZERO;
-    int made;
+    int made = 0;
     fusion.plan = plan;
     fusion.graph = plan->graph;
     fusion.needed = needed;
     fusion.uses = (int *)eitp__allocate(host, tensors * sizeof *fusion.uses);
-    fusion.accumulations = (eitp__node **)eitp__allocate(host, tensors * sizeof *fusion.accumulations);
-    fusion.products = (eitp__node **)eitp__allocate(host, nodes * sizeof *fusion.products);
-    fusion.endings = (eitp__node **)eitp__allocate(host, nodes * sizeof *fusion.endings);
-    made = (!tensors || (fusion.uses && fusion.accumulations)) && (!nodes || (fusion.products && fusion.endings));
-    if (made) {
+    if (lists && fusion.uses) {
+        fusion.accumulations = lists;
+        fusion.products = fusion.accumulations + tensors;
+        fusion.endings = fusion.products + nodes;
+        fusion.adders = fusion.endings + nodes;
+        fusion.sums = fusion.adders + nodes;
         eitp__count_uses(&fusion);
         eitp__find_accumulations(&fusion);
+        eitp__find_adders(&fusion);
         eitp__find_endings(&fusion);
         made = eitp__make_steps(&fusion);
     }
     eitp__release(host, fusion.uses, tensors * sizeof *fusion.uses);
-    eitp__release(host, fusion.accumulations, tensors * sizeof *fusion.accumulations);
-    eitp__release(host, fusion.products, nodes * sizeof *fusion.products);
-    eitp__release(host, fusion.endings, nodes * sizeof *fusion.endings);
-    return made ? EITP_OK : eitp__fail_memory(error, (tensors + nodes) * sizeof(eitp__node *), "the steps of a plan");
+    eitp__release(host, lists, bytes);
+    return made || !bytes ? EITP_OK : eitp__fail_memory(error, bytes, "the steps of a plan");
 }
 
 EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {

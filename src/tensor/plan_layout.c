@@ -2,12 +2,10 @@
 #include "base/sort.h"
 #include "tensor/plan.h"
 
-/* The tensor that owns the memory a step's output lies in; NULL where that is a variable. */
-static eitp_tensor *eitp__owner(eitp_tensor *tensor) {
-    tensor = eitp__lowered(tensor);
-    while (tensor->storage != tensor)
-        tensor = eitp__lowered(tensor->storage);
-    return tensor->leaf == EITP__VARIABLE ? NULL : tensor;
+/* The tensor that owns the memory a tensor lies in; NULL where that is a variable. */
+static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
+    eitp_tensor *owner = eitp__owner(tensor, NULL);
+    return owner->leaf == EITP__VARIABLE ? NULL : owner;
 }
 
 static int eitp__new_stretch(eitp_plan *plan, const eitp_tensor *owner, int first) {
@@ -24,7 +22,7 @@ static int eitp__new_stretch(eitp_plan *plan, const eitp_tensor *owner, int firs
 }
 
 static eitp__stretch *eitp__stretch_for(const eitp_plan *plan, eitp_tensor *tensor) {
-    const eitp_tensor *owner = eitp__owner(tensor);
+    const eitp_tensor *owner = eitp__arena_owner(tensor);
     int index = owner ? plan->stretch_of[owner->id] : -1;
     return index >= 0 ? &plan->stretches[index] : NULL;
 }
@@ -53,7 +51,7 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
     for (int s = 0; s < end; s++) {
         const eitp__step *step = &plan->steps[s];
         for (int i = 0; i < step->output_count; i++) {
-            const eitp_tensor *owner = eitp__owner(step->outputs[i]);
+            const eitp_tensor *owner = eitp__arena_owner(step->outputs[i]);
             if (owner == step->outputs[i] && !eitp__new_stretch(plan, owner, s))
                 return 0;
         }
@@ -74,33 +72,37 @@ static int eitp__can_reuse(const eitp_plan *plan, const eitp__step *step, int at
     const eitp__stretch *stretch;
     if (!x || x->dtype != y->dtype || !eitp__same_shape(x, y))
         return 0;
-    owner = eitp__owner(x);
-    stretch = owner && owner->leaf == EITP__COMPUTED ? eitp__stretch_for(plan, x) : NULL;
+    owner = eitp__arena_owner(x);
+    stretch = owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x)
+                  ? eitp__stretch_for(plan, x)
+                  : NULL;
     return stretch && stretch->last == at;
 }
 
 /* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
 #define EITP__OPERAND (1u << 3)
 
-/* Lets outputs take over inputs' memory: the output's stretch is merged into the input's. */
+/* Puts y where x is, whose value ends. */
+static void eitp__take_place(eitp_plan *plan, const eitp_tensor *y, eitp_tensor *x) {
+    eitp__stretch *from = &plan->stretches[plan->stretch_of[y->id]], *to = eitp__stretch_for(plan, x);
+    to->last = from->last;
+    from->size = 0;
+    plan->stretch_of[y->id] = (int)(to - plan->stretches);
+}
+
+/* Lets outputs take over inputs' memory, where they can, and that of the values they replace, as they must. */
 static void eitp__merge_in_place(eitp_plan *plan) {
     for (int s = 0; s < (int)plan->step_count; s++) {
         const eitp__step *step = &plan->steps[s];
         unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse;
-        for (int i = 0; i < step->input_count && candidates && !step->replaces[0]; i++) {
-            eitp_tensor *y = step->outputs[0];
-            eitp__stretch *from, *to;
-            int index;
+        for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
             if (!(candidates & (1u << i)) || !eitp__can_reuse(plan, step, s, i))
                 continue;
-            from = eitp__stretch_for(plan, y);
-            to = eitp__stretch_for(plan, step->inputs[i]);
-            index = (int)(to - plan->stretches);
-            to->last = from->last;
-            from->size = 0;
-            plan->stretch_of[y->id] = index;
-            candidates = 0;
+            eitp__take_place(plan, step->outputs[0], step->inputs[i]);
+            break;
         }
+        if (step->replaces[0] && eitp__arena_owner(step->outputs[0]) == step->outputs[0])
+            eitp__take_place(plan, step->outputs[0], step->replaces[0]);
     }
 }
 

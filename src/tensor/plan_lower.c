@@ -7,8 +7,20 @@ EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor) {
     return tensor;
 }
 
+EITP__PRIVATE eitp_tensor *eitp__owner(eitp_tensor *tensor, int64_t *first) {
+    int64_t sum = 0;
+    tensor = eitp__lowered(tensor);
+    while (tensor->storage != tensor) {
+        sum += tensor->first;
+        tensor = eitp__lowered(tensor->storage);
+    }
+    if (first)
+        *first = sum;
+    return tensor;
+}
+
 EITP__PRIVATE int eitp__is_view(const eitp__node *node) {
-    return node->op == EITP__OP_RESHAPE || node->op == EITP__OP_STOP_GRADIENT;
+    return node->op == EITP__OP_ROWS || node->op == EITP__OP_RESHAPE || node->op == EITP__OP_STOP_GRADIENT;
 }
 
 /* Does the node change a variable? */

@@ -1,7 +1,7 @@
 /*
  * The order of a plan's steps: that of creation (forward as written, backward in reverse), but what changes a variable
- * runs as soon as its inputs are there and nobody reads the old value any more. So what an update consumes is free at
- * once.
+ * runs as soon as its inputs are there and nobody reads the old value any more, and a norm as soon as what it is of is
+ * there. So what they consume is free at once.
  */
 #include "tensor/plan.h"
 
@@ -45,13 +45,22 @@ static eitp_tensor *eitp__version(eitp_tensor *tensor) {
     return tensor;
 }
 
-/* Step `writer` replaces a value: all its other readers come before it. */
-static void eitp__wait_for_readers(eitp__order *order, int writer, const eitp_tensor *value) {
+/* Do two views of one value have memory in common? */
+static int eitp__overlap(eitp_tensor *a, eitp_tensor *b) {
+    int64_t a_first, b_first;
+    eitp__owner(a, &a_first);
+    eitp__owner(b, &b_first);
+    return a_first < b_first + eitp__elements(b) && b_first < a_first + eitp__elements(a);
+}
+
+/* Step `writer` replaces a value, or rows of one: all its other readers come before it. */
+static void eitp__wait_for_readers(eitp__order *order, int writer, eitp_tensor *replaced) {
     const eitp_plan *plan = order->plan;
+    const eitp_tensor *value = eitp__version(replaced);
     for (size_t s = 0; s < plan->step_count; s++) {
         for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++) {
             eitp_tensor *x = eitp__step_read(&plan->steps[s], i);
-            if ((int)s != writer && x && eitp__version(x) == value)
+            if ((int)s != writer && x && eitp__version(x) == value && eitp__overlap(x, replaced))
                 eitp__add_edge(order, (int)s, writer);
         }
     }
@@ -72,16 +81,21 @@ static void eitp__make_edges(eitp__order *order) {
         }
         for (int i = 0; i < step->output_count; i++) {
             if (step->replaces[i])
-                eitp__wait_for_readers(order, (int)s, eitp__version(step->replaces[i]));
+                eitp__wait_for_readers(order, (int)s, step->replaces[i]);
         }
     }
 }
 
+/* Does the step hold next to nothing afterwards of what it reads? */
+static int eitp__releases(const eitp__step *step) {
+    return eitp__step_mutates(step) || step->node->op == EITP__OP_SUM_SQUARES;
+}
+
 /* Does step a run before step b, where both could run now? */
 static int eitp__goes_first(const eitp__step *a, const eitp__step *b) {
-    int a_mutates = eitp__step_mutates(a);
-    if (a_mutates != eitp__step_mutates(b))
-        return a_mutates;
+    int a_releases = eitp__releases(a);
+    if (a_releases != eitp__releases(b))
+        return a_releases;
     if (a->node->order != b->node->order)
         return a->node->order < b->node->order;
     return a->node->id < b->node->id;

@@ -26,6 +26,11 @@ typedef struct eitp_trainer_config {
      * once for all of them. 0: as many as fit into an arena of EITP_MERGE_BYTES; at least 1.
      */
     int64_t merged;
+    /*
+     * Gradients of a step that is one run live from where they are made to their update, and share the arena with
+     * everything else; 1: they are kept in variables even so. The bits are the same.
+     */
+    int keep_gradients;
     uint64_t seed; /* of dropout and shuffling */
     eitp_shuffle shuffle;
     uint64_t

@@ -54,12 +54,11 @@ static int64_t eitp__runs(const eitp_trainer *trainer) {
     return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
 }
 
-/* The graph of one run: losses, and gradients added to their variables. */
-static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *error) {
+/* The graph of one run, up to the losses, and the number whose gradients are taken. */
+static eitp_status eitp__build_loss(eitp_trainer *trainer, eitp_tensor **loss, eitp_error *error) {
     const eitp_trainer_config *config = &trainer->config;
     int64_t sequences = eitp__run_capacity(trainer), rows = sequences * config->block_size, one = 1;
     eitp_graph *graph;
-    eitp_tensor *loss;
     eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->gradient_graph, error);
     if (status)
         return status;
@@ -67,12 +66,57 @@ static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *erro
     trainer->inputs = eitp_model_inputs_create(graph, sequences, config->block_size, eitp__has_dropout(trainer->model));
     trainer->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
     trainer->weight = eitp_input(graph, "1 / targets", EITP_F32, 1, &one);
-    trainer->carry = eitp_input(graph, "carry", EITP_F32, 1, &one);
     trainer->losses = eitp_output(eitp_model_losses(trainer->model, graph, &trainer->inputs, config->block_size,
                                                     trainer->targets, EITP__IGNORED_TARGET));
-    loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
-    status = eitp_graph_status(graph, error);
-    return status ? status : eitp_accumulate_gradients(loss, trainer->carry, error);
+    *loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
+    return eitp_graph_status(graph, error);
+}
+
+/* The graph of one run of several: losses, and gradients added to their variables. */
+static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *error) {
+    int64_t one = 1;
+    eitp_tensor *loss = NULL;
+    eitp_status status = eitp__build_loss(trainer, &loss, error);
+    if (status)
+        return status;
+    trainer->carry = eitp_input(trainer->gradient_graph, "carry", EITP_F32, 1, &one);
+    return eitp_accumulate_gradients(loss, trainer->carry, error);
+}
+
+/* AdamW as configured, in a graph: with 16 bits of fp16 the gradients are of a scaled loss. */
+static eitp_adamw_config eitp__adamw_in(eitp_trainer *trainer, eitp_graph *graph) {
+    eitp_adamw_config adamw = trainer->config.adamw;
+    int64_t one = 1;
+    if (eitp_context_precision(eitp_model_context(trainer->model)) == EITP_F16)
+        trainer->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
+    adamw.loss_scale = trainer->scale;
+    return adamw;
+}
+
+/* The graph of a whole step: losses, gradients, updates. */
+static eitp_status eitp__build_step(eitp_trainer *trainer, eitp_error *error) {
+    eitp_tensor *loss = NULL;
+    eitp_adamw_config adamw;
+    eitp_status status = eitp__build_loss(trainer, &loss, error);
+    if (status)
+        return status;
+    adamw = eitp__adamw_in(trainer, trainer->gradient_graph);
+    return eitp_adamw_minimize(loss, &adamw, &trainer->update, error);
+}
+
+static eitp_status eitp__build_update(eitp_trainer *trainer, eitp_error *error) {
+    eitp_adamw_config adamw;
+    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->update_graph, error);
+    if (status)
+        return status;
+    adamw = eitp__adamw_in(trainer, trainer->update_graph);
+    return eitp_adamw_apply(trainer->update_graph, &adamw, &trainer->update, error);
+}
+
+static void eitp__discard_gradients(eitp_trainer *trainer) {
+    eitp_graph_destroy(trainer->gradient_graph);
+    trainer->gradient_graph = NULL;
+    trainer->carry = NULL;
 }
 
 /* A weight that is read for this many rows is used often enough: more of them only cost memory. */
@@ -91,8 +135,7 @@ static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error)
         status = eitp__build_gradients(trainer, error);
         if (!status)
             status = eitp_plan_estimate(trainer->gradient_graph, &stats, error);
-        eitp_graph_destroy(trainer->gradient_graph);
-        trainer->gradient_graph = NULL;
+        eitp__discard_gradients(trainer);
         if (!status && stats.arena_bytes + stats.workspace_bytes <= EITP_MERGE_BYTES)
             break;
         config->merged /= 2;
@@ -100,25 +143,18 @@ static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error)
     return status;
 }
 
-static eitp_status eitp__plan_gradients(eitp_trainer *trainer, eitp_error *error) {
+static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
     eitp_status status = eitp__choose_merged(trainer, error);
+    int alone = !status && eitp__runs(trainer) == 1 && !trainer->config.keep_gradients;
     if (!status)
-        status = eitp__build_gradients(trainer, error);
-    return status ? status : eitp_plan_create(trainer->gradient_graph, &trainer->gradient_plan, error);
-}
-
-static eitp_status eitp__plan_update(eitp_trainer *trainer, eitp_error *error) {
-    eitp_context *context = eitp_model_context(trainer->model);
-    eitp_adamw_config adamw = trainer->config.adamw;
-    int64_t one = 1;
-    eitp_status status = eitp_graph_create(context, &trainer->update_graph, error);
-    if (status)
-        return status;
-    if (eitp_context_precision(context) == EITP_F16)
-        trainer->scale = eitp_input(trainer->update_graph, "loss scale", EITP_F32, 1, &one);
-    adamw.loss_scale = trainer->scale;
-    status = eitp_adamw_apply(trainer->update_graph, &adamw, &trainer->update, error);
-    return status ? status : eitp_plan_create(trainer->update_graph, &trainer->update_plan, error);
+        status = alone ? eitp__build_step(trainer, error) : eitp__build_gradients(trainer, error);
+    if (!status)
+        status = eitp_plan_create(trainer->gradient_graph, &trainer->gradient_plan, error);
+    if (!status && !alone)
+        status = eitp__build_update(trainer, error);
+    if (!status && !alone)
+        status = eitp_plan_create(trainer->update_graph, &trainer->update_plan, error);
+    return status;
 }
 
 static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) {
@@ -159,11 +195,9 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
         status = eitp_windows_init(&made->validation, validation_file, validation, config->block_size,
                                    EITP_SHUFFLE_NONE, 0, error);
     if (!status)
-        status = eitp__plan_gradients(made, error);
+        status = eitp__make_plans(made, error);
     if (!status)
         status = eitp__make_batches(made, error);
-    if (!status)
-        status = eitp__plan_update(made, error);
     if (!status && made->validates)
         status = eitp__evaluator_create(model, config->batch_size, config->block_size, &made->evaluator, error);
     if (!status && made->validates)
@@ -254,6 +288,7 @@ static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const
     return input ? eitp_plan_write(plan, input, values, size, error) : EITP_OK;
 }
 
+/* Runs forward and backward of one run of the step; where there is only one, the update too. */
 static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64_t count, int64_t valid, double *sum,
                                        eitp_error *error) {
     const eitp_trainer_config *config = &trainer->config;
@@ -295,12 +330,15 @@ static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
               (long long)trainer->step + 2, (long long)trainer->skipped);
 }
 
-static eitp_status eitp__run_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
-    eitp_plan *plan = trainer->update_plan;
+/* The plan that has the update. */
+static eitp_plan *eitp__update_plan_of(const eitp_trainer *trainer) {
+    return trainer->update_plan ? trainer->update_plan : trainer->gradient_plan;
+}
+
+static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+    eitp_plan *plan = eitp__update_plan_of(trainer);
     const eitp_update *update = &trainer->update;
-    float hyper[2], commit[2] = {0, 0}, norm = 0, limit = (float)trainer->config.max_grad_norm;
-    float scale = (float)trainer->loss_scale;
-    double norms[2] = {0, 0};
+    float hyper[2], limit = (float)trainer->config.max_grad_norm, scale = (float)trainer->loss_scale;
     eitp_status status;
     report->learning_rate = eitp_schedule_rate(&trainer->config.schedule, report->step);
     hyper[0] = (float)report->learning_rate;
@@ -308,12 +346,15 @@ static eitp_status eitp__run_update(eitp_trainer *trainer, eitp_step_report *rep
     status = eitp__write_values(plan, update->hyper, hyper, sizeof hyper, error);
     if (!status)
         status = eitp__write_values(plan, update->limit, &limit, sizeof limit, error);
-    if (!status)
-        status = eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);
-    if (!status)
-        status = eitp_plan_run(plan, error);
-    if (!status)
-        status = eitp_plan_read(plan, update->norms, norms, sizeof norms, error);
+    return status ? status : eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);
+}
+
+static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+    eitp_plan *plan = eitp__update_plan_of(trainer);
+    const eitp_update *update = &trainer->update;
+    float commit[2] = {0, 0}, norm = 0;
+    double norms[2] = {0, 0};
+    eitp_status status = eitp_plan_read(plan, update->norms, norms, sizeof norms, error);
     if (!status)
         status = eitp_plan_read(plan, update->norm, &norm, sizeof norm, error);
     if (!status)
@@ -336,13 +377,19 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     memset(report, 0, sizeof *report);
     report->step = trainer->step + 1;
     status = eitp__read_step(trainer, &report->tokens, error);
+    if (!status && !trainer->update_plan)
+        status = eitp__write_update(trainer, report, error);
     for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
         int64_t count = eitp__run_sequences(trainer, run, &first);
         if (count)
             status = eitp__run_gradients(trainer, run, count, report->tokens, &sum, error);
     }
+    if (!status && trainer->update_plan)
+        status = eitp__write_update(trainer, report, error);
+    if (!status && trainer->update_plan)
+        status = eitp_plan_run(trainer->update_plan, error);
     if (!status)
-        status = eitp__run_update(trainer, report, error);
+        status = eitp__read_update(trainer, report, error);
     if (status)
         return status;
     report->loss = sum / (double)(report->tokens ? report->tokens : 1);

@@ -13,15 +13,16 @@ struct eitp_trainer {
     eitp_windows windows, validation;
     int validates;
 
-    /* Merged micro-batches: forward, backward, gradients added to their variables. */
+    /* Merged micro-batches: forward and backward, then the update; or gradients added to their variables, where a step
+     * is several runs. */
     eitp_graph *gradient_graph;
     eitp_plan *gradient_plan;
     eitp_model_inputs inputs;
     eitp_tensor *targets, *losses;
     eitp_tensor *weight; /* F32 [1]: loss scale / targets of the step */
-    eitp_tensor *carry;  /* F32 [1]: 0 for the first run of a step */
+    eitp_tensor *carry;  /* F32 [1]: 0 for the first run of a step; NULL where there is only one */
 
-    /* The update. */
+    /* The update, where it is not in the plan above. */
     eitp_graph *update_graph;
     eitp_plan *update_plan;
     eitp_update update;

@@ -1,0 +1,79 @@
+/* Rows of a tensor: the view, and how rows of a result are made without the rest of it. */
+#include "tensor/op_rules.h"
+
+/* integers: the first row and the one after the last. */
+EITP__PRIVATE eitp_status eitp__shape_rows(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1], shape[EITP_MAX_RANK];
+    eitp_status status =
+        eitp__require(x->rank > 0 && !x->rows && begin >= 0 && begin < end && end <= x->shape[0], error,
+                      "rows %lld to %lld are not there, or their number varies", (long long)begin, (long long)end);
+    if (status)
+        return status;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[0] = end - begin;
+    status = eitp__node_output(node, x->dtype, x->rank, shape, 0, error);
+    if (!status)
+        node->outputs[0]->first = begin * (eitp__elements(x) / x->shape[0]);
+    return status;
+}
+
+EITP__PRIVATE void eitp__gradient_rows(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1];
+    eitp__add_gradient(&dx[0], eitp_pad(dy[0], 0, begin, node->inputs[0]->shape[0] - end));
+}
+
+static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end) {
+    eitp__attributes attributes = EITP__ZERO;
+    attributes.integers[0] = begin;
+    attributes.integers[1] = end;
+    return eitp__apply(EITP__OP_ROWS, &x, 1, &attributes);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end) {
+    eitp_tensor *(*rule)(const eitp__node *node, int64_t begin, int64_t end);
+    eitp_tensor *made = NULL;
+    if (!x || (begin == 0 && x->rank && end == x->shape[0]))
+        return x;
+    rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->op)->rows : NULL;
+    if (rule)
+        made = rule(x->node, begin, end);
+    return made ? made : eitp__rows_view(x, begin, end);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__rows_fill(const eitp__node *node, int64_t begin, int64_t end) {
+    const eitp_tensor *y = node->outputs[0];
+    int64_t shape[EITP_MAX_RANK];
+    memcpy(shape, y->shape, sizeof shape);
+    shape[0] = end - begin;
+    return eitp_fill(node->graph, y->dtype, y->rank, shape, node->attributes.reals[0]);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__rows_cast(const eitp__node *node, int64_t begin, int64_t end) {
+    return eitp_cast(eitp__rows(node->inputs[0], begin, end), node->outputs[0]->dtype);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
+    if (!eitp__same_shape(a, b))
+        return NULL;
+    return eitp_add(eitp__rows(a, begin, end), eitp__rows(b, begin, end));
+}
+
+/* The rows of a product are those of its first factor, or the columns of one that is given transposed. */
+EITP__PRIVATE eitp_tensor *eitp__rows_matmul(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *a = node->inputs[0];
+    int transposed = (int)node->attributes.integers[0];
+    if (a->rank != 2 || node->inputs[1]->rank != 2)
+        return NULL;
+    return eitp__matmul_node(transposed ? eitp_slice(a, 1, begin, end) : eitp__rows(a, begin, end), node->inputs[1],
+                             node->input_count > 2 ? node->inputs[2] : NULL, transposed,
+                             (int)node->attributes.integers[1], node->outputs[0]->dtype);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__rows_embedding_backward(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp__attributes attributes = node->attributes;
+    attributes.integers[0] += begin;
+    attributes.shape[0] = end - begin;
+    return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, node->inputs, 2, &attributes);
+}
