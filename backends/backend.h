@@ -49,6 +49,12 @@ struct eitp__backend_interface {
     /* Of F32, BF16 and F16: what products are fastest in by a margin that is worth fewer digits. */
     eitp_dtype (*preferred_precision)(const eitp__backend *backend);
 
+    /*
+     * Operations of products of this dtype, and bytes to and from memory, a second, all threads together: what the device
+     * is made for and not what it does today, so that a plan that depends on it is the same plan tomorrow.
+     */
+    void (*nominal_speed)(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes);
+
     /* Is there a kernel for this slot and dtype? */
     int (*supports)(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype);
 

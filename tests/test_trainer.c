@@ -34,6 +34,7 @@ typedef struct variant {
     uint64_t last_sample;
     int unclipped, keep_gradients;
     size_t piece_bytes; /* 0: the default */
+    eitp_plan_config plan;
 } variant;
 
 static variant default_variant(void) {
@@ -104,6 +105,7 @@ static eitp_status make_run(run *r, const eitp_host *host, const variant *v, con
     r->config.schedule.steps = 40;
     r->config.last_sample = v->last_sample;
     r->config.keep_gradients = v->keep_gradients;
+    r->config.plan = v->plan;
     if (v->unclipped)
         r->config.max_grad_norm = 0;
     if (v->piece_bytes)
@@ -381,7 +383,8 @@ static void compare_gradients(const run *r, const char *gradients, const char *r
 }
 
 /* What a run of three steps left: every variable but accumulated gradients, and the last report. The caller frees. */
-static char *state_after(const variant *v, const char *directory, eitp_step_report *report, size_t *size) {
+static char *state_after(const variant *v, const char *directory, eitp_step_report *report, size_t *size,
+                         eitp_plan_stats *whole, int *again) {
     const eitp_host host = eitp_host_default();
     run r;
     char *state = NULL;
@@ -390,6 +393,12 @@ static char *state_after(const variant *v, const char *directory, eitp_step_repo
     if (!make_run(&r, &host, v, directory, &error_)) {
         for (int step = 0; step < 3; step++)
             CHECK(!eitp_trainer_step(r.trainer, report, &error_));
+        eitp_plan_stats stats = eitp_trainer_statistics(r.trainer);
+        *again = stats.recomputed;
+        if (!v->plan.memory && !v->plan.recompute)
+            *whole = stats;
+        else
+            CHECK(stats.arena_bytes < whole->arena_bytes && stats.workspace_bytes == whole->workspace_bytes);
         *size = eitp_context_variable_bytes(r.context, EITP_PARAMETER) +
                 eitp_context_variable_bytes(r.context, EITP_OPTIMIZER) +
                 eitp_context_variable_bytes(r.context, EITP_REMAINDER);
@@ -428,12 +437,14 @@ static void releasing_gradients_changes_no_bit(void) {
         for (size_t w = 0; w < EITP__COUNT(ways); w++) {
             variant v = default_variant();
             eitp_step_report report;
+            eitp_plan_stats whole;
             char *state;
             size_t size;
+            int again;
             v.precision = precisions[p];
             v.keep_gradients = ways[w].keep_gradients;
             v.piece_bytes = ways[w].piece_bytes;
-            state = state_after(&v, directory, &report, &size);
+            state = state_after(&v, directory, &report, &size, &whole, &again);
             REQUIRE(state);
             if (!reference) {
                 reference = state;
@@ -444,6 +455,54 @@ static void releasing_gradients_changes_no_bit(void) {
             CHECK_THAT(size == reference_size && !memcmp(state, reference, size), "%s, way %d", precisions[p], (int)w);
             CHECK(report.loss == first.loss && report.grad_norm == first.grad_norm &&
                   report.update_norm == first.update_norm && report.parameter_norm == first.parameter_norm);
+            free(state);
+        }
+        free(reference);
+    }
+    scratch_remove(directory);
+}
+
+/* What is computed again instead of being kept has the same bits, however little memory there is. */
+static void recomputing_changes_no_bit(void) {
+    static const struct {
+        double part; /* of the arena; 0: no limit */
+        eitp_recompute recompute;
+    } ways[] = {{0, EITP_RECOMPUTE_AUTO},      {0.9, EITP_RECOMPUTE_AUTO}, {0.7, EITP_RECOMPUTE_AUTO},
+                {0, EITP_RECOMPUTE_ATTENTION}, {0, EITP_RECOMPUTE_LAYER},  {0.1, EITP_RECOMPUTE_AUTO}};
+    static const char *const precisions[] = {"fp32", "bf16"};
+    char directory[512];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (size_t p = 0; p < 2 * EITP__COUNT(precisions); p++) {
+        char *reference = NULL;
+        eitp_plan_stats whole = EITP__ZERO;
+        eitp_step_report first;
+        for (size_t w = 0; w < EITP__COUNT(ways); w++) {
+            variant v = default_variant();
+            eitp_step_report report;
+            char *state;
+            size_t size;
+            int again = 0;
+            v.precision = precisions[p / 2];
+            v.keep_gradients = p % 2;
+            v.piece_bytes = 65536;
+            v.plan.recompute = ways[w].recompute;
+            if (ways[w].part > 0)
+                v.plan.memory = whole.workspace_bytes + (size_t)(ways[w].part * (double)whole.arena_bytes);
+            state = state_after(&v, directory, &report, &size, &whole, &again);
+            if (!reference) {
+                REQUIRE(state);
+                reference = state;
+                first = report;
+                continue;
+            }
+            CHECK_THAT(!state == (w + 1 == EITP__COUNT(ways)), "%s, way %d: %s", v.precision, (int)w, error_.message);
+            if (!state) {
+                CHECK(error_.status == EITP_ERROR_MEMORY);
+                continue;
+            }
+            CHECK(again > 0);
+            CHECK_THAT(!memcmp(state, reference, size), "%s, way %d", v.precision, (int)w);
+            CHECK(report.loss == first.loss && report.grad_norm == first.grad_norm);
             free(state);
         }
         free(reference);
@@ -859,6 +918,7 @@ int main(int argc, char **argv) {
         TEST(damage_is_found),
         TEST(accumulation_is_one_large_batch),
         TEST(releasing_gradients_changes_no_bit),
+        TEST(recomputing_changes_no_bit),
         TEST(it_learns),
         TEST(sixteen_bits_follow_f32),
         TEST(a_loss_scale_that_is_too_large_comes_down),

@@ -131,6 +131,15 @@ static eitp_dtype eitp__cpu_preferred_precision(const eitp__backend *backend) {
     return cpu->isa >= EITP__ISA_AVX512BF16 ? EITP_BF16 : EITP_F32;
 }
 
+/* A core of a server at 3 GHz, with about two thirds of what its registers allow, and its share of the memory. */
+static void eitp__cpu_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
+    static const double rates[EITP__ISA_COUNT][2] = {
+        {3e9, 3e9}, {6e10, 6e10}, {1.1e11, 1.1e11}, {1.1e11, 2e11}, {1.1e11, 1e12}};
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    *flops = rates[cpu->isa][dtype == EITP_BF16] * cpu->threads;
+    *bytes = 1.2e10 * cpu->threads;
+}
+
 static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {
     return &cpu->table.kernels[call->slot][call->dtype];
 }
@@ -288,6 +297,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_describe,
         eitp__cpu_numerics,
         eitp__cpu_preferred_precision,
+        eitp__cpu_nominal_speed,
         eitp__cpu_supports,
         eitp__cpu_supports_epilogue,
         eitp__cpu_allocate,

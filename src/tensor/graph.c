@@ -102,6 +102,17 @@ static eitp_tensor *eitp__tensor_create(eitp_graph *graph, const char *subject, 
     return tensor;
 }
 
+EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_tensor *storage, int64_t first) {
+    eitp_tensor *copy =
+        eitp__tensor_create(tensor->graph, "copy", tensor->dtype, tensor->rank, tensor->shape, tensor->rows);
+    if (!copy)
+        return NULL;
+    copy->node = tensor->node;
+    copy->storage = storage ? storage : copy;
+    copy->first = first;
+    return copy;
+}
+
 static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape) {
     eitp_tensor *tensor;

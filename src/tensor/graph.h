@@ -135,6 +135,9 @@ EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, 
 /* For shape rules: the next output has the shape, dtype and rows of a tensor. */
 EITP__PRIVATE eitp_status eitp__node_output_like(eitp__node *node, const eitp_tensor *tensor, eitp_error *error);
 
+/* For plans: a tensor like another, with memory of its own, or that of `storage` from element `first` on. */
+EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_tensor *storage, int64_t first);
+
 /* Keeps the first error of building. */
 EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const char *format, ...) EITP__PRINTF(3, 4);
 

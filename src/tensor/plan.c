@@ -56,14 +56,27 @@ static void eitp__make_call(const eitp_plan *plan, const eitp__step *step, eitp_
     call->accumulates = step->accumulates;
 }
 
+static void eitp__release_calls(eitp_plan *plan) {
+    const eitp_host *host = &plan->context->host;
+    eitp__release(host, plan->calls, plan->call_count * sizeof *plan->calls);
+    eitp__release(host, plan->bindings, plan->call_count * sizeof *plan->bindings);
+    plan->calls = NULL;
+    plan->bindings = NULL;
+    plan->call_count = 0;
+}
+
 static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
     const eitp__backend *backend = plan->context->backend;
     const eitp_host *host = &plan->context->host;
-    plan->calls = (eitp__call *)eitp__allocate(host, plan->step_count * sizeof *plan->calls);
-    plan->bindings = (eitp__binding *)eitp__allocate(host, plan->step_count * sizeof *plan->bindings);
+    eitp__release_calls(plan);
+    plan->call_count = plan->step_count;
+    plan->calls = (eitp__call *)eitp__allocate(host, plan->call_count * sizeof *plan->calls);
+    plan->bindings = (eitp__binding *)eitp__allocate(host, plan->call_count * sizeof *plan->bindings);
     if (plan->step_count && (!plan->calls || !plan->bindings))
         return eitp__fail_memory(error, plan->step_count * (sizeof *plan->calls + sizeof *plan->bindings),
                                  "the calls of a plan");
+    plan->stats.workspace_bytes = 0;
+    plan->stats.flops = plan->stats.seconds = 0;
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__op_info *info = eitp__op(plan->steps[s].node->op);
         size_t workspace;
@@ -72,13 +85,52 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
         if (workspace > plan->stats.workspace_bytes)
             plan->stats.workspace_bytes = workspace;
         plan->stats.flops += info->flops ? info->flops(plan->steps[s].node) : 0;
+        plan->stats.seconds += eitp__step_seconds(plan, &plan->steps[s]);
     }
     plan->stats.nodes = (int)plan->step_count;
     return EITP_OK;
 }
 
-/* A plan without memory to run in. */
-static eitp_status eitp__plan_prepare(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
+static size_t eitp__plan_bytes(const eitp_plan *plan) {
+    return plan->stats.arena_bytes + plan->stats.workspace_bytes;
+}
+
+/* Makes values again until no more than `target` bytes are in use at once, and lays out what is left. */
+static eitp_status eitp__plan_shrink(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error) {
+    eitp_status status = eitp__plan_recompute(plan, target, mode, error);
+    if (!status)
+        status = eitp__plan_layout(plan, error);
+    return status ? status : eitp__make_calls(plan, error);
+}
+
+/*
+ * Layouts have gaps, so a plan may need more than what is in use at once: the target is lowered by what was too much.
+ */
+static eitp_status eitp__plan_fit(eitp_plan *plan, const eitp_plan_config *config, eitp_error *error) {
+    int nodes = plan->stats.nodes, forced = config->recompute > EITP_RECOMPUTE_NONE;
+    double flops = plan->stats.flops;
+    size_t target = plan->stats.largest_bytes;
+    eitp_status status = EITP_OK;
+    if (config->recompute == EITP_RECOMPUTE_NONE)
+        return EITP_OK;
+    if (forced)
+        status = eitp__plan_shrink(plan, 0, config->recompute, error);
+    for (int attempt = 0; attempt < 6 && !status && !forced; attempt++) {
+        size_t excess =
+            config->memory && eitp__plan_bytes(plan) > config->memory ? eitp__plan_bytes(plan) - config->memory : 0;
+        if (!excess || !target)
+            break;
+        target = attempt < 5 && excess < target ? target - excess : 0;
+        status = eitp__plan_shrink(plan, target, config->recompute, error);
+    }
+    plan->stats.recomputed = plan->stats.nodes - nodes;
+    plan->stats.recomputed_flops = plan->stats.flops - flops;
+    return status;
+}
+
+/* A plan without memory to run in, that may be larger than it should. */
+static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                      eitp_error *error) {
     eitp_context *context = graph->context;
     eitp_plan *made;
     eitp_status status = eitp_graph_status(graph, error);
@@ -98,6 +150,8 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, eitp_plan **plan, eitp_
         status = eitp__plan_layout(made, error);
     if (!status)
         status = eitp__make_calls(made, error);
+    if (!status && config)
+        status = eitp__plan_fit(made, config, error);
     if (status) {
         eitp_plan_destroy(made);
         return status;
@@ -106,13 +160,18 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, eitp_plan **plan, eitp_
     return EITP_OK;
 }
 
-eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
-    eitp_status status = eitp__plan_prepare(graph, plan, error);
+eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                    eitp_error *error) {
+    eitp_status status = eitp__plan_prepare(graph, config, plan, error);
+    if (!status && config && config->memory && eitp__plan_bytes(*plan) > config->memory)
+        status = eitp__fail(error, EITP_ERROR_MEMORY,
+                            "the plan needs %zu bytes beside the variables, and %zu are allowed; take smaller or fewer "
+                            "sequences at a time",
+                            eitp__plan_bytes(*plan), config->memory);
     if (!status)
         status = eitp__variables_allocate(graph->context, error);
     if (!status)
-        status =
-            eitp__arena_reserve(graph->context, (*plan)->stats.arena_bytes + (*plan)->stats.workspace_bytes, error);
+        status = eitp__arena_reserve(graph->context, eitp__plan_bytes(*plan), error);
     if (status) {
         eitp_plan_destroy(*plan);
         *plan = NULL;
@@ -120,9 +179,14 @@ eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *er
     return status;
 }
 
-eitp_status eitp_plan_estimate(eitp_graph *graph, eitp_plan_stats *stats, eitp_error *error) {
+eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
+    return eitp_plan_create_within(graph, NULL, plan, error);
+}
+
+eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,
+                               eitp_error *error) {
     eitp_plan *plan;
-    eitp_status status = eitp__plan_prepare(graph, &plan, error);
+    eitp_status status = eitp__plan_prepare(graph, config, &plan, error);
     if (!status)
         *stats = plan->stats;
     eitp_plan_destroy(plan);
@@ -135,11 +199,10 @@ void eitp_plan_destroy(eitp_plan *plan) {
         return;
     host = plan->context->host;
     eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
-    eitp__release(&host, plan->stretch_of, plan->tensor_count * sizeof *plan->stretch_of);
-    eitp__release(&host, plan->readable, plan->tensor_count);
+    eitp__release(&host, plan->stretch_of, plan->stretch_of_capacity * sizeof *plan->stretch_of);
+    eitp__release(&host, plan->readable, plan->readable_capacity);
     eitp__release(&host, plan->stretches, plan->stretch_capacity * sizeof *plan->stretches);
-    eitp__release(&host, plan->calls, plan->step_count * sizeof *plan->calls);
-    eitp__release(&host, plan->bindings, plan->step_count * sizeof *plan->bindings);
+    eitp__release_calls(plan);
     eitp__release(&host, plan, sizeof *plan);
 }
 

@@ -1,11 +1,12 @@
 /*
  * A plan: a graph made ready to run. The passes, in the order they run, and where each is:
- *   lower    plan_lower.c   the nodes that outputs and updates need; those without a kernel are expanded
- *   fuse     plan_fuse.c    products do what follows them: activation, its derivative, residual; products and sums that
- *                           only feed an accumulation or a sum add to it themselves
- *   order    plan_order.c   creation order, but updates as soon as nobody reads the old value any more
- *   lay out  plan_layout.c  lifetimes, memory taken over in place, offsets in the arena
- *   bind     plan.c         calls with operands; addresses are filled in when a plan runs
+ *   lower      plan_lower.c      the nodes that outputs and updates need; those without a kernel are expanded
+ *   fuse       plan_fuse.c       products do what follows them: activation, its derivative, residual; products and sums
+ *                                that only feed an accumulation or a sum add to it themselves
+ *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
+ *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
+ *   lay out    plan_layout.c     lifetimes, memory taken over in place, offsets in the arena
+ *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
  */
 #ifndef EITP_PLAN_H
 #define EITP_PLAN_H
@@ -53,11 +54,12 @@ struct eitp_plan {
     size_t step_count, step_capacity;
     int *stretch_of;         /* by tensor id: of the tensor that owns the memory; -1: none */
     unsigned char *readable; /* by tensor id: was it an output when the plan was created? */
-    size_t tensor_count;
+    size_t tensor_count, stretch_of_capacity, readable_capacity;
     eitp__stretch *stretches;
     size_t stretch_count, stretch_capacity;
     eitp__call *calls;
     eitp__binding *bindings;
+    size_t call_count;
     int64_t count; /* rows of the capacity that there are */
     uint64_t bound_generation;
     int64_t bound_count;
@@ -88,6 +90,18 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *
 
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
+/* Finds the stretches and how long each is in use, without places; 0: no memory. */
+EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan);
+
+/*
+ * Makes values again instead of keeping them, as long as that brings the most that is in use at once down to `target`
+ * bytes.
+ */
+EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error);
+
+/* What a step takes at the device's nominal speed, in seconds. */
+EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
+
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
 
 #endif

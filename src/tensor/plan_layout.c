@@ -169,19 +169,29 @@ static size_t eitp__largest_use(const eitp_plan *plan) {
     return largest;
 }
 
+EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
+    const eitp_host *host = &plan->context->host;
+    size_t tensors = plan->graph->tensor_count;
+    if (!eitp__reserve(host, (void **)&plan->stretch_of, &plan->stretch_of_capacity, tensors,
+                       sizeof *plan->stretch_of) ||
+        !eitp__reserve(host, (void **)&plan->readable, &plan->readable_capacity, tensors, 1))
+        return 0;
+    plan->tensor_count = tensors;
+    plan->stretch_count = 0;
+    memset(plan->stretch_of, -1, tensors * sizeof *plan->stretch_of);
+    if (!eitp__find_lifetimes(plan))
+        return 0;
+    eitp__merge_in_place(plan);
+    return 1;
+}
+
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     eitp__placement *order, *placed;
     size_t bytes;
-    plan->tensor_count = plan->graph->tensor_count;
-    plan->stretch_of = (int *)eitp__allocate(host, plan->tensor_count * sizeof *plan->stretch_of);
-    plan->readable = (unsigned char *)eitp__allocate(host, plan->tensor_count);
-    if (!plan->stretch_of || !plan->readable)
-        return eitp__fail_memory(error, plan->tensor_count * (sizeof *plan->stretch_of + 1), "the layout of a plan");
-    memset(plan->stretch_of, -1, plan->tensor_count * sizeof *plan->stretch_of);
-    if (!eitp__find_lifetimes(plan))
-        return eitp__fail_memory(error, plan->stretch_count * sizeof *plan->stretches, "the layout of a plan");
-    eitp__merge_in_place(plan);
+    plan->stats.arena_bytes = 0;
+    if (!eitp__plan_lifetimes(plan))
+        return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
     bytes = plan->stretch_count * sizeof *order;
     order = (eitp__placement *)eitp__allocate(host, bytes);
     placed = (eitp__placement *)eitp__allocate(host, bytes);

@@ -323,12 +323,26 @@ EITP_API eitp_tensor *eitp_sum_squares(eitp_tensor *x);
 
 /* ---- Plan ---- */
 
+/* What a plan computes again where it is needed late, instead of keeping it; the bits are the same. */
+typedef enum eitp_recompute {
+    EITP_RECOMPUTE_AUTO = 0,      /* as little as the memory allows */
+    EITP_RECOMPUTE_NONE = 1,      /* nothing */
+    EITP_RECOMPUTE_ATTENTION = 2, /* everything but matrix products: attention, activations, norms */
+    EITP_RECOMPUTE_LAYER = 3      /* everything that saves memory: whole layers */
+} eitp_recompute;
+
+typedef struct eitp_plan_config {
+    size_t memory; /* bytes that arena and workspace may have together; 0: no limit */
+    eitp_recompute recompute;
+} eitp_plan_config;
+
 typedef struct eitp_plan_stats {
     size_t arena_bytes;     /* the tensors of this plan */
     size_t workspace_bytes; /* scratch memory of its kernels */
     size_t largest_bytes;   /* the most that is live at once: no layout can need less */
-    int nodes;
-    double flops;
+    int nodes, recomputed;  /* steps, and those of them that make a value again */
+    double flops, recomputed_flops;
+    double seconds; /* at the nominal speed of the device */
 } eitp_plan_stats;
 
 /*
@@ -339,8 +353,16 @@ typedef struct eitp_plan_stats {
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);
 
-/* What a plan of the graph would be, without the memory to run it. */
-EITP_API eitp_status eitp_plan_estimate(eitp_graph *graph, eitp_plan_stats *stats, eitp_error *error);
+/* The same within a limit of memory; EITP_ERROR_MEMORY, naming the least that would do, where that is too little. */
+EITP_API eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                             eitp_error *error);
+
+/*
+ * What a plan of the graph would be, without the memory to run it. Where it does not fit, the statistics are those of
+ * the smallest plan there is.
+ */
+EITP_API eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,
+                                        eitp_error *error);
 EITP_API eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan);
 
 /* How many rows of the graph's capacity there are; the capacity to begin with. */

@@ -31,7 +31,8 @@ typedef struct eitp_trainer_config {
      * everything else; 1: they are kept in variables even so. The bits are the same.
      */
     int keep_gradients;
-    uint64_t seed; /* of dropout and shuffling */
+    eitp_plan_config plan; /* what a run's plan may take, and what it computes again */
+    uint64_t seed;         /* of dropout and shuffling */
     eitp_shuffle shuffle;
     uint64_t
         last_sample; /* training stops having used this many samples, in the middle of a step if need be; 0: never */

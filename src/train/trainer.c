@@ -134,7 +134,7 @@ static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error)
         eitp_plan_stats stats;
         status = eitp__build_gradients(trainer, error);
         if (!status)
-            status = eitp_plan_estimate(trainer->gradient_graph, &stats, error);
+            status = eitp_plan_estimate(trainer->gradient_graph, NULL, &stats, error);
         eitp__discard_gradients(trainer);
         if (!status && stats.arena_bytes + stats.workspace_bytes <= EITP_MERGE_BYTES)
             break;
@@ -149,7 +149,8 @@ static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
     if (!status)
         status = alone ? eitp__build_step(trainer, error) : eitp__build_gradients(trainer, error);
     if (!status)
-        status = eitp_plan_create(trainer->gradient_graph, &trainer->gradient_plan, error);
+        status =
+            eitp_plan_create_within(trainer->gradient_graph, &trainer->config.plan, &trainer->gradient_plan, error);
     if (!status && !alone)
         status = eitp__build_update(trainer, error);
     if (!status && !alone)
