@@ -669,12 +669,26 @@ EITP_API eitp_tensor *eitp_sum_squares(eitp_tensor *x);
 
 /* ---- Plan ---- */
 
+/* What a plan computes again where it is needed late, instead of keeping it; the bits are the same. */
+typedef enum eitp_recompute {
+    EITP_RECOMPUTE_AUTO = 0,      /* as little as the memory allows */
+    EITP_RECOMPUTE_NONE = 1,      /* nothing */
+    EITP_RECOMPUTE_ATTENTION = 2, /* everything but matrix products: attention, activations, norms */
+    EITP_RECOMPUTE_LAYER = 3      /* everything that saves memory: whole layers */
+} eitp_recompute;
+
+typedef struct eitp_plan_config {
+    size_t memory; /* bytes that arena and workspace may have together; 0: no limit */
+    eitp_recompute recompute;
+} eitp_plan_config;
+
 typedef struct eitp_plan_stats {
     size_t arena_bytes;     /* the tensors of this plan */
     size_t workspace_bytes; /* scratch memory of its kernels */
     size_t largest_bytes;   /* the most that is live at once: no layout can need less */
-    int nodes;
-    double flops;
+    int nodes, recomputed;  /* steps, and those of them that make a value again */
+    double flops, recomputed_flops;
+    double seconds; /* at the nominal speed of the device */
 } eitp_plan_stats;
 
 /*
@@ -685,8 +699,16 @@ typedef struct eitp_plan_stats {
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);
 
-/* What a plan of the graph would be, without the memory to run it. */
-EITP_API eitp_status eitp_plan_estimate(eitp_graph *graph, eitp_plan_stats *stats, eitp_error *error);
+/* The same within a limit of memory; EITP_ERROR_MEMORY, naming the least that would do, where that is too little. */
+EITP_API eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                             eitp_error *error);
+
+/*
+ * What a plan of the graph would be, without the memory to run it. Where it does not fit, the statistics are those of
+ * the smallest plan there is.
+ */
+EITP_API eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,
+                                        eitp_error *error);
 EITP_API eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan);
 
 /* How many rows of the graph's capacity there are; the capacity to begin with. */
@@ -1299,7 +1321,8 @@ typedef struct eitp_trainer_config {
      * everything else; 1: they are kept in variables even so. The bits are the same.
      */
     int keep_gradients;
-    uint64_t seed; /* of dropout and shuffling */
+    eitp_plan_config plan; /* what a run's plan may take, and what it computes again */
+    uint64_t seed;         /* of dropout and shuffling */
     eitp_shuffle shuffle;
     uint64_t
         last_sample; /* training stops having used this many samples, in the middle of a step if need be; 0: never */
@@ -2465,6 +2488,12 @@ struct eitp__backend_interface {
     /* Of F32, BF16 and F16: what products are fastest in by a margin that is worth fewer digits. */
     eitp_dtype (*preferred_precision)(const eitp__backend *backend);
 
+    /*
+     * Operations of products of this dtype, and bytes to and from memory, a second, all threads together: what the
+     * device is made for and not what it does today, so that a plan that depends on it is the same plan tomorrow.
+     */
+    void (*nominal_speed)(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes);
+
     /* Is there a kernel for this slot and dtype? */
     int (*supports)(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype);
 
@@ -2708,6 +2737,9 @@ EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, 
 /* For shape rules: the next output has the shape, dtype and rows of a tensor. */
 EITP__PRIVATE eitp_status eitp__node_output_like(eitp__node *node, const eitp_tensor *tensor, eitp_error *error);
 
+/* For plans: a tensor like another, with memory of its own, or that of `storage` from element `first` on. */
+EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_tensor *storage, int64_t first);
+
 /* Keeps the first error of building. */
 EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const char *format, ...) EITP__PRINTF(3, 4);
 
@@ -2831,12 +2863,13 @@ EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 /* >>src/tensor/plan.h */
 /*
  * A plan: a graph made ready to run. The passes, in the order they run, and where each is:
- *   lower    plan_lower.c   the nodes that outputs and updates need; those without a kernel are expanded
- *   fuse     plan_fuse.c    products do what follows them: activation, its derivative, residual; products and sums that
- *                           only feed an accumulation or a sum add to it themselves
- *   order    plan_order.c   creation order, but updates as soon as nobody reads the old value any more
- *   lay out  plan_layout.c  lifetimes, memory taken over in place, offsets in the arena
- *   bind     plan.c         calls with operands; addresses are filled in when a plan runs
+ *   lower      plan_lower.c      the nodes that outputs and updates need; those without a kernel are expanded
+ *   fuse       plan_fuse.c       products do what follows them: activation, its derivative, residual; products and sums
+ *                                that only feed an accumulation or a sum add to it themselves
+ *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
+ *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
+ *   lay out    plan_layout.c     lifetimes, memory taken over in place, offsets in the arena
+ *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
  */
 
 /* A node in the plan, with what it does of other nodes' work. Operands are lowered tensors, NULL where absent. */
@@ -2879,11 +2912,12 @@ struct eitp_plan {
     size_t step_count, step_capacity;
     int *stretch_of;         /* by tensor id: of the tensor that owns the memory; -1: none */
     unsigned char *readable; /* by tensor id: was it an output when the plan was created? */
-    size_t tensor_count;
+    size_t tensor_count, stretch_of_capacity, readable_capacity;
     eitp__stretch *stretches;
     size_t stretch_count, stretch_capacity;
     eitp__call *calls;
     eitp__binding *bindings;
+    size_t call_count;
     int64_t count; /* rows of the capacity that there are */
     uint64_t bound_generation;
     int64_t bound_count;
@@ -2914,6 +2948,18 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *
 
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
+/* Finds the stretches and how long each is in use, without places; 0: no memory. */
+EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan);
+
+/*
+ * Makes values again instead of keeping them, as long as that brings the most that is in use at once down to `target`
+ * bytes.
+ */
+EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error);
+
+/* What a step takes at the device's nominal speed, in seconds. */
+EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
+
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
 /* <<src/tensor/plan.h */
 
@@ -22132,6 +22178,13 @@ static eitp_dtype eitp__null_preferred_precision(const eitp__backend *backend) {
     return EITP_F32;
 }
 
+static void eitp__null_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
+    (void)backend;
+    (void)dtype;
+    *flops = 1e11;
+    *bytes = 1e10;
+}
+
 static int eitp__null_supports(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype) {
     (void)backend;
     (void)slot;
@@ -22186,6 +22239,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_describe,
         eitp__null_describe,
         eitp__null_preferred_precision,
+        eitp__null_nominal_speed,
         eitp__null_supports,
         eitp__null_supports_epilogue,
         eitp__null_allocate,
@@ -22667,6 +22721,15 @@ static eitp_dtype eitp__cpu_preferred_precision(const eitp__backend *backend) {
     return cpu->isa >= EITP__ISA_AVX512BF16 ? EITP_BF16 : EITP_F32;
 }
 
+/* A core of a server at 3 GHz, with about two thirds of what its registers allow, and its share of the memory. */
+static void eitp__cpu_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
+    static const double rates[EITP__ISA_COUNT][2] = {
+        {3e9, 3e9}, {6e10, 6e10}, {1.1e11, 1.1e11}, {1.1e11, 2e11}, {1.1e11, 1e12}};
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    *flops = rates[cpu->isa][dtype == EITP_BF16] * cpu->threads;
+    *bytes = 1.2e10 * cpu->threads;
+}
+
 static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {
     return &cpu->table.kernels[call->slot][call->dtype];
 }
@@ -22824,6 +22887,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_describe,
         eitp__cpu_numerics,
         eitp__cpu_preferred_precision,
+        eitp__cpu_nominal_speed,
         eitp__cpu_supports,
         eitp__cpu_supports_epilogue,
         eitp__cpu_allocate,
@@ -23402,6 +23466,17 @@ static eitp_tensor *eitp__tensor_create(eitp_graph *graph, const char *subject, 
     tensor->rows = rows;
     graph->tensors[graph->tensor_count++] = tensor;
     return tensor;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_tensor *storage, int64_t first) {
+    eitp_tensor *copy =
+        eitp__tensor_create(tensor->graph, "copy", tensor->dtype, tensor->rank, tensor->shape, tensor->rows);
+    if (!copy)
+        return NULL;
+    copy->node = tensor->node;
+    copy->storage = storage ? storage : copy;
+    copy->first = first;
+    return copy;
 }
 
 static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const char *name, eitp_dtype dtype, int rank,
@@ -26545,6 +26620,645 @@ EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error) {
 }
 /* <<src/tensor/plan_order.c */
 
+/* >>src/tensor/plan_recompute.c */
+/*
+ * What a plan computes again instead of keeping it. As long as more memory is in use at some step than there is, the
+ * value that is kept across that step and frees most bytes for the least time is made again before its next use
+ * (Kirisame et al., "Dynamic Tensor Rematerialization", arXiv 2006.09616, before the run instead of during it). Kernels
+ * are functions of their operands, so the bits are the same.
+ */
+
+#include <limits.h>
+
+/* A value that is kept from one step to another, of which it is needed at none between. */
+typedef struct eitp__gap {
+    eitp_tensor *value;
+    int before;          /* the step that needs it next */
+    double worth, freed; /* bytes for a second; bytes */
+} eitp__gap;
+
+/* What a value's step is, where it is made again. */
+typedef struct eitp__again {
+    double seconds;
+    double kept; /* bytes that must be kept at the crowded step for it */
+    int steps;   /* that are run again */
+} eitp__again;
+
+/* By tensor id, of tensors that own memory in the arena. */
+typedef struct eitp__uses {
+    int made, previous, next, last; /* steps; previous and next around the crowded one; -1: none */
+    int ended;                      /* its memory was taken by the value that replaced it */
+    int asked;                      /* it, or a view of it, is read after the run */
+    int origin;                     /* id of the tensor that has the value first */
+    int sibling;                    /* id of the next tensor that has it; -1: none */
+    int refused;                    /* first output of the step before which making it again did not help; -1: none */
+    int reads;
+    double seconds; /* that making it takes; 0: not known yet */
+} eitp__uses;
+
+typedef struct eitp__recompute {
+    eitp_plan *plan;
+    const eitp_host *host;
+    eitp_recompute mode;
+    eitp__uses *uses;
+    size_t use_capacity;
+    int *changed; /* by variable: the first step that changes it */
+    size_t variables;
+    size_t *live; /* by step */
+    size_t live_capacity;
+    eitp__step *kept; /* the steps before the last attempt */
+    size_t kept_count, kept_capacity;
+    int crowded;
+    size_t peak;
+    eitp__gap *gaps;
+    size_t gap_capacity;
+    double patience; /* how much longer for a byte what is needed for a value may take than the value itself */
+} eitp__recompute;
+
+/* How long a chain of values is made again for one, and how many in all. */
+enum { EITP__RECOMPUTE_DEPTH = 8, EITP__RECOMPUTE_STEPS = 24 };
+
+/* How many are made again in one round, where they are worth nearly the same: layers are alike. */
+enum { EITP__RECOMPUTE_ROUND = 64 };
+
+/* The last of the powers of 8 that patience goes through where nothing else helps. */
+#define EITP__RECOMPUTE_PATIENCE 512
+
+/* ---- What is known of the steps ---- */
+
+static eitp_tensor *eitp__arena_value(eitp_tensor *x) {
+    eitp_tensor *owner = x ? eitp__owner(x, NULL) : NULL;
+    return owner && owner->leaf != EITP__VARIABLE ? owner : NULL;
+}
+
+static double eitp__value_bytes(const eitp_tensor *x) {
+    return (double)eitp__tensor_bytes(x);
+}
+
+/* The arithmetic of a step and the bytes it moves, whichever takes longer. */
+EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step) {
+    const eitp__op_info *info = eitp__op(step->node->op);
+    const eitp__backend *backend = plan->context->backend;
+    double flops = info->flops ? info->flops(step->node) : 0, bytes = 0, rate, bandwidth, seconds;
+    for (int i = 0; i < eitp__step_read_count(step); i++) {
+        eitp_tensor *x = eitp__step_read(step, i);
+        bytes += x ? eitp__value_bytes(x) : 0;
+    }
+    for (int i = 0; i < step->output_count; i++)
+        bytes += eitp__value_bytes(step->outputs[i]);
+    backend->interface->nominal_speed(backend, eitp__node_dtype(step->node), &rate, &bandwidth);
+    if (step->node->op != EITP__OP_MATMUL && step->node->op != EITP__OP_HEAD)
+        rate /= 8;
+    seconds = flops / rate > bytes / bandwidth ? flops / rate : bytes / bandwidth;
+    return seconds + 2e-6;
+}
+
+static int eitp__is_product(const eitp__step *step) {
+    return step->node->op == EITP__OP_MATMUL || step->node->op == EITP__OP_HEAD;
+}
+
+/*
+ * How a value is made again: by its step; but what a product's activation made, from the product itself where that is
+ * there too.
+ */
+static eitp__step eitp__recipe(const eitp__step *step, const eitp_tensor *value) {
+    eitp__step recipe;
+    eitp__node *activation = step->outputs[0]->node;
+    if (!step->epilogue || step->output_count < 2 || step->outputs[0] != value)
+        return *step;
+    memset(&recipe, 0, sizeof recipe);
+    recipe.node = activation;
+    recipe.input_count = recipe.output_count = 1;
+    recipe.inputs[0] = step->outputs[1];
+    recipe.outputs[0] = step->outputs[0];
+    return recipe;
+}
+
+static int eitp__changes_variable(const eitp__step *step) {
+    for (int i = 0; i < step->output_count; i++) {
+        if (step->replaces[i] && !eitp__arena_value(step->replaces[i]))
+            return 1;
+    }
+    return 0;
+}
+
+/* What making a value takes, by its recipe. */
+static double eitp__recipe_seconds(const eitp__recompute *r, const eitp__step *recipe, const eitp_tensor *value) {
+    eitp__uses *uses = &r->uses[value->id];
+    if (uses->seconds <= 0)
+        uses->seconds = eitp__step_seconds(r->plan, recipe);
+    return uses->seconds;
+}
+
+/* Makes room for what is known by tensor and by step. */
+static int eitp__recompute_reserve(eitp__recompute *r) {
+    size_t old = r->use_capacity, tensors = r->plan->graph->tensor_count;
+    if (!eitp__reserve(r->host, (void **)&r->uses, &r->use_capacity, tensors, sizeof *r->uses) ||
+        !eitp__reserve(r->host, (void **)&r->live, &r->live_capacity, r->plan->step_count + 2, sizeof *r->live) ||
+        !eitp__reserve(r->host, (void **)&r->kept, &r->kept_capacity, r->plan->step_count, sizeof *r->kept))
+        return 0;
+    for (size_t t = old; t < r->use_capacity; t++) {
+        memset(&r->uses[t], 0, sizeof r->uses[t]);
+        r->uses[t].origin = (int)t;
+        r->uses[t].sibling = r->uses[t].refused = -1;
+    }
+    return 1;
+}
+
+/* The bytes in use at each step, and the first step at which most are. */
+static void eitp__find_crowded(eitp__recompute *r) {
+    const eitp_plan *plan = r->plan;
+    size_t live = 0;
+    memset(r->live, 0, (plan->step_count + 2) * sizeof *r->live);
+    for (size_t i = 0; i < plan->stretch_count; i++) {
+        const eitp__stretch *stretch = &plan->stretches[i];
+        size_t end = (size_t)stretch->last + 1;
+        r->live[stretch->first < 0 ? 0 : stretch->first] += stretch->size;
+        if (end <= plan->step_count)
+            r->live[end] -= stretch->size; /* wraps around; the sum is right */
+    }
+    r->peak = 0;
+    for (size_t s = 0; s < plan->step_count; s++) {
+        live += r->live[s];
+        r->live[s] = live;
+        if (live > r->peak) {
+            r->peak = live;
+            r->crowded = (int)s;
+        }
+    }
+}
+
+/* Notes a step that reads a value. */
+static void eitp__note_use(eitp__recompute *r, eitp_tensor *x, int step) {
+    eitp_tensor *value = eitp__arena_value(x);
+    eitp__uses *uses;
+    if (!value)
+        return;
+    uses = &r->uses[value->id];
+    uses->last = step;
+    if (step <= r->crowded)
+        uses->previous = step;
+    else if (uses->next < 0)
+        uses->next = step;
+}
+
+static void eitp__note_step(eitp__recompute *r, const eitp__step *step, int at) {
+    for (int i = 0; i < eitp__step_read_count(step); i++)
+        eitp__note_use(r, eitp__step_read(step, i), at);
+    for (int i = 0; i < step->output_count; i++) {
+        eitp_tensor *replaced = step->replaces[i], *value = replaced ? eitp__arena_value(replaced) : NULL;
+        if (value)
+            r->uses[value->id].ended = 1;
+        else if (replaced && r->changed[eitp__owner(replaced, NULL)->variable] > at)
+            r->changed[eitp__owner(replaced, NULL)->variable] = at;
+        value = eitp__arena_value(step->outputs[i]);
+        if (value == step->outputs[i]) {
+            eitp__note_use(r, value, at);
+            r->uses[value->id].made = at;
+        }
+    }
+}
+
+static void eitp__find_uses(eitp__recompute *r) {
+    const eitp_plan *plan = r->plan;
+    for (size_t t = 0; t < plan->graph->tensor_count; t++) {
+        eitp__uses *uses = &r->uses[t];
+        uses->made = uses->previous = uses->next = uses->last = -1;
+        uses->ended = uses->asked = 0;
+    }
+    for (size_t t = 0; t < plan->graph->tensor_count; t++) {
+        eitp_tensor *value = plan->graph->tensors[t]->is_output ? eitp__arena_value(plan->graph->tensors[t]) : NULL;
+        if (value)
+            r->uses[value->id].asked = 1;
+    }
+    for (size_t v = 0; v < r->variables; v++)
+        r->changed[v] = INT_MAX;
+    for (size_t s = 0; s < plan->step_count; s++)
+        eitp__note_step(r, &plan->steps[s], (int)s);
+}
+
+/* Lifetimes, bytes and uses as the steps are now; 0: no memory. */
+static int eitp__survey(eitp__recompute *r) {
+    if (!eitp__recompute_reserve(r) || !eitp__plan_lifetimes(r->plan))
+        return 0;
+    eitp__find_crowded(r);
+    eitp__find_uses(r);
+    return 1;
+}
+
+/* ---- What making a value again takes ---- */
+
+static int eitp__is_live_at(const eitp__recompute *r, const eitp_tensor *value, int step) {
+    const eitp__uses *uses = &r->uses[value->id];
+    return value->leaf == EITP__INPUT || (uses->made >= 0 && uses->made < step && uses->last >= step);
+}
+
+/* A tensor with the value that is there at a step; NULL: none. */
+static eitp_tensor *eitp__live_instance(const eitp__recompute *r, eitp_tensor *value, int step) {
+    if (eitp__is_live_at(r, value, step))
+        return value;
+    for (int t = r->uses[value->id].origin; t >= 0; t = r->uses[t].sibling) {
+        eitp_tensor *other = r->plan->graph->tensors[t];
+        if (eitp__is_live_at(r, other, step))
+            return other;
+    }
+    return NULL;
+}
+
+/* Is the value made again at a step or after it? */
+static int eitp__is_made_later(const eitp__recompute *r, const eitp_tensor *value, int step) {
+    for (int t = r->uses[value->id].origin; t >= 0; t = r->uses[t].sibling) {
+        if (r->uses[t].made >= step)
+            return 1;
+    }
+    return 0;
+}
+
+static int eitp__can_make(const eitp__recompute *r, eitp_tensor *value, int before, int depth, double limit,
+                          eitp__again *again);
+
+/*
+ * Whether a value that is not there before a step is made again for it, and not kept until then: where that is done
+ * later anyway, where it cannot be kept, or where the time for a byte is not far above `price`. Adds what that takes.
+ */
+static int eitp__is_made_for(const eitp__recompute *r, eitp_tensor *value, int before, int depth, double price,
+                             eitp__again *again) {
+    const eitp__uses *uses = &r->uses[value->id];
+    int later = eitp__is_made_later(r, value, before), must = later || uses->ended;
+    eitp__again more = *again;
+    double limit = again->seconds + r->patience * price * eitp__value_bytes(value);
+    if (!must && uses->last >= r->crowded)
+        return 0;
+    if (!eitp__can_make(r, value, before, depth + 1, must ? HUGE_VAL : limit, &more))
+        return 0;
+    if (later)
+        more.seconds = again->seconds;
+    *again = more;
+    return 1;
+}
+
+/* Whether an operand can be there before a step, with what that takes. */
+static int eitp__can_have(const eitp__recompute *r, eitp_tensor *x, int before, int depth, double price,
+                          eitp__again *again) {
+    eitp_tensor *owner = eitp__owner(x, NULL);
+    const eitp__uses *uses;
+    if (owner->leaf == EITP__VARIABLE)
+        return r->changed[owner->variable] >= before;
+    if (eitp__live_instance(r, owner, before) || eitp__is_made_for(r, owner, before, depth, price, again))
+        return 1;
+    uses = &r->uses[owner->id];
+    if (uses->ended || uses->made < 0)
+        return 0;
+    again->kept += uses->last < r->crowded ? eitp__value_bytes(owner) : 0;
+    return 1;
+}
+
+/* Whether a value can be made again before a step within a time, with what is needed for it. */
+static int eitp__can_make(const eitp__recompute *r, eitp_tensor *value, int before, int depth, double limit,
+                          eitp__again *again) {
+    const eitp__uses *uses = &r->uses[value->id];
+    const eitp__step *step;
+    eitp__step recipe;
+    double seconds;
+    if (uses->made < 0 || depth > EITP__RECOMPUTE_DEPTH || again->steps >= EITP__RECOMPUTE_STEPS)
+        return 0;
+    step = &r->plan->steps[uses->made];
+    if (eitp__changes_variable(step))
+        return 0;
+    recipe = eitp__recipe(step, value);
+    if (r->mode == EITP_RECOMPUTE_ATTENTION && eitp__is_product(&recipe))
+        return 0;
+    seconds = eitp__recipe_seconds(r, &recipe, value);
+    again->seconds += seconds;
+    again->steps++;
+    for (int i = 0; i < eitp__step_read_count(&recipe) && again->seconds <= limit; i++) {
+        eitp_tensor *x = eitp__step_read(&recipe, i);
+        if (x && !eitp__can_have(r, x, before, depth, seconds / eitp__value_bytes(value), again))
+            return 0;
+    }
+    return again->seconds <= limit;
+}
+
+/* Finds out what making a value again before its next use is worth; 0: it cannot be, or does not help. */
+static int eitp__weigh_gap(const eitp__recompute *r, eitp__gap *gap) {
+    eitp__again again = EITP__ZERO;
+    if (!eitp__can_make(r, gap->value, gap->before, 0, HUGE_VAL, &again))
+        return 0;
+    gap->freed = eitp__value_bytes(gap->value) - again.kept;
+    gap->worth = gap->freed / again.seconds;
+    return gap->freed > 0;
+}
+
+static int eitp__compare_worth(const void *left, const void *right) {
+    const eitp__gap *a = (const eitp__gap *)left, *b = (const eitp__gap *)right;
+    if (a->worth != b->worth)
+        return a->worth > b->worth ? -1 : 1;
+    return a->value->id < b->value->id ? -1 : a->value->id > b->value->id;
+}
+
+/* The last step first, so that inserting before one leaves the others' numbers as they are. */
+static int eitp__compare_steps(const void *left, const void *right) {
+    const eitp__gap *a = (const eitp__gap *)left, *b = (const eitp__gap *)right;
+    if (a->before != b->before)
+        return a->before > b->before ? -1 : 1;
+    return a->value->id < b->value->id ? -1 : a->value->id > b->value->id;
+}
+
+/* All gaps across the crowded step, those that are worth most first; -1: no memory. */
+static int eitp__find_gaps(eitp__recompute *r) {
+    const eitp_graph *graph = r->plan->graph;
+    size_t count = 0;
+    for (size_t t = 0; t < graph->tensor_count; t++) {
+        const eitp__uses *uses = &r->uses[t];
+        eitp__gap gap = EITP__ZERO;
+        if (uses->made < 0 || uses->asked || uses->previous < 0 || uses->previous >= r->crowded || uses->next < 0 ||
+            uses->refused == r->plan->steps[uses->next].outputs[0]->id)
+            continue;
+        gap.value = graph->tensors[t];
+        gap.before = uses->next;
+        if (!eitp__weigh_gap(r, &gap))
+            continue;
+        if (!eitp__reserve(r->host, (void **)&r->gaps, &r->gap_capacity, count + 1, sizeof *r->gaps))
+            return -1;
+        r->gaps[count++] = gap;
+    }
+    eitp__sort(r->gaps, count, sizeof *r->gaps, eitp__compare_worth);
+    return (int)count;
+}
+
+/* How many of these gaps to close in one round: no more than there is need for, and only what is worth the same. */
+static int eitp__gaps_in_round(const eitp__recompute *r, int count, size_t target) {
+    double needed = (double)(r->peak - target), freed = 0;
+    int taken = 0;
+    while (taken < count && taken < EITP__RECOMPUTE_ROUND && freed < needed &&
+           r->gaps[taken].worth >= 0.9 * r->gaps[0].worth)
+        freed += r->gaps[taken++].freed;
+    return taken;
+}
+
+/* ---- Changing the steps ---- */
+
+/* Puts a step before another; 0: no memory. */
+static int eitp__insert_step(eitp_plan *plan, const eitp__step *step, int before) {
+    eitp__step copy = *step;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
+                       sizeof *plan->steps))
+        return 0;
+    memmove(plan->steps + before + 1, plan->steps + before, (plan->step_count - (size_t)before) * sizeof *plan->steps);
+    plan->steps[before] = copy;
+    plan->step_count++;
+    return 1;
+}
+
+/* Lets an operand that is `from`, or a view of it, be the same of `to`; 0: no memory. */
+static int eitp__redirect(eitp_tensor **operand, const eitp_tensor *from, eitp_tensor *to) {
+    int64_t first;
+    if (!*operand || eitp__owner(*operand, &first) != from)
+        return 1;
+    *operand = eitp__lowered(*operand) == from ? to : eitp__tensor_copy(eitp__lowered(*operand), to, first);
+    return *operand != NULL;
+}
+
+/* Steps from `first` on read `to` instead of `from`. */
+static int eitp__redirect_steps(eitp_plan *plan, size_t first, const eitp_tensor *from, eitp_tensor *to) {
+    int done = 1;
+    for (size_t s = first; s < plan->step_count; s++) {
+        eitp__step *step = &plan->steps[s];
+        for (int i = 0; i < step->input_count; i++)
+            done &= eitp__redirect(&step->inputs[i], from, to);
+        for (int i = 0; i < step->output_count; i++)
+            done &= eitp__redirect(&step->replaces[i], from, to);
+        done &= eitp__redirect(&step->carry, from, to);
+    }
+    return done;
+}
+
+static int eitp__make_again(eitp__recompute *r, eitp_tensor *value, int before, int depth, int *inserted);
+
+/* The tensor with the value that one of the steps just inserted makes; NULL: none. */
+static eitp_tensor *eitp__made_instance(const eitp__recompute *r, const eitp_tensor *value, int before, int inserted) {
+    int origin = r->uses[value->id].origin;
+    for (int s = before; s < before + inserted; s++) {
+        const eitp__step *step = &r->plan->steps[s];
+        for (int o = 0; o < step->output_count; o++) {
+            if (r->uses[step->outputs[o]->id].origin == origin)
+                return step->outputs[o];
+        }
+    }
+    return NULL;
+}
+
+/* Lets a recipe read, instead of one of its operands, another tensor with the same value. */
+static int eitp__redirect_recipe(eitp__step *recipe, const eitp_tensor *from, eitp_tensor *to) {
+    int done = 1;
+    for (int i = 0; i < recipe->input_count; i++)
+        done &= eitp__redirect(&recipe->inputs[i], from, to);
+    for (int i = 0; i < recipe->output_count; i++)
+        done &= eitp__redirect(&recipe->replaces[i], from, to);
+    return done;
+}
+
+/* Sees to it that the operands of a recipe are there before a step, as eitp__can_have decided. */
+static int eitp__have_operands(eitp__recompute *r, eitp__step *recipe, double price, int before, int depth,
+                               int *inserted) {
+    for (int i = 0; i < eitp__step_read_count(recipe); i++) {
+        eitp_tensor *x = eitp__step_read(recipe, i), *owner = x ? eitp__arena_value(x) : NULL, *instance;
+        eitp__again again = EITP__ZERO;
+        if (!owner)
+            continue;
+        instance = eitp__made_instance(r, owner, before, *inserted);
+        if (!instance)
+            instance = eitp__live_instance(r, owner, before);
+        if (!instance && eitp__is_made_for(r, owner, before, depth, price, &again)) {
+            if (!eitp__make_again(r, owner, before, depth + 1, inserted))
+                return 0;
+            instance = eitp__made_instance(r, owner, before, *inserted);
+        }
+        if (!instance && r->uses[owner->id].last < before)
+            r->uses[owner->id].last = before; /* kept until here */
+        if (instance && instance != owner && !eitp__redirect_recipe(recipe, owner, instance))
+            return 0;
+    }
+    return 1;
+}
+
+/* Steps from `at` on read `to` instead of any other tensor that has its value. */
+static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, size_t at) {
+    int done = 1;
+    for (int t = r->uses[to->id].origin; t >= 0; t = r->uses[t].sibling) {
+        eitp__uses *uses = &r->uses[t];
+        if (t == to->id)
+            continue;
+        done &= eitp__redirect_steps(r->plan, at, r->plan->graph->tensors[t], to);
+        if (uses->last >= (int)at)
+            uses->last = uses->next >= (int)at ? uses->previous : (int)at - 1;
+    }
+    return done;
+}
+
+/* Gives the recipe outputs of its own, which stand for the old ones from step `at` on. */
+static int eitp__replace_outputs(eitp__recompute *r, eitp__step *recipe, size_t at) {
+    for (int i = 0; i < recipe->output_count; i++) {
+        eitp_tensor *from = recipe->outputs[i], *to = eitp__tensor_copy(from, NULL, 0);
+        eitp__uses *origin;
+        if (!to || !eitp__recompute_reserve(r))
+            return 0;
+        origin = &r->uses[r->uses[from->id].origin];
+        r->uses[to->id].origin = r->uses[from->id].origin;
+        r->uses[to->id].made = (int)at; /* which is right for the steps before it, where the others of a round are */
+        r->uses[to->id].last = INT_MAX;
+        r->uses[to->id].sibling = origin->sibling;
+        origin->sibling = to->id;
+        recipe->outputs[i] = to;
+        if (!eitp__redirect_instances(r, to, at))
+            return 0;
+    }
+    return 1;
+}
+
+/*
+ * Inserts a step that makes the value again before step `before` + *inserted, after those for its operands. Everything
+ * from there on reads what it makes.
+ */
+static int eitp__make_again(eitp__recompute *r, eitp_tensor *value, int before, int depth, int *inserted) {
+    eitp_plan *plan = r->plan;
+    int made = r->uses[value->id].made;
+    eitp__step recipe = eitp__recipe(&plan->steps[made], value);
+    double price = eitp__recipe_seconds(r, &recipe, value) / eitp__value_bytes(value);
+    if (!eitp__have_operands(r, &recipe, price, before, depth, inserted) ||
+        !eitp__replace_outputs(r, &recipe, (size_t)(before + *inserted)) ||
+        !eitp__insert_step(plan, &recipe, before + *inserted))
+        return 0;
+    (*inserted)++;
+    return 1;
+}
+
+static void eitp__count_reads(eitp__recompute *r) {
+    const eitp_plan *plan = r->plan;
+    for (size_t t = 0; t < plan->graph->tensor_count; t++)
+        r->uses[t].reads = 0;
+    for (size_t s = 0; s < plan->step_count; s++) {
+        for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++) {
+            eitp_tensor *x = eitp__step_read(&plan->steps[s], i), *value = x ? eitp__arena_value(x) : NULL;
+            if (value)
+                r->uses[value->id].reads++;
+        }
+    }
+}
+
+/* Is the step one that makes a value again, for nobody? */
+static int eitp__is_idle(const eitp__recompute *r, const eitp__step *step) {
+    for (int o = 0; o < step->output_count; o++) {
+        const eitp_tensor *y = step->outputs[o];
+        if (y->storage != y || r->uses[y->id].origin == y->id || r->uses[y->id].reads)
+            return 0;
+    }
+    return 1;
+}
+
+/* Leaves out steps whose values were made again for an earlier use too. */
+static void eitp__drop_idle(eitp__recompute *r) {
+    eitp_plan *plan = r->plan;
+    size_t left;
+    do {
+        left = 0;
+        eitp__count_reads(r);
+        for (size_t s = 0; s < plan->step_count; s++) {
+            if (!eitp__is_idle(r, &plan->steps[s]))
+                plan->steps[left++] = plan->steps[s];
+        }
+    } while (left < plan->step_count && (plan->step_count = left));
+}
+
+/* Makes the values of some gaps again; 0: no memory. */
+static int eitp__close_gaps(eitp__recompute *r, int count) {
+    memcpy(r->kept, r->plan->steps, r->plan->step_count * sizeof *r->kept);
+    r->kept_count = r->plan->step_count;
+    eitp__sort(r->gaps, (size_t)count, sizeof *r->gaps, eitp__compare_steps);
+    for (int i = 0; i < count; i++) {
+        int inserted = 0;
+        if (!eitp__make_again(r, r->gaps[i].value, r->gaps[i].before, 0, &inserted))
+            return 0;
+    }
+    eitp__drop_idle(r);
+    return eitp__survey(r);
+}
+
+/* Takes the steps as they were before. */
+static int eitp__restore_steps(eitp__recompute *r) {
+    memcpy(r->plan->steps, r->kept, r->kept_count * sizeof *r->kept);
+    r->plan->step_count = r->kept_count;
+    return eitp__survey(r);
+}
+
+/* Is less in use than before where most was, and no more than that elsewhere? */
+static int eitp__is_relieved(const eitp__recompute *r, size_t peak, int crowded, size_t crowd, double expected) {
+    double freed = (double)crowd - (double)r->live[crowded];
+    return r->peak <= peak && freed > 0 && freed >= 0.9 * expected;
+}
+
+/*
+ * Makes what is worth most again; fewer values at a time where together they do not free what each would. 1: done; 0:
+ * there is nothing; -1: no memory.
+ */
+static int eitp__recompute_round(eitp__recompute *r, size_t target) {
+    int count = eitp__find_gaps(r), taken = count > 0 ? eitp__gaps_in_round(r, count, target) : 0;
+    while (taken > 0) {
+        size_t peak = r->peak, crowd = r->live[r->crowded];
+        int crowded = r->crowded, use;
+        eitp__gap best = r->gaps[0];
+        double expected = 0;
+        for (int i = 0; i < taken && taken > 1; i++)
+            expected += r->gaps[i].freed;
+        use = r->plan->steps[best.before].outputs[0]->id;
+        if (!eitp__close_gaps(r, taken))
+            return -1;
+        if (eitp__is_relieved(r, peak, crowded, crowd, expected))
+            return 1;
+        if (!eitp__restore_steps(r))
+            return -1;
+        if (taken == 1)
+            r->uses[best.value->id].refused = use;
+        count = eitp__find_gaps(r);
+        taken = taken > 1 && count > taken / 2 ? taken / 2 : count > 0;
+    }
+    return count < 0 ? -1 : 0;
+}
+
+static void eitp__forget_refused(eitp__recompute *r) {
+    for (size_t t = 0; t < r->plan->graph->tensor_count; t++)
+        r->uses[t].refused = -1;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error) {
+    eitp__recompute r = EITP__ZERO;
+    size_t most = 8 * plan->step_count + 64;
+    int going;
+    r.plan = plan;
+    r.host = &plan->context->host;
+    r.mode = mode;
+    r.variables = plan->context->variable_count;
+    r.changed = (int *)eitp__allocate(r.host, r.variables * sizeof *r.changed);
+    going = (!r.variables || r.changed) && eitp__survey(&r) ? 1 : -1;
+    r.patience = 1;
+    while (going > 0 && r.peak > target && most--) {
+        going = eitp__recompute_round(&r, target);
+        if (!going && r.patience < EITP__RECOMPUTE_PATIENCE) {
+            r.patience *= 8;
+            eitp__forget_refused(&r);
+            going = 1;
+        }
+    }
+    eitp__release(r.host, r.changed, r.variables * sizeof *r.changed);
+    eitp__release(r.host, r.uses, r.use_capacity * sizeof *r.uses);
+    eitp__release(r.host, r.live, r.live_capacity * sizeof *r.live);
+    eitp__release(r.host, r.kept, r.kept_capacity * sizeof *r.kept);
+    eitp__release(r.host, r.gaps, r.gap_capacity * sizeof *r.gaps);
+    return going < 0 ? eitp__fail_memory(error, plan->step_count * sizeof *plan->steps, "what a plan computes again")
+                     : EITP_OK;
+}
+/* <<src/tensor/plan_recompute.c */
+
 /* >>src/tensor/plan_layout.c */
 /* The arena of a plan: how long each tensor lives, which take over another's memory, and where each lies. */
 
@@ -26715,19 +27429,29 @@ static size_t eitp__largest_use(const eitp_plan *plan) {
     return largest;
 }
 
+EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
+    const eitp_host *host = &plan->context->host;
+    size_t tensors = plan->graph->tensor_count;
+    if (!eitp__reserve(host, (void **)&plan->stretch_of, &plan->stretch_of_capacity, tensors,
+                       sizeof *plan->stretch_of) ||
+        !eitp__reserve(host, (void **)&plan->readable, &plan->readable_capacity, tensors, 1))
+        return 0;
+    plan->tensor_count = tensors;
+    plan->stretch_count = 0;
+    memset(plan->stretch_of, -1, tensors * sizeof *plan->stretch_of);
+    if (!eitp__find_lifetimes(plan))
+        return 0;
+    eitp__merge_in_place(plan);
+    return 1;
+}
+
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     eitp__placement *order, *placed;
     size_t bytes;
-    plan->tensor_count = plan->graph->tensor_count;
-    plan->stretch_of = (int *)eitp__allocate(host, plan->tensor_count * sizeof *plan->stretch_of);
-    plan->readable = (unsigned char *)eitp__allocate(host, plan->tensor_count);
-    if (!plan->stretch_of || !plan->readable)
-        return eitp__fail_memory(error, plan->tensor_count * (sizeof *plan->stretch_of + 1), "the layout of a plan");
-    memset(plan->stretch_of, -1, plan->tensor_count * sizeof *plan->stretch_of);
-    if (!eitp__find_lifetimes(plan))
-        return eitp__fail_memory(error, plan->stretch_count * sizeof *plan->stretches, "the layout of a plan");
-    eitp__merge_in_place(plan);
+    plan->stats.arena_bytes = 0;
+    if (!eitp__plan_lifetimes(plan))
+        return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
     bytes = plan->stretch_count * sizeof *order;
     order = (eitp__placement *)eitp__allocate(host, bytes);
     placed = (eitp__placement *)eitp__allocate(host, bytes);
@@ -26804,14 +27528,27 @@ static void eitp__make_call(const eitp_plan *plan, const eitp__step *step, eitp_
     call->accumulates = step->accumulates;
 }
 
+static void eitp__release_calls(eitp_plan *plan) {
+    const eitp_host *host = &plan->context->host;
+    eitp__release(host, plan->calls, plan->call_count * sizeof *plan->calls);
+    eitp__release(host, plan->bindings, plan->call_count * sizeof *plan->bindings);
+    plan->calls = NULL;
+    plan->bindings = NULL;
+    plan->call_count = 0;
+}
+
 static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
     const eitp__backend *backend = plan->context->backend;
     const eitp_host *host = &plan->context->host;
-    plan->calls = (eitp__call *)eitp__allocate(host, plan->step_count * sizeof *plan->calls);
-    plan->bindings = (eitp__binding *)eitp__allocate(host, plan->step_count * sizeof *plan->bindings);
+    eitp__release_calls(plan);
+    plan->call_count = plan->step_count;
+    plan->calls = (eitp__call *)eitp__allocate(host, plan->call_count * sizeof *plan->calls);
+    plan->bindings = (eitp__binding *)eitp__allocate(host, plan->call_count * sizeof *plan->bindings);
     if (plan->step_count && (!plan->calls || !plan->bindings))
         return eitp__fail_memory(error, plan->step_count * (sizeof *plan->calls + sizeof *plan->bindings),
                                  "the calls of a plan");
+    plan->stats.workspace_bytes = 0;
+    plan->stats.flops = plan->stats.seconds = 0;
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__op_info *info = eitp__op(plan->steps[s].node->op);
         size_t workspace;
@@ -26820,13 +27557,50 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
         if (workspace > plan->stats.workspace_bytes)
             plan->stats.workspace_bytes = workspace;
         plan->stats.flops += info->flops ? info->flops(plan->steps[s].node) : 0;
+        plan->stats.seconds += eitp__step_seconds(plan, &plan->steps[s]);
     }
     plan->stats.nodes = (int)plan->step_count;
     return EITP_OK;
 }
 
-/* A plan without memory to run in. */
-static eitp_status eitp__plan_prepare(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
+static size_t eitp__plan_bytes(const eitp_plan *plan) {
+    return plan->stats.arena_bytes + plan->stats.workspace_bytes;
+}
+
+/* Makes values again until no more than `target` bytes are in use at once, and lays out what is left. */
+static eitp_status eitp__plan_shrink(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error) {
+    eitp_status status = eitp__plan_recompute(plan, target, mode, error);
+    if (!status)
+        status = eitp__plan_layout(plan, error);
+    return status ? status : eitp__make_calls(plan, error);
+}
+
+/*
+ * Layouts have gaps, so a plan may need more than what is in use at once: the target is lowered by what was too much,
+ * and a little more, as long as it is met.
+ */
+static eitp_status eitp__plan_fit(eitp_plan *plan, const eitp_plan_config *config, eitp_error *error) {
+    int nodes = plan->stats.nodes;
+    double flops = plan->stats.flops;
+    size_t target = plan->stats.largest_bytes;
+    eitp_status status = EITP_OK;
+    if (config->recompute > EITP_RECOMPUTE_NONE)
+        status = eitp__plan_shrink(plan, 0, config->recompute, error);
+    while (!status && config->recompute == EITP_RECOMPUTE_AUTO && config->memory &&
+           eitp__plan_bytes(plan) > config->memory && plan->stats.largest_bytes <= target) {
+        size_t excess = eitp__plan_bytes(plan) - config->memory, step = plan->stats.largest_bytes / 256 + 1;
+        step = excess > step ? excess : step;
+        target = step < plan->stats.largest_bytes ? plan->stats.largest_bytes - step : 0;
+        status = eitp__plan_shrink(plan, target, config->recompute, error);
+    }
+    plan->stats.recomputed = plan->stats.nodes - nodes;
+    plan->stats.recomputed_flops = plan->stats.flops - flops;
+    return status;
+}
+
+/* A plan without memory to run in, that may be larger than it should. */
+static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                      eitp_error *error) {
     eitp_context *context = graph->context;
     eitp_plan *made;
     eitp_status status = eitp_graph_status(graph, error);
@@ -26846,6 +27620,8 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, eitp_plan **plan, eitp_
         status = eitp__plan_layout(made, error);
     if (!status)
         status = eitp__make_calls(made, error);
+    if (!status && config)
+        status = eitp__plan_fit(made, config, error);
     if (status) {
         eitp_plan_destroy(made);
         return status;
@@ -26854,13 +27630,18 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, eitp_plan **plan, eitp_
     return EITP_OK;
 }
 
-eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
-    eitp_status status = eitp__plan_prepare(graph, plan, error);
+eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                    eitp_error *error) {
+    eitp_status status = eitp__plan_prepare(graph, config, plan, error);
+    if (!status && config && config->memory && eitp__plan_bytes(*plan) > config->memory)
+        status = eitp__fail(error, EITP_ERROR_MEMORY,
+                            "the plan needs %zu bytes beside the variables, and %zu are allowed; take smaller or fewer "
+                            "sequences at a time",
+                            eitp__plan_bytes(*plan), config->memory);
     if (!status)
         status = eitp__variables_allocate(graph->context, error);
     if (!status)
-        status =
-            eitp__arena_reserve(graph->context, (*plan)->stats.arena_bytes + (*plan)->stats.workspace_bytes, error);
+        status = eitp__arena_reserve(graph->context, eitp__plan_bytes(*plan), error);
     if (status) {
         eitp_plan_destroy(*plan);
         *plan = NULL;
@@ -26868,9 +27649,14 @@ eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *er
     return status;
 }
 
-eitp_status eitp_plan_estimate(eitp_graph *graph, eitp_plan_stats *stats, eitp_error *error) {
+eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
+    return eitp_plan_create_within(graph, NULL, plan, error);
+}
+
+eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,
+                               eitp_error *error) {
     eitp_plan *plan;
-    eitp_status status = eitp__plan_prepare(graph, &plan, error);
+    eitp_status status = eitp__plan_prepare(graph, config, &plan, error);
     if (!status)
         *stats = plan->stats;
     eitp_plan_destroy(plan);
@@ -26883,11 +27669,10 @@ void eitp_plan_destroy(eitp_plan *plan) {
         return;
     host = plan->context->host;
     eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
-    eitp__release(&host, plan->stretch_of, plan->tensor_count * sizeof *plan->stretch_of);
-    eitp__release(&host, plan->readable, plan->tensor_count);
+    eitp__release(&host, plan->stretch_of, plan->stretch_of_capacity * sizeof *plan->stretch_of);
+    eitp__release(&host, plan->readable, plan->readable_capacity);
     eitp__release(&host, plan->stretches, plan->stretch_capacity * sizeof *plan->stretches);
-    eitp__release(&host, plan->calls, plan->step_count * sizeof *plan->calls);
-    eitp__release(&host, plan->bindings, plan->step_count * sizeof *plan->bindings);
+    eitp__release_calls(plan);
     eitp__release(&host, plan, sizeof *plan);
 }
 
@@ -33482,7 +34267,7 @@ static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error)
         eitp_plan_stats stats;
         status = eitp__build_gradients(trainer, error);
         if (!status)
-            status = eitp_plan_estimate(trainer->gradient_graph, &stats, error);
+            status = eitp_plan_estimate(trainer->gradient_graph, NULL, &stats, error);
         eitp__discard_gradients(trainer);
         if (!status && stats.arena_bytes + stats.workspace_bytes <= EITP_MERGE_BYTES)
             break;
@@ -33497,7 +34282,8 @@ static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
     if (!status)
         status = alone ? eitp__build_step(trainer, error) : eitp__build_gradients(trainer, error);
     if (!status)
-        status = eitp_plan_create(trainer->gradient_graph, &trainer->gradient_plan, error);
+        status =
+            eitp_plan_create_within(trainer->gradient_graph, &trainer->config.plan, &trainer->gradient_plan, error);
     if (!status && !alone)
         status = eitp__build_update(trainer, error);
     if (!status && !alone)

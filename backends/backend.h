@@ -50,8 +50,8 @@ struct eitp__backend_interface {
     eitp_dtype (*preferred_precision)(const eitp__backend *backend);
 
     /*
-     * Operations of products of this dtype, and bytes to and from memory, a second, all threads together: what the device
-     * is made for and not what it does today, so that a plan that depends on it is the same plan tomorrow.
+     * Operations of products of this dtype, and bytes to and from memory, a second, all threads together: what the
+     * device is made for and not what it does today, so that a plan that depends on it is the same plan tomorrow.
      */
     void (*nominal_speed)(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes);
 

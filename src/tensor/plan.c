@@ -104,23 +104,21 @@ static eitp_status eitp__plan_shrink(eitp_plan *plan, size_t target, eitp_recomp
 }
 
 /*
- * Layouts have gaps, so a plan may need more than what is in use at once: the target is lowered by what was too much.
+ * Layouts have gaps, so a plan may need more than what is in use at once: the target is lowered by what was too much,
+ * and a little more, as long as it is met.
  */
 static eitp_status eitp__plan_fit(eitp_plan *plan, const eitp_plan_config *config, eitp_error *error) {
-    int nodes = plan->stats.nodes, forced = config->recompute > EITP_RECOMPUTE_NONE;
+    int nodes = plan->stats.nodes;
     double flops = plan->stats.flops;
     size_t target = plan->stats.largest_bytes;
     eitp_status status = EITP_OK;
-    if (config->recompute == EITP_RECOMPUTE_NONE)
-        return EITP_OK;
-    if (forced)
+    if (config->recompute > EITP_RECOMPUTE_NONE)
         status = eitp__plan_shrink(plan, 0, config->recompute, error);
-    for (int attempt = 0; attempt < 6 && !status && !forced; attempt++) {
-        size_t excess =
-            config->memory && eitp__plan_bytes(plan) > config->memory ? eitp__plan_bytes(plan) - config->memory : 0;
-        if (!excess || !target)
-            break;
-        target = attempt < 5 && excess < target ? target - excess : 0;
+    while (!status && config->recompute == EITP_RECOMPUTE_AUTO && config->memory &&
+           eitp__plan_bytes(plan) > config->memory && plan->stats.largest_bytes <= target) {
+        size_t excess = eitp__plan_bytes(plan) - config->memory, step = plan->stats.largest_bytes / 256 + 1;
+        step = excess > step ? excess : step;
+        target = step < plan->stats.largest_bytes ? plan->stats.largest_bytes - step : 0;
         status = eitp__plan_shrink(plan, target, config->recompute, error);
     }
     plan->stats.recomputed = plan->stats.nodes - nodes;

@@ -4,6 +4,7 @@
  * (Kirisame et al., "Dynamic Tensor Rematerialization", arXiv 2006.09616, before the run instead of during it). Kernels
  * are functions of their operands, so the bits are the same.
  */
+#include "base/sort.h"
 #include "tensor/plan.h"
 
 #include <limits.h>
@@ -11,7 +12,8 @@
 /* A value that is kept from one step to another, of which it is needed at none between. */
 typedef struct eitp__gap {
     eitp_tensor *value;
-    int before; /* the step that needs it next */
+    int before;          /* the step that needs it next */
+    double worth, freed; /* bytes for a second; bytes */
 } eitp__gap;
 
 /* What a value's step is, where it is made again. */
@@ -30,6 +32,7 @@ typedef struct eitp__uses {
     int sibling;                    /* id of the next tensor that has it; -1: none */
     int refused;                    /* first output of the step before which making it again did not help; -1: none */
     int reads;
+    double seconds; /* that making it takes; 0: not known yet */
 } eitp__uses;
 
 typedef struct eitp__recompute {
@@ -46,10 +49,19 @@ typedef struct eitp__recompute {
     size_t kept_count, kept_capacity;
     int crowded;
     size_t peak;
+    eitp__gap *gaps;
+    size_t gap_capacity;
+    double patience; /* how much longer for a byte what is needed for a value may take than the value itself */
 } eitp__recompute;
 
 /* How long a chain of values is made again for one, and how many in all. */
 enum { EITP__RECOMPUTE_DEPTH = 8, EITP__RECOMPUTE_STEPS = 24 };
+
+/* How many are made again in one round, where they are worth nearly the same: layers are alike. */
+enum { EITP__RECOMPUTE_ROUND = 64 };
+
+/* The last of the powers of 8 that patience goes through where nothing else helps. */
+#define EITP__RECOMPUTE_PATIENCE 512
 
 /* ---- What is known of the steps ---- */
 
@@ -109,6 +121,14 @@ static int eitp__changes_variable(const eitp__step *step) {
     return 0;
 }
 
+/* What making a value takes, by its recipe. */
+static double eitp__recipe_seconds(const eitp__recompute *r, const eitp__step *recipe, const eitp_tensor *value) {
+    eitp__uses *uses = &r->uses[value->id];
+    if (uses->seconds <= 0)
+        uses->seconds = eitp__step_seconds(r->plan, recipe);
+    return uses->seconds;
+}
+
 /* Makes room for what is known by tensor and by step. */
 static int eitp__recompute_reserve(eitp__recompute *r) {
     size_t old = r->use_capacity, tensors = r->plan->graph->tensor_count;
@@ -117,6 +137,7 @@ static int eitp__recompute_reserve(eitp__recompute *r) {
         !eitp__reserve(r->host, (void **)&r->kept, &r->kept_capacity, r->plan->step_count, sizeof *r->kept))
         return 0;
     for (size_t t = old; t < r->use_capacity; t++) {
+        memset(&r->uses[t], 0, sizeof r->uses[t]);
         r->uses[t].origin = (int)t;
         r->uses[t].sibling = r->uses[t].refused = -1;
     }
@@ -237,14 +258,14 @@ static int eitp__can_make(const eitp__recompute *r, eitp_tensor *value, int befo
 
 /*
  * Whether a value that is not there before a step is made again for it, and not kept until then: where that is done
- * later anyway, where it cannot be kept, or where the time for a byte is below `price`. Adds what that takes.
+ * later anyway, where it cannot be kept, or where the time for a byte is not far above `price`. Adds what that takes.
  */
 static int eitp__is_made_for(const eitp__recompute *r, eitp_tensor *value, int before, int depth, double price,
                              eitp__again *again) {
     const eitp__uses *uses = &r->uses[value->id];
     int later = eitp__is_made_later(r, value, before), must = later || uses->ended;
     eitp__again more = *again;
-    double limit = again->seconds + price * eitp__value_bytes(value);
+    double limit = again->seconds + r->patience * price * eitp__value_bytes(value);
     if (!must && uses->last >= r->crowded)
         return 0;
     if (!eitp__can_make(r, value, before, depth + 1, must ? HUGE_VAL : limit, &more))
@@ -286,7 +307,7 @@ static int eitp__can_make(const eitp__recompute *r, eitp_tensor *value, int befo
     recipe = eitp__recipe(step, value);
     if (r->mode == EITP_RECOMPUTE_ATTENTION && eitp__is_product(&recipe))
         return 0;
-    seconds = eitp__step_seconds(r->plan, &recipe);
+    seconds = eitp__recipe_seconds(r, &recipe, value);
     again->seconds += seconds;
     again->steps++;
     for (int i = 0; i < eitp__step_read_count(&recipe) && again->seconds <= limit; i++) {
@@ -297,36 +318,61 @@ static int eitp__can_make(const eitp__recompute *r, eitp_tensor *value, int befo
     return again->seconds <= limit;
 }
 
-/* Bytes freed at the crowded step for each second; 0: it cannot be, or does not help. */
-static double eitp__gap_worth(const eitp__recompute *r, const eitp__gap *gap) {
+/* Finds out what making a value again before its next use is worth; 0: it cannot be, or does not help. */
+static int eitp__weigh_gap(const eitp__recompute *r, eitp__gap *gap) {
     eitp__again again = EITP__ZERO;
-    double freed;
     if (!eitp__can_make(r, gap->value, gap->before, 0, HUGE_VAL, &again))
         return 0;
-    freed = eitp__value_bytes(gap->value) - again.kept;
-    return freed > 0 ? freed / again.seconds : 0;
+    gap->freed = eitp__value_bytes(gap->value) - again.kept;
+    gap->worth = gap->freed / again.seconds;
+    return gap->freed > 0;
 }
 
-/* The gap across the crowded step that is worth most; 0: there is none. */
-static int eitp__best_gap(const eitp__recompute *r, eitp__gap *best) {
+static int eitp__compare_worth(const void *left, const void *right) {
+    const eitp__gap *a = (const eitp__gap *)left, *b = (const eitp__gap *)right;
+    if (a->worth != b->worth)
+        return a->worth > b->worth ? -1 : 1;
+    return a->value->id < b->value->id ? -1 : a->value->id > b->value->id;
+}
+
+/* The last step first, so that inserting before one leaves the others' numbers as they are. */
+static int eitp__compare_steps(const void *left, const void *right) {
+    const eitp__gap *a = (const eitp__gap *)left, *b = (const eitp__gap *)right;
+    if (a->before != b->before)
+        return a->before > b->before ? -1 : 1;
+    return a->value->id < b->value->id ? -1 : a->value->id > b->value->id;
+}
+
+/* All gaps across the crowded step, those that are worth most first; -1: no memory. */
+static int eitp__find_gaps(eitp__recompute *r) {
     const eitp_graph *graph = r->plan->graph;
-    double most = 0;
+    size_t count = 0;
     for (size_t t = 0; t < graph->tensor_count; t++) {
         const eitp__uses *uses = &r->uses[t];
-        eitp__gap gap;
-        double worth;
+        eitp__gap gap = EITP__ZERO;
         if (uses->made < 0 || uses->asked || uses->previous < 0 || uses->previous >= r->crowded || uses->next < 0 ||
             uses->refused == r->plan->steps[uses->next].outputs[0]->id)
             continue;
         gap.value = graph->tensors[t];
         gap.before = uses->next;
-        worth = eitp__gap_worth(r, &gap);
-        if (worth > most) {
-            most = worth;
-            *best = gap;
-        }
+        if (!eitp__weigh_gap(r, &gap))
+            continue;
+        if (!eitp__reserve(r->host, (void **)&r->gaps, &r->gap_capacity, count + 1, sizeof *r->gaps))
+            return -1;
+        r->gaps[count++] = gap;
     }
-    return most > 0;
+    eitp__sort(r->gaps, count, sizeof *r->gaps, eitp__compare_worth);
+    return (int)count;
+}
+
+/* How many of these gaps to close in one round: no more than there is need for, and only what is worth the same. */
+static int eitp__gaps_in_round(const eitp__recompute *r, int count, size_t target) {
+    double needed = (double)(r->peak - target), freed = 0;
+    int taken = 0;
+    while (taken < count && taken < EITP__RECOMPUTE_ROUND && freed < needed &&
+           r->gaps[taken].worth >= 0.9 * r->gaps[0].worth)
+        freed += r->gaps[taken++].freed;
+    return taken;
 }
 
 /* ---- Changing the steps ---- */
@@ -407,6 +453,8 @@ static int eitp__have_operands(eitp__recompute *r, eitp__step *recipe, double pr
                 return 0;
             instance = eitp__made_instance(r, owner, before, *inserted);
         }
+        if (!instance && r->uses[owner->id].last < before)
+            r->uses[owner->id].last = before; /* kept until here */
         if (instance && instance != owner && !eitp__redirect_recipe(recipe, owner, instance))
             return 0;
     }
@@ -417,8 +465,12 @@ static int eitp__have_operands(eitp__recompute *r, eitp__step *recipe, double pr
 static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, size_t at) {
     int done = 1;
     for (int t = r->uses[to->id].origin; t >= 0; t = r->uses[t].sibling) {
-        if (t != to->id)
-            done &= eitp__redirect_steps(r->plan, at, r->plan->graph->tensors[t], to);
+        eitp__uses *uses = &r->uses[t];
+        if (t == to->id)
+            continue;
+        done &= eitp__redirect_steps(r->plan, at, r->plan->graph->tensors[t], to);
+        if (uses->last >= (int)at)
+            uses->last = uses->next >= (int)at ? uses->previous : (int)at - 1;
     }
     return done;
 }
@@ -432,7 +484,8 @@ static int eitp__replace_outputs(eitp__recompute *r, eitp__step *recipe, size_t 
             return 0;
         origin = &r->uses[r->uses[from->id].origin];
         r->uses[to->id].origin = r->uses[from->id].origin;
-        r->uses[to->id].made = r->uses[to->id].last = -1;
+        r->uses[to->id].made = (int)at; /* which is right for the steps before it, where the others of a round are */
+        r->uses[to->id].last = INT_MAX;
         r->uses[to->id].sibling = origin->sibling;
         origin->sibling = to->id;
         recipe->outputs[i] = to;
@@ -450,7 +503,7 @@ static int eitp__make_again(eitp__recompute *r, eitp_tensor *value, int before, 
     eitp_plan *plan = r->plan;
     int made = r->uses[value->id].made;
     eitp__step recipe = eitp__recipe(&plan->steps[made], value);
-    double price = eitp__step_seconds(plan, &recipe) / eitp__value_bytes(value);
+    double price = eitp__recipe_seconds(r, &recipe, value) / eitp__value_bytes(value);
     if (!eitp__have_operands(r, &recipe, price, before, depth, inserted) ||
         !eitp__replace_outputs(r, &recipe, (size_t)(before + *inserted)) ||
         !eitp__insert_step(plan, &recipe, before + *inserted))
@@ -496,38 +549,64 @@ static void eitp__drop_idle(eitp__recompute *r) {
     } while (left < plan->step_count && (plan->step_count = left));
 }
 
-static int eitp__close_gap(eitp__recompute *r, const eitp__gap *gap) {
-    int inserted = 0;
-    if (!eitp__make_again(r, gap->value, gap->before, 0, &inserted))
-        return 0;
-    eitp__drop_idle(r);
-    return 1;
-}
-
-/* Is less in use than before where most was? */
-static int eitp__is_relieved(const eitp__recompute *r, size_t peak, int crowded, size_t crowd) {
-    return r->peak < peak || (r->peak == peak && (r->crowded != crowded || r->live[crowded] < crowd));
-}
-
-/* Makes the most worthwhile value again. 1: done; 0: there is none; -1: no memory. */
-static int eitp__recompute_one(eitp__recompute *r) {
-    eitp__gap gap = EITP__ZERO;
-    while (eitp__best_gap(r, &gap)) {
-        size_t peak = r->peak, crowd = r->live[r->crowded];
-        int crowded = r->crowded, use = r->plan->steps[gap.before].outputs[0]->id;
-        memcpy(r->kept, r->plan->steps, r->plan->step_count * sizeof *r->kept);
-        r->kept_count = r->plan->step_count;
-        if (!eitp__close_gap(r, &gap) || !eitp__survey(r))
-            return -1;
-        if (eitp__is_relieved(r, peak, crowded, crowd))
-            return 1;
-        memcpy(r->plan->steps, r->kept, r->kept_count * sizeof *r->kept);
-        r->plan->step_count = r->kept_count;
-        if (!eitp__survey(r))
-            return -1;
-        r->uses[gap.value->id].refused = use;
+/* Makes the values of some gaps again; 0: no memory. */
+static int eitp__close_gaps(eitp__recompute *r, int count) {
+    memcpy(r->kept, r->plan->steps, r->plan->step_count * sizeof *r->kept);
+    r->kept_count = r->plan->step_count;
+    eitp__sort(r->gaps, (size_t)count, sizeof *r->gaps, eitp__compare_steps);
+    for (int i = 0; i < count; i++) {
+        int inserted = 0;
+        if (!eitp__make_again(r, r->gaps[i].value, r->gaps[i].before, 0, &inserted))
+            return 0;
     }
-    return 0;
+    eitp__drop_idle(r);
+    return eitp__survey(r);
+}
+
+/* Takes the steps as they were before. */
+static int eitp__restore_steps(eitp__recompute *r) {
+    memcpy(r->plan->steps, r->kept, r->kept_count * sizeof *r->kept);
+    r->plan->step_count = r->kept_count;
+    return eitp__survey(r);
+}
+
+/* Is less in use than before where most was, and no more than that elsewhere? */
+static int eitp__is_relieved(const eitp__recompute *r, size_t peak, int crowded, size_t crowd, double expected) {
+    double freed = (double)crowd - (double)r->live[crowded];
+    return r->peak <= peak && freed > 0 && freed >= 0.9 * expected;
+}
+
+/*
+ * Makes what is worth most again; fewer values at a time where together they do not free what each would. 1: done; 0:
+ * there is nothing; -1: no memory.
+ */
+static int eitp__recompute_round(eitp__recompute *r, size_t target) {
+    int count = eitp__find_gaps(r), taken = count > 0 ? eitp__gaps_in_round(r, count, target) : 0;
+    while (taken > 0) {
+        size_t peak = r->peak, crowd = r->live[r->crowded];
+        int crowded = r->crowded, use;
+        eitp__gap best = r->gaps[0];
+        double expected = 0;
+        for (int i = 0; i < taken && taken > 1; i++)
+            expected += r->gaps[i].freed;
+        use = r->plan->steps[best.before].outputs[0]->id;
+        if (!eitp__close_gaps(r, taken))
+            return -1;
+        if (eitp__is_relieved(r, peak, crowded, crowd, expected))
+            return 1;
+        if (!eitp__restore_steps(r))
+            return -1;
+        if (taken == 1)
+            r->uses[best.value->id].refused = use;
+        count = eitp__find_gaps(r);
+        taken = taken > 1 && count > taken / 2 ? taken / 2 : count > 0;
+    }
+    return count < 0 ? -1 : 0;
+}
+
+static void eitp__forget_refused(eitp__recompute *r) {
+    for (size_t t = 0; t < r->plan->graph->tensor_count; t++)
+        r->uses[t].refused = -1;
 }
 
 EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error) {
@@ -540,12 +619,20 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
     r.variables = plan->context->variable_count;
     r.changed = (int *)eitp__allocate(r.host, r.variables * sizeof *r.changed);
     going = (!r.variables || r.changed) && eitp__survey(&r) ? 1 : -1;
-    while (going > 0 && r.peak > target && most--)
-        going = eitp__recompute_one(&r);
+    r.patience = 1;
+    while (going > 0 && r.peak > target && most--) {
+        going = eitp__recompute_round(&r, target);
+        if (!going && r.patience < EITP__RECOMPUTE_PATIENCE) {
+            r.patience *= 8;
+            eitp__forget_refused(&r);
+            going = 1;
+        }
+    }
     eitp__release(r.host, r.changed, r.variables * sizeof *r.changed);
     eitp__release(r.host, r.uses, r.use_capacity * sizeof *r.uses);
     eitp__release(r.host, r.live, r.live_capacity * sizeof *r.live);
     eitp__release(r.host, r.kept, r.kept_capacity * sizeof *r.kept);
+    eitp__release(r.host, r.gaps, r.gap_capacity * sizeof *r.gaps);
     return going < 0 ? eitp__fail_memory(error, plan->step_count * sizeof *plan->steps, "what a plan computes again")
                      : EITP_OK;
 }
