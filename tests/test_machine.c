@@ -287,14 +287,15 @@ static void v1_has_a_number_for_no_limit(void) {
 static void hybrid_reads_both(void) {
     static const prepared files[] = {STATUS,
                                      MEMINFO,
-                                     {"/proc/self/cgroup", "4:memory:/a\n1:name=systemd:/a\n0::/a\n"},
+                                     {"/proc/self/cgroup", "4:memory:/a\n3:name=memory:/b\n1:name=systemd:/a\n0::/a\n"},
                                      {"/proc/self/mountinfo",
                                       "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n"
                                       "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
                                       "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"},
                                      {"/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1073741824\n"},
                                      {"/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "20971520\n"},
-                                     /* Files of the other version are not looked at. */
+                                     /* Another hierarchy's path, and files of the other version, are not looked at. */
+                                     {"/sys/fs/cgroup/memory/b/memory.limit_in_bytes", "100\n"},
                                      {"/sys/fs/cgroup/memory/a/memory.max", "100\n"},
                                      {"/sys/fs/cgroup/unified/a/memory.limit_in_bytes", "100\n"},
                                      END};
@@ -389,7 +390,8 @@ static void nonsense_is_unknown(void) {
         "MemAvailable:",
         "MemAvailable: kB\nVmRSS:",
         "MemAvailable: -5 kB\nVmRSS: 1x kB\ninactive_file -1",
-        "MemAvailable: 99999999999999999999999 kB\nMemTotal: 18014398509481984 kB\n",
+        "MemAvailable: 99999999999999999999999 kB\nMemAvailable: 1 kB\n",
+        "MemAvailable: 18014398509481985 kB\nVmRSS: 18014398509481985 kB\n",
         "0::",
         "0::relative\n",
         "0:memory",
@@ -425,6 +427,18 @@ static void nonsense_is_unknown(void) {
         CHECK_THAT(!info.available && !info.cgroup_limit && !info.usable && !info.resident, "case %d: %llu by %s",
                    (int)i, (unsigned long long)info.usable, info.source);
     }
+}
+
+/* Or files of the current directory would be read. */
+static void a_mount_without_a_place_is_left_out(void) {
+    static const prepared files[] = {{"/proc/self/cgroup", "0::/\n1:memory:/\n"},
+                                     {"/proc/self/mountinfo", "1 2 3 / here rw - cgroup2 cgroup rw\n"
+                                                              "1 2 3 /  rw - cgroup cgroup memory\n"},
+                                     {"here/memory.max", "536870912\n"},
+                                     {"memory.limit_in_bytes", "536870912\n"},
+                                     END};
+    const eitp_memory_info info = read_prepared(files);
+    CHECK_BYTES(info.usable, 0);
 }
 
 /* A path of many parts is longer than the system takes: it is not walked. */
@@ -577,6 +591,7 @@ int main(int argc, char **argv) {
         TEST(containers_map_the_path),
         TEST(without_proc_little_is_known),
         TEST(nonsense_is_unknown),
+        TEST(a_mount_without_a_place_is_left_out),
         TEST(long_texts_end),
         TEST(limits_of_the_process_bound),
         TEST(every_allocation_may_fail),
