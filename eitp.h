@@ -197,7 +197,8 @@ typedef enum eitp_dtype {
 /* <<src/base/dtype.h */
 
 /* >>src/base/base.h */
-/* What every part of eitp shares: version, status and error, and the host that it runs on (memory, files, log). */
+/* What every part of eitp shares: version, status and error, the host that it runs on (memory, files, log), and
+   the memory that there is. */
 
 /* POSIX calls are hidden by strict C modes; this must precede the first system header. */
 #if (defined(EITP_IMPLEMENTATION) || defined(EITP_SPLIT)) && !defined(_DEFAULT_SOURCE)
@@ -343,6 +344,37 @@ typedef struct eitp_host {
 
 /* The C library's allocator, the operating system's files, and no log. */
 EITP_API eitp_host eitp_host_default(void);
+
+/*
+ * What memory this process may use, in bytes; 0 where it is not known. Limits of control groups (cgroups, of both
+ * versions) are those of the process's cgroup or of a parent, whichever leaves the process least.
+ */
+typedef struct eitp_memory_info {
+    uint64_t total;        /* of the machine */
+    uint64_t available;    /* what could be taken without swapping (MemAvailable) */
+    uint64_t swap_free;    /* never part of `usable` */
+    uint64_t cgroup_limit; /* memory.max or memory.high, the lower; version 1: memory.limit_in_bytes; 0: no limit */
+    uint64_t cgroup_used;  /* what that cgroup uses, without page cache that is reclaimed first (inactive_file) */
+    uint64_t data_limit;   /* RLIMIT_DATA or RLIMIT_AS, the lower; 0: no limit */
+    uint64_t resident;     /* of this process, now (VmRSS) */
+    uint64_t peak;         /* the most it ever had (VmHWM) */
+    const char *source;    /* what bounds `usable`: "MemAvailable", "cgroup", "RLIMIT_DATA", "RLIMIT_AS", "unknown" */
+    uint64_t usable;       /* what this process may have resident in all, with what it has now; before any margin */
+} eitp_memory_info;
+
+/*
+ * Reads /proc and the control groups through the host's files, and the process's own limits from the system. What is
+ * missing or makes no sense is unknown, not an error; EITP_ERROR_MEMORY is the only one. Where there is no /proc, only
+ * data_limit and peak are known, and on systems other than Linux total.
+ */
+EITP_API eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error);
+
+/*
+ * A budget for the process: `usable` less a margin, 5 % but at least 64 MiB, and at most half of `usable`; 0 where that
+ * is unknown. The margin is for what grows beside a plan: page tables, kernel memory and stacks, which cgroups count
+ * too, and what other programs take meanwhile. A cgroup's limit is hard: going over it, the process is killed.
+ */
+EITP_API uint64_t eitp_memory_budget_default(const eitp_memory_info *info);
 
 EITP_END_DECLARATIONS
 /* <<src/base/base.h */
@@ -5118,6 +5150,406 @@ const char *eitp_dtype_name(eitp_dtype dtype) {
 }
 /* <<src/base/host.c */
 
+/* >>src/base/machine.c */
+/* What memory a process may use: what the machine has available, the limits of its control groups, its own limits. */
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Files of the system are smaller; the longest is the list of mounts of a machine with many containers. */
+#define EITP__SYSTEM_TEXT_LIMIT ((size_t)16 << 20)
+
+typedef enum eitp__cgroup_version { EITP__CGROUP_V2, EITP__CGROUP_V1, EITP__CGROUP_VERSIONS } eitp__cgroup_version;
+
+/* Where the control groups of a version are shown, and where the process is among them. */
+typedef struct eitp__cgroup_place {
+    char *path;  /* of the process's cgroup; NULL: it has none */
+    char *root;  /* the cgroup that is mounted */
+    char *point; /* where; NULL: nowhere */
+} eitp__cgroup_place;
+
+static const struct {
+    const char *limits[2];
+    const char *used;
+    const char *cache; /* what can be reclaimed of it, in memory.stat */
+} eitp__cgroup_files[EITP__CGROUP_VERSIONS] = {
+    {{"memory.max", "memory.high"}, "memory.current", "inactive_file "},
+    {{"memory.limit_in_bytes", NULL}, "memory.usage_in_bytes", "total_inactive_file "},
+};
+
+/* ---- texts of the system ---- */
+
+/* Reads a whole file as a text. One that cannot be read is an empty one: what it would say is unknown. Only running out
+   of memory is an error. */
+static eitp_status eitp__read_system_text(const eitp_host *host, const char *path, eitp__buffer *text,
+                                          eitp_error *error) {
+    eitp_error cause;
+    eitp_status status = eitp__read_file(host, path, EITP__SYSTEM_TEXT_LIMIT, text, &cause);
+    if (status == EITP_ERROR_MEMORY)
+        return eitp__fail(error, status, "%s", cause.message);
+    if (status)
+        eitp__buffer_add(text, "", 0);
+    return text->failed ? eitp__fail_memory(error, 1, path) : EITP_OK;
+}
+
+/* Stores the bytes that the line at the start of `text` gives, "1024" or "1 kB"; returns 0 where it says anything else,
+   or they are too many. */
+static int eitp__read_amount(const char *text, uint64_t *amount) {
+    uint64_t value = 0, unit = 1;
+    text += strspn(text, " \t");
+    if (*text < '0' || *text > '9')
+        return 0;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        uint64_t digit = (uint64_t)(*text - '0');
+        if (value > (UINT64_MAX - digit) / 10)
+            return 0;
+        value = value * 10 + digit;
+    }
+    if (!strncmp(text, " kB", 3)) {
+        unit = 1024;
+        text += 3;
+    }
+    if ((*text && *text != '\n') || value > UINT64_MAX / unit)
+        return 0;
+    *amount = value * unit;
+    return 1;
+}
+
+/* The bytes after `name` at the start of a line; 0 where no line has it. */
+static uint64_t eitp__amount_of(const char *text, const char *name) {
+    const size_t size = strlen(name);
+    uint64_t amount = 0;
+    while (strncmp(text, name, size)) {
+        text = strchr(text, '\n');
+        if (!text)
+            return 0;
+        text++;
+    }
+    return eitp__read_amount(text + size, &amount) ? amount : 0;
+}
+
+/* Takes what precedes `separator` off the front of *text, ended by a zero byte; NULL where *text is at its end. */
+static char *eitp__take(char **text, char separator) {
+    char *part = *text, *end = strchr(part, separator);
+    if (!*part)
+        return NULL;
+    *text = end ? end + 1 : part + strlen(part);
+    if (end)
+        *end = 0;
+    return part;
+}
+
+/* Whether `word` is in a list that is separated by commas. */
+static int eitp__lists(const char *list, const char *word) {
+    const size_t size = strlen(word);
+    for (;;) {
+        size_t length = strcspn(list, ",");
+        if (length == size && !memcmp(list, word, size))
+            return 1;
+        if (!list[length])
+            return 0;
+        list += length + 1;
+    }
+}
+
+/* ---- the process ---- */
+
+/* What the process uses as its limits count it. */
+typedef struct eitp__process_size {
+    uint64_t data, all; /* private writable memory; all addresses */
+} eitp__process_size;
+
+static eitp_status eitp__read_process(const eitp_host *host, eitp_memory_info *info, eitp__process_size *size,
+                                      eitp_error *error) {
+    struct rusage usage;
+    eitp__buffer text;
+    eitp_status status;
+    eitp__buffer_init(&text, host);
+    status = eitp__read_system_text(host, "/proc/self/status", &text, error);
+    if (status)
+        return status;
+    info->resident = eitp__amount_of(text.data, "VmRSS:");
+    info->peak = eitp__amount_of(text.data, "VmHWM:");
+    size->data = eitp__amount_of(text.data, "VmData:");
+    size->all = eitp__amount_of(text.data, "VmSize:");
+    eitp__buffer_release(&text);
+    memset(&usage, 0, sizeof usage);
+    if (!info->peak && !getrusage(RUSAGE_SELF, &usage) && usage.ru_maxrss > 0)
+#ifdef __APPLE__
+        info->peak = (uint64_t)usage.ru_maxrss;
+#else
+        info->peak = (uint64_t)usage.ru_maxrss * 1024;
+#endif
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_machine(const eitp_host *host, eitp_memory_info *info, eitp_error *error) {
+    eitp__buffer text;
+    eitp_status status;
+    eitp__buffer_init(&text, host);
+    status = eitp__read_system_text(host, "/proc/meminfo", &text, error);
+    if (status)
+        return status;
+    info->total = eitp__amount_of(text.data, "MemTotal:");
+    info->available = eitp__amount_of(text.data, "MemAvailable:");
+    info->swap_free = eitp__amount_of(text.data, "SwapFree:");
+    eitp__buffer_release(&text);
+#if !defined(__linux__) && defined(_SC_PHYS_PAGES)
+    if (!info->total) {
+        long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+        if (pages > 0 && page > 0)
+            info->total = (uint64_t)pages * (uint64_t)page;
+    }
+#endif
+    return EITP_OK;
+}
+
+/* ---- bounds ---- */
+
+/* What a process may have of `limit` bytes of which `used` are in use: what it has already, and what is left. */
+static uint64_t eitp__share_of(uint64_t limit, uint64_t used, uint64_t resident) {
+    uint64_t left = limit > used ? limit - used : 0, taken = limit - left;
+    uint64_t share = left + (resident < taken ? resident : taken);
+    return share ? share : 1; /* 0 would say that nothing is known */
+}
+
+static void eitp__bound(eitp_memory_info *info, const char *source, uint64_t limit, uint64_t used) {
+    uint64_t share = eitp__share_of(limit, used, info->resident);
+    if (info->usable && share >= info->usable)
+        return;
+    info->usable = share;
+    info->source = source;
+}
+
+static void eitp__bound_by_machine(eitp_memory_info *info) {
+    if (info->available && info->total > info->available)
+        eitp__bound(info, "MemAvailable", info->total, info->total - info->available);
+    else if (info->available)
+        eitp__bound(info, "MemAvailable", info->available, 0);
+}
+
+static void eitp__bound_by_process(eitp_memory_info *info, const char *source, const struct rlimit *limit,
+                                   uint64_t used) {
+    const uint64_t bytes = (uint64_t)limit->rlim_cur;
+    if (limit->rlim_cur == RLIM_INFINITY)
+        return;
+    if (!info->data_limit || bytes < info->data_limit)
+        info->data_limit = bytes;
+    eitp__bound(info, source, bytes, used);
+}
+
+/* ---- control groups ---- */
+
+/* Finds the process's cgroups in lines like "0::/path" and "4:cpu,memory:/path". */
+static void eitp__find_cgroups(char *text, eitp__cgroup_place *places) {
+    char *line;
+    while ((line = eitp__take(&text, '\n')) != NULL) {
+        const char *number = eitp__take(&line, ':');
+        const char *controllers = number && *line == ':' ? line++ : number ? eitp__take(&line, ':') : NULL;
+        if (!controllers || *line != '/')
+            continue;
+        if (*controllers == ':' && !strcmp(number, "0"))
+            places[EITP__CGROUP_V2].path = line;
+        else if (eitp__lists(controllers, "memory"))
+            places[EITP__CGROUP_V1].path = line;
+    }
+}
+
+/* "\040" is a space: such characters of a path are written so in the list of mounts. */
+static void eitp__unescape_mount(char *path) {
+    char *to = path;
+    for (; *path; path++, to++) {
+        *to = *path;
+        if (*path == '\\' && strspn(path + 1, "01234567") >= 3) {
+            *to = (char)((path[1] - '0') << 6 | (path[2] - '0') << 3 | (path[3] - '0'));
+            path += 3;
+        }
+    }
+    *to = 0;
+}
+
+/* What of a cgroup's path lies below the one that is mounted; NULL where it is not there. */
+static const char *eitp__path_below(const char *root, const char *path) {
+    enum { EITP__LONGEST_PATH = 4096 };
+    size_t size = strlen(root);
+    size -= size && root[size - 1] == '/';
+    if (strncmp(root, path, size) || (path[size] && path[size] != '/'))
+        return NULL;
+    path += size;
+    if (strlen(path) > EITP__LONGEST_PATH || strstr(path, "/.."))
+        return NULL;
+    return strcmp(path, "/") ? path : "";
+}
+
+/* Takes a mount that shows the process's cgroup, or the first one where none does. */
+static void eitp__offer_mount(eitp__cgroup_place *place, char *root, char *point) {
+    eitp__unescape_mount(root);
+    eitp__unescape_mount(point);
+    if (!place->path || *point != '/')
+        return;
+    if (place->point && (eitp__path_below(place->root, place->path) || !eitp__path_below(root, place->path)))
+        return;
+    place->root = root;
+    place->point = point;
+}
+
+/* Finds their mounts in lines like "31 23 0:26 /root /point rw - cgroup2 cgroup2 rw", of which the sixth and later
+   fields before the dash are of any number, and the last has the controllers of version 1. */
+static void eitp__find_mounts(char *text, eitp__cgroup_place *places) {
+    char *line;
+    while ((line = eitp__take(&text, '\n')) != NULL) {
+        char *fields[5] = {NULL, NULL, NULL, NULL, NULL}, *word = NULL, *type;
+        for (size_t i = 0; i < EITP__COUNT(fields); i++)
+            fields[i] = eitp__take(&line, ' ');
+        do {
+            word = eitp__take(&line, ' ');
+        } while (word && strcmp(word, "-"));
+        type = eitp__take(&line, ' ');
+        eitp__take(&line, ' '); /* the device */
+        if (!type)
+            continue;
+        if (!strcmp(type, "cgroup2"))
+            eitp__offer_mount(&places[EITP__CGROUP_V2], fields[3], fields[4]);
+        else if (!strcmp(type, "cgroup") && eitp__lists(line, "memory"))
+            eitp__offer_mount(&places[EITP__CGROUP_V1], fields[3], fields[4]);
+    }
+}
+
+/* The number in a cgroup's file, after `name` at the start of a line; *amount stays as it is where there is none. */
+static eitp_status eitp__read_cgroup_file(const eitp_host *host, const char *directory, const char *file,
+                                          const char *name, uint64_t *amount, eitp_error *error) {
+    eitp__buffer text;
+    eitp_status status;
+    char *path = eitp__join_path(host, directory, file);
+    if (!path)
+        return eitp__fail_memory(error, strlen(directory) + strlen(file) + 2, "the path of a control group");
+    eitp__buffer_init(&text, host);
+    status = eitp__read_system_text(host, path, &text, error);
+    eitp__release_text(host, path);
+    if (status)
+        return status;
+    if (*name)
+        *amount = eitp__amount_of(text.data, name);
+    else
+        eitp__read_amount(text.data, amount);
+    eitp__buffer_release(&text);
+    return EITP_OK;
+}
+
+/* One cgroup: it counts where it leaves the process less than those before. */
+static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version version, const char *directory,
+                                     eitp_memory_info *info, eitp_error *error) {
+    const uint64_t none = (uint64_t)1 << 62; /* version 1 writes a number of this kind for no limit */
+    uint64_t limit = none, used = 0, cache = 0;
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < 2 && eitp__cgroup_files[version].limits[i] && !status; i++) {
+        uint64_t found = none;
+        status = eitp__read_cgroup_file(host, directory, eitp__cgroup_files[version].limits[i], "", &found, error);
+        limit = found < limit ? found : limit;
+    }
+    if (status || limit == none)
+        return status;
+    status = eitp__read_cgroup_file(host, directory, eitp__cgroup_files[version].used, "", &used, error);
+    if (!status)
+        status =
+            eitp__read_cgroup_file(host, directory, "memory.stat", eitp__cgroup_files[version].cache, &cache, error);
+    if (status)
+        return status;
+    used -= cache < used ? cache : used;
+    if (!info->cgroup_limit || eitp__share_of(limit, used, info->resident) <
+                                   eitp__share_of(info->cgroup_limit, info->cgroup_used, info->resident)) {
+        info->cgroup_limit = limit;
+        info->cgroup_used = used;
+    }
+    eitp__bound(info, "cgroup", limit, used);
+    return EITP_OK;
+}
+
+/* A cgroup and its parents as far as they are mounted. */
+static eitp_status eitp__read_cgroups(const eitp_host *host, eitp__cgroup_version version,
+                                      const eitp__cgroup_place *place, eitp_memory_info *info, eitp_error *error) {
+    const char *below = eitp__path_below(place->root, place->path);
+    eitp_status status = EITP_OK;
+    eitp__buffer directory;
+    size_t top;
+    eitp__buffer_init(&directory, host);
+    eitp__buffer_add_text(&directory, place->point);
+    top = directory.size;
+    eitp__buffer_add_text(&directory, below ? below : "");
+    if (directory.failed)
+        status = eitp__fail_memory(error, top, "the path of a control group");
+    while (!status) {
+        status = eitp__read_cgroup(host, version, directory.data, info, error);
+        if (directory.size == top)
+            break;
+        while (directory.size > top && directory.data[--directory.size] != '/') {
+        }
+        directory.data[directory.size] = 0;
+    }
+    eitp__buffer_release(&directory);
+    return status;
+}
+
+static eitp_status eitp__bound_by_cgroups(const eitp_host *host, eitp_memory_info *info, eitp_error *error) {
+    eitp__cgroup_place places[EITP__CGROUP_VERSIONS];
+    eitp__buffer paths, mounts;
+    eitp_status status;
+    memset(places, 0, sizeof places);
+    eitp__buffer_init(&paths, host);
+    eitp__buffer_init(&mounts, host);
+    status = eitp__read_system_text(host, "/proc/self/cgroup", &paths, error);
+    if (!status)
+        status = eitp__read_system_text(host, "/proc/self/mountinfo", &mounts, error);
+    if (!status) {
+        eitp__find_cgroups(paths.data, places);
+        eitp__find_mounts(mounts.data, places);
+    }
+    for (int i = 0; i < EITP__CGROUP_VERSIONS && !status; i++) {
+        if (places[i].point)
+            status = eitp__read_cgroups(host, (eitp__cgroup_version)i, &places[i], info, error);
+    }
+    eitp__buffer_release(&paths);
+    eitp__buffer_release(&mounts);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error) {
+    eitp_memory_info found;
+    eitp__process_size size = {0, 0};
+    struct rlimit limit;
+    eitp_status status;
+    memset(&found, 0, sizeof found);
+    found.source = "unknown";
+    status = eitp__read_process(host, &found, &size, error);
+    if (!status)
+        status = eitp__read_machine(host, &found, error);
+    if (status)
+        return status;
+    eitp__bound_by_machine(&found);
+    status = eitp__bound_by_cgroups(host, &found, error);
+    if (status)
+        return status;
+    if (!getrlimit(RLIMIT_DATA, &limit))
+        eitp__bound_by_process(&found, "RLIMIT_DATA", &limit, size.data);
+    if (!getrlimit(RLIMIT_AS, &limit))
+        eitp__bound_by_process(&found, "RLIMIT_AS", &limit, size.all);
+    *info = found;
+    return EITP_OK;
+}
+
+uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
+    const uint64_t least = (uint64_t)64 << 20;
+    uint64_t margin = info->usable / 20;
+    if (margin < least)
+        margin = least;
+    if (margin > info->usable / 2)
+        margin = info->usable / 2;
+    return info->usable - margin;
+}
+/* <<src/base/machine.c */
+
 /* >>src/base/json.c */
 #include <float.h>
 
@@ -5933,53 +6365,53 @@ EITP__PRIVATE const eitp__operand *eitp__matmul_output(const eitp__call *call, i
 /* >>kernels/ref/matmul.c */
 /* The matrix product in plain C, on vectors of 16 bytes: where a processor has none, the compiler does without. */
 
-typedef float eitp__ref_f32x4 __attribute__((vector_size(16)));
-typedef double eitp__ref_f64x2 __attribute__((vector_size(16)));
+typedef float eitp__ref_vector_f32 __attribute__((vector_size(16)));
+typedef double eitp__ref_vector_f64 __attribute__((vector_size(16)));
 
 /* By memcpy: operands are aligned to their elements only. */
-static inline eitp__ref_f32x4 eitp__ref_load_f32(const float *p) {
-    eitp__ref_f32x4 v;
+static inline eitp__ref_vector_f32 eitp__ref_load_f32(const float *p) {
+    eitp__ref_vector_f32 v;
     memcpy(&v, p, sizeof v);
     return v;
 }
 
-static inline void eitp__ref_store_f32(float *p, eitp__ref_f32x4 v) {
+static inline void eitp__ref_store_f32(float *p, eitp__ref_vector_f32 v) {
     memcpy(p, &v, sizeof v);
 }
 
-static inline eitp__ref_f32x4 eitp__ref_spread_f32(float x) {
-    eitp__ref_f32x4 v = {x, x, x, x};
+static inline eitp__ref_vector_f32 eitp__ref_spread_f32(float x) {
+    eitp__ref_vector_f32 v = {x, x, x, x};
     return v;
 }
 
-static inline eitp__ref_f32x4 eitp__ref_widen_bf16(const uint16_t *p) {
-    eitp__ref_f32x4 v = {eitp__bf16_to_f32(p[0]), eitp__bf16_to_f32(p[1]), eitp__bf16_to_f32(p[2]),
-                         eitp__bf16_to_f32(p[3])};
+static inline eitp__ref_vector_f32 eitp__ref_widen_bf16(const uint16_t *p) {
+    eitp__ref_vector_f32 v = {eitp__bf16_to_f32(p[0]), eitp__bf16_to_f32(p[1]), eitp__bf16_to_f32(p[2]),
+                              eitp__bf16_to_f32(p[3])};
     return v;
 }
 
-static inline eitp__ref_f32x4 eitp__ref_widen_f16(const uint16_t *p) {
-    eitp__ref_f32x4 v = {eitp__f16_to_f32(p[0]), eitp__f16_to_f32(p[1]), eitp__f16_to_f32(p[2]),
-                         eitp__f16_to_f32(p[3])};
+static inline eitp__ref_vector_f32 eitp__ref_widen_f16(const uint16_t *p) {
+    eitp__ref_vector_f32 v = {eitp__f16_to_f32(p[0]), eitp__f16_to_f32(p[1]), eitp__f16_to_f32(p[2]),
+                              eitp__f16_to_f32(p[3])};
     return v;
 }
 
-static inline eitp__ref_f64x2 eitp__ref_load_f64(const double *p) {
-    eitp__ref_f64x2 v;
+static inline eitp__ref_vector_f64 eitp__ref_load_f64(const double *p) {
+    eitp__ref_vector_f64 v;
     memcpy(&v, p, sizeof v);
     return v;
 }
 
-static inline void eitp__ref_store_f64(double *p, eitp__ref_f64x2 v) {
+static inline void eitp__ref_store_f64(double *p, eitp__ref_vector_f64 v) {
     memcpy(p, &v, sizeof v);
 }
 
-static inline eitp__ref_f64x2 eitp__ref_spread_f64(double x) {
-    eitp__ref_f64x2 v = {x, x};
+static inline eitp__ref_vector_f64 eitp__ref_spread_f64(double x) {
+    eitp__ref_vector_f64 v = {x, x};
     return v;
 }
 
-#define EITP__FINISH(name) eitp__ref_finish_f32_##name
+#define EITP__FINISH(name) eitp__ref_finish_##name##_f32
 #define EITP__FINISH_REAL float
 #define EITP__FINISH_MATH(name) name##f
 
@@ -6094,7 +6526,7 @@ static void EITP__FINISH(tile)(const eitp__call *call, const eitp__matmul_tile *
 #undef EITP__FINISH_MATH
 /* <<kernels/ref/matmul_finish.inc */
 
-#define EITP__FINISH(name) eitp__ref_finish_f64_##name
+#define EITP__FINISH(name) eitp__ref_finish_##name##_f64
 #define EITP__FINISH_REAL double
 #define EITP__FINISH_MATH(name) name
 
@@ -6211,26 +6643,33 @@ static void EITP__FINISH(tile)(const eitp__call *call, const eitp__matmul_tile *
 
 EITP__PRIVATE void eitp__ref_finish_tile(const eitp__call *call, const eitp__matmul_tile *tile, const float *sums,
                                          int64_t stride) {
-    eitp__ref_finish_f32_tile(call, tile, sums, stride);
+    eitp__ref_finish_tile_f32(call, tile, sums, stride);
 }
 
 #define EITP__MATMUL(name) eitp__ref_matmul_f32_##name
 #define EITP__MATMUL_STORED float
 #define EITP__MATMUL_SUM float
-#define EITP__MATMUL_VECTOR eitp__ref_f32x4
-#define EITP__MATMUL_LANES 4
-#define EITP__MATMUL_LOAD(p) eitp__ref_load_f32(p)
-#define EITP__MATMUL_STORE(p, v) eitp__ref_store_f32(p, v)
-#define EITP__MATMUL_SPREAD(x) eitp__ref_spread_f32(x)
-#define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
 #define EITP__MATMUL_WIDEN(p) eitp__ref_load_f32(p)
 #define EITP__MATMUL_WIDEN_ONE(x) (x)
+#define EITP__REF_SUM(name) eitp__ref_##name##_f32
+
+/* >>kernels/ref/matmul_instance.inc */
+/*
+ * What the instances of matmul_vector.inc in matmul.c have in common. EITP__REF_SUM(name) is a function, or the vector,
+ * of the type of sums; it is undefined again afterwards.
+ */
+#define EITP__MATMUL_VECTOR EITP__REF_SUM(vector)
+#define EITP__MATMUL_LANES (16 / (int)sizeof(EITP__MATMUL_SUM))
+#define EITP__MATMUL_LOAD(p) EITP__REF_SUM(load)(p)
+#define EITP__MATMUL_STORE(p, v) EITP__REF_SUM(store)(p, v)
+#define EITP__MATMUL_SPREAD(x) EITP__REF_SUM(spread)(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
 #define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
 #define EITP__MATMUL_ROW_COUNT 4
 #define EITP__MATMUL_DEPTH 128
 #define EITP__MATMUL_TILE_ROWS 128
 #define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
-#define EITP__MATMUL_FINISH eitp__ref_finish_f32_tile
+#define EITP__MATMUL_FINISH EITP__REF_SUM(finish_tile)
 
 /* >>kernels/matmul_vector.inc */
 /*
@@ -6569,24 +7008,34 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_WIDEN_ONE
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
+
+#undef EITP__REF_SUM
+/* <<kernels/ref/matmul_instance.inc */
 
 #define EITP__MATMUL(name) eitp__ref_matmul_bf16_##name
 #define EITP__MATMUL_STORED uint16_t
 #define EITP__MATMUL_SUM float
-#define EITP__MATMUL_VECTOR eitp__ref_f32x4
-#define EITP__MATMUL_LANES 4
-#define EITP__MATMUL_LOAD(p) eitp__ref_load_f32(p)
-#define EITP__MATMUL_STORE(p, v) eitp__ref_store_f32(p, v)
-#define EITP__MATMUL_SPREAD(x) eitp__ref_spread_f32(x)
-#define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
 #define EITP__MATMUL_WIDEN(p) eitp__ref_widen_bf16(p)
 #define EITP__MATMUL_WIDEN_ONE(x) eitp__bf16_to_f32(x)
+#define EITP__REF_SUM(name) eitp__ref_##name##_f32
+
+/* >>kernels/ref/matmul_instance.inc */
+/*
+ * What the instances of matmul_vector.inc in matmul.c have in common. EITP__REF_SUM(name) is a function, or the vector,
+ * of the type of sums; it is undefined again afterwards.
+ */
+#define EITP__MATMUL_VECTOR EITP__REF_SUM(vector)
+#define EITP__MATMUL_LANES (16 / (int)sizeof(EITP__MATMUL_SUM))
+#define EITP__MATMUL_LOAD(p) EITP__REF_SUM(load)(p)
+#define EITP__MATMUL_STORE(p, v) EITP__REF_SUM(store)(p, v)
+#define EITP__MATMUL_SPREAD(x) EITP__REF_SUM(spread)(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
 #define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
 #define EITP__MATMUL_ROW_COUNT 4
 #define EITP__MATMUL_DEPTH 128
 #define EITP__MATMUL_TILE_ROWS 128
 #define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
-#define EITP__MATMUL_FINISH eitp__ref_finish_f32_tile
+#define EITP__MATMUL_FINISH EITP__REF_SUM(finish_tile)
 
 /* >>kernels/matmul_vector.inc */
 /*
@@ -6925,24 +7374,34 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_WIDEN_ONE
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
+
+#undef EITP__REF_SUM
+/* <<kernels/ref/matmul_instance.inc */
 
 #define EITP__MATMUL(name) eitp__ref_matmul_f16_##name
 #define EITP__MATMUL_STORED uint16_t
 #define EITP__MATMUL_SUM float
-#define EITP__MATMUL_VECTOR eitp__ref_f32x4
-#define EITP__MATMUL_LANES 4
-#define EITP__MATMUL_LOAD(p) eitp__ref_load_f32(p)
-#define EITP__MATMUL_STORE(p, v) eitp__ref_store_f32(p, v)
-#define EITP__MATMUL_SPREAD(x) eitp__ref_spread_f32(x)
-#define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
 #define EITP__MATMUL_WIDEN(p) eitp__ref_widen_f16(p)
 #define EITP__MATMUL_WIDEN_ONE(x) eitp__f16_to_f32(x)
+#define EITP__REF_SUM(name) eitp__ref_##name##_f32
+
+/* >>kernels/ref/matmul_instance.inc */
+/*
+ * What the instances of matmul_vector.inc in matmul.c have in common. EITP__REF_SUM(name) is a function, or the vector,
+ * of the type of sums; it is undefined again afterwards.
+ */
+#define EITP__MATMUL_VECTOR EITP__REF_SUM(vector)
+#define EITP__MATMUL_LANES (16 / (int)sizeof(EITP__MATMUL_SUM))
+#define EITP__MATMUL_LOAD(p) EITP__REF_SUM(load)(p)
+#define EITP__MATMUL_STORE(p, v) EITP__REF_SUM(store)(p, v)
+#define EITP__MATMUL_SPREAD(x) EITP__REF_SUM(spread)(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
 #define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
 #define EITP__MATMUL_ROW_COUNT 4
 #define EITP__MATMUL_DEPTH 128
 #define EITP__MATMUL_TILE_ROWS 128
 #define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
-#define EITP__MATMUL_FINISH eitp__ref_finish_f32_tile
+#define EITP__MATMUL_FINISH EITP__REF_SUM(finish_tile)
 
 /* >>kernels/matmul_vector.inc */
 /*
@@ -7281,24 +7740,34 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_WIDEN_ONE
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
+
+#undef EITP__REF_SUM
+/* <<kernels/ref/matmul_instance.inc */
 
 #define EITP__MATMUL(name) eitp__ref_matmul_f64_##name
 #define EITP__MATMUL_STORED double
 #define EITP__MATMUL_SUM double
-#define EITP__MATMUL_VECTOR eitp__ref_f64x2
-#define EITP__MATMUL_LANES 2
-#define EITP__MATMUL_LOAD(p) eitp__ref_load_f64(p)
-#define EITP__MATMUL_STORE(p, v) eitp__ref_store_f64(p, v)
-#define EITP__MATMUL_SPREAD(x) eitp__ref_spread_f64(x)
-#define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
 #define EITP__MATMUL_WIDEN(p) eitp__ref_load_f64(p)
 #define EITP__MATMUL_WIDEN_ONE(x) (x)
+#define EITP__REF_SUM(name) eitp__ref_##name##_f64
+
+/* >>kernels/ref/matmul_instance.inc */
+/*
+ * What the instances of matmul_vector.inc in matmul.c have in common. EITP__REF_SUM(name) is a function, or the vector,
+ * of the type of sums; it is undefined again afterwards.
+ */
+#define EITP__MATMUL_VECTOR EITP__REF_SUM(vector)
+#define EITP__MATMUL_LANES (16 / (int)sizeof(EITP__MATMUL_SUM))
+#define EITP__MATMUL_LOAD(p) EITP__REF_SUM(load)(p)
+#define EITP__MATMUL_STORE(p, v) EITP__REF_SUM(store)(p, v)
+#define EITP__MATMUL_SPREAD(x) EITP__REF_SUM(spread)(x)
+#define EITP__MATMUL_ADD_PRODUCT(c, a, b) ((c) + (a) * (b))
 #define EITP__MATMUL_ROWS(X) X(0) X(1) X(2) X(3)
 #define EITP__MATMUL_ROW_COUNT 4
 #define EITP__MATMUL_DEPTH 128
 #define EITP__MATMUL_TILE_ROWS 128
 #define EITP__MATMUL_TILE_COLUMNS EITP__HEAD_BLOCK
-#define EITP__MATMUL_FINISH eitp__ref_finish_f64_tile
+#define EITP__MATMUL_FINISH EITP__REF_SUM(finish_tile)
 
 /* >>kernels/matmul_vector.inc */
 /*
@@ -7637,6 +8106,9 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 #undef EITP__MATMUL_WIDEN_ONE
 #undef EITP__MATMUL_TURN
 /* <<kernels/matmul_vector.inc */
+
+#undef EITP__REF_SUM
+/* <<kernels/ref/matmul_instance.inc */
 
 EITP__PRIVATE void eitp__register_ref_matmul(eitp__kernel_table *table) {
     table->kernels[EITP__SLOT_MATMUL][EITP_F32] = eitp__ref_matmul_f32_kernel("ref");

@@ -318,6 +318,45 @@ exits 0 "aliases" train --per_device_train_batch_size 2 --max_length=32 --gradie
     --learning_rate 1e-4 \
     --num_epochs 3 --max_grad_norm 1 --save_total_limit 3 --precision 32 --no-strict-utf8 --print-config
 check "aliases: block size" grep -q '^block-size  *32  (command line)' out
+
+# ---- sizes ----
+
+budget_is() { # bytes, options...
+    bytes=$1
+    shift
+    exits 0 "--memory-budget: $*" "$@" --print-config --json
+    check "--memory-budget: $* is $bytes" grep -q "\"memory-budget\": {\"value\": $bytes, \"source\"" out
+}
+for size in 0=0 1=1 1000000=1000000 1000000B=1000000 900M=900000000 900MB=900000000 1.5G=1500000000 0.29G=290000000 \
+    1k=1000 1K=1000 2kB=2000 3T=3000000000000 512Mi=536870912 512MiB=536870912 2GiB=2147483648 1.5Gi=1610612736 \
+    1KiB=1024 1.0009Ki=1025 1Ti=1099511627776 9007199254740992=9007199254740992; do
+    budget_is "${size#*=}" train --memory-budget "${size%=*}"
+done
+budget_is 2048 train --max_memory=2Ki
+budget_is 3000000 bench step --memory-budget 3M
+budget_is null train
+echo '{"memory_budget": "1.5G"}' >size.json
+budget_is 1500000000 train --config size.json
+echo '{"memory_budget": 1000000}' >size.json
+budget_is 1000000 train --config size.json
+echo '{"memory_budget": "much"}' >size.json
+refuses 1 "size.json:1: memory-budget 'much' is no size" train --config size.json
+for size in '' ' ' B M iB 1i 1m 1g 1b 1MBB 1MiM 1kB1 1KIB 1E 1P 1e9 1.5 1.5B 1. 1.M .5G 1.5.5G 1,5G 0x10 -1 -1G +1G ' 1G' \
+    '1 G' '1G ' 0.0001k inf nan auto 90%; do
+    refuses 1 "--memory-budget '$size' is no size; .* 900M, 1.5G or 512Mi" train --memory-budget "$size" \
+        --data text.txt --init tiny.json --output-dir gone
+done
+for size in 9007199254740993000 99999T 18446744073709551616 1"$(printf '%0400d' 0)"; do
+    refuses 1 "--memory-budget $size is out of range" train --memory-budget "$size" --data text.txt --init tiny.json \
+        --output-dir gone
+done
+refuses 1 "needs a value" train --memory-budget
+refuses 1 "is no option of 'eitp eval'" eval --memory-budget 1G
+exits 0 "--memory-budget in the help" train --help
+check "--memory-budget in the help: its argument" grep -q '^  --memory-budget SIZE  *most memory .* 900M or 1.5Gi' out
+
+# ---- configurations that are refused ----
+
 for content in '' '{' '{"batch_size": }' '{"batch_size": 1} x' '[1]' '{"batch_size": "two"}' '{"batch_size": [1, 2]}' \
     '{"batch_size": 1, "a": {"batch-size": 2}}' '{"batchsize": 1}' '{"batch_size": 01}' '{"a": "\ud800"}' '{"a": "' \
         '{"lr": nan}' \

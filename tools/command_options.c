@@ -7,6 +7,7 @@ typedef enum option_kind {
     KIND_FLAG,
     KIND_INTEGER,
     KIND_NUMBER,
+    KIND_SIZE, /* bytes, read by parse_size */
     KIND_TEXT,
     KIND_LIST,
     KIND_CHOICE /* `words` are the choices, those after a "=" other spellings of the one before */
@@ -100,6 +101,8 @@ static const option_row rows[] = {
      RUNS | BENCHES, 1, "of weights and activations; auto: what the processor multiplies fastest"},
     {"merge", "merge-micro-batches", KIND_INTEGER, 0, 1 << 20, "0", "N", OPTIONS_TRAIN, 1,
      "micro-batches that one pass takes together; 0: as many as memory allows"},
+    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 0,
+     "most memory that the process may have, as 900M or 1.5Gi (default, and 0: what the machine has left)"},
     {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_GENERATE, 0, "what the text begins with"},
     {"prompt-file", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_GENERATE, 0,
      "the same from a file (default: standard input)"},
@@ -325,6 +328,43 @@ static eitp_status parse_number(const option_row *row, const char *value, option
     return EITP_OK;
 }
 
+/*
+ * Bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024; a part of a
+ * unit is rounded to whole bytes.
+ */
+static eitp_status parse_size(const option_row *row, const char *value, option_value *parsed, const char *where,
+                              eitp_error *error) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } units[] = {{"", 1},     {"k", 1e3},   {"K", 1e3},      {"M", 1e6},         {"G", 1e9},
+                 {"T", 1e12}, {"Ki", 1024}, {"Mi", 1048576}, {"Gi", 1073741824}, {"Ti", 1099511627776.0}};
+    size_t whole = strspn(value, "0123456789"), fraction = value[whole] == '.';
+    const char *unit;
+    size_t length;
+    double factor = 0;
+    if (fraction)
+        fraction += strspn(value + whole + 1, "0123456789");
+    unit = value + whole + fraction;
+    length = strlen(unit);
+    length -= length && unit[length - 1] == 'B';
+    for (size_t i = 0; i < COMMAND_COUNT(units); i++) {
+        if (strlen(units[i].name) == length && !memcmp(units[i].name, unit, length))
+            factor = units[i].bytes;
+    }
+    parsed->number = strtod(value, NULL) * factor;
+    if (!whole || fraction == 1 || factor == 0 || (fraction && factor == 1) ||
+        (parsed->number > 0 && parsed->number < 1))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "%s%s '%s' is no size; give bytes, or a number and its unit, as in 900M, 1.5G or 512Mi",
+                            where, row->name, value);
+    if (!(parsed->number >= row->low && parsed->number <= row->high))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s %s is out of range; it must be %.16g to %.16g bytes",
+                            where, row->name, value, row->low, row->high);
+    parsed->integer = (int64_t)(parsed->number + 0.5);
+    return EITP_OK;
+}
+
 static void value_clear(option_value *value) {
     for (size_t i = 0; i < value->count; i++)
         free(value->texts[i]);
@@ -347,6 +387,8 @@ eitp_status options_set(option_set *o, option_id id, const char *value, option_s
         status = parse_flag(row, value, &parsed, where, error);
     else if (row->kind == KIND_INTEGER || row->kind == KIND_NUMBER)
         status = parse_number(row, value, &parsed, where, error);
+    else if (row->kind == KIND_SIZE)
+        status = parse_size(row, value, &parsed, where, error);
     else if (row->kind == KIND_CHOICE)
         status = parse_choice(row, value, &parsed, where, error);
     else if (!*value && id != OPTION_PROMPT && id != OPTION_TEXT)
@@ -588,7 +630,7 @@ eitp_status options_read_config(option_set *o, const char *path, option_source s
 static void write_value(const option_row *row, const option_value *value, size_t index, text_buffer *t) {
     if (row->kind == KIND_FLAG)
         text_format(t, "%s", value->integer ? "true" : "false");
-    else if (row->kind == KIND_INTEGER)
+    else if (row->kind == KIND_INTEGER || row->kind == KIND_SIZE)
         text_format(t, "%lld", (long long)value->integer);
     else if (row->kind == KIND_NUMBER)
         text_json_number(t, value->number);

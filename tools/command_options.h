@@ -58,6 +58,7 @@ typedef enum option_id {
     OPTION_LOG_EVERY,
     OPTION_PRECISION,
     OPTION_MERGE,
+    OPTION_MEMORY_BUDGET, /* bytes; 0 or not given: what the machine has left */
     OPTION_PROMPT,
     OPTION_PROMPT_FILE,
     OPTION_TOKENS,
@@ -98,7 +99,7 @@ typedef struct option_value {
     option_source source;
     char **texts; /* the values of a list; else one, as it was written */
     size_t count;
-    int64_t integer; /* also of a flag: 0 or 1 */
+    int64_t integer; /* also of a flag: 0 or 1; of a size: bytes */
     double number;
 } option_value;
 

@@ -1,26 +1,26 @@
 #!/bin/sh
 # Compiles eitp.h in many ways, warnings being errors, then links and runs each: `pairwise` covers every pair of
 # choices in eight builds, `all` takes every combination. A build is two translation units: one implements, one only
-# declares.
+# declares. JOBS cases run at a time; results are printed in the order of the cases.
 LC_ALL=C
 export LC_ALL
-BUILD=${BUILD:-build} CC=${CC:-cc}
+BUILD=${BUILD:-build} CC=${CC:-cc} JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}
 mode=${1:-pairwise}
 work=$BUILD/matrix
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wundef -Werror'
-passed=0
-failed=0
 rm -rf "$work"
 mkdir -p "$work"
 
+# Of a case: the first word is what is counted. Its files, and the log of its commands, are in the directory $place.
+place=$work
+
 pass() {
-    passed=$((passed + 1))
+    echo passed
 }
 
 fail() {
-    failed=$((failed + 1))
     echo "FAILED $1"
-    sed 's/^/    /' "$work/log" | head -n 40
+    sed 's/^/    /' "$place/log" | head -n 40
 }
 
 skip() {
@@ -78,8 +78,8 @@ printf '#define EITP_API static\n#define EITP_IMPLEMENTATION\n#include "eitp.h"\
 # ---- what this machine has ----
 
 links() { # command..., with the program on standard input
-    cat >"$work/probe.c"
-    "$@" "$work/probe.c" -o "$work/probe" $libraries >/dev/null 2>&1
+    cat >"$place/probe.c"
+    "$@" "$place/probe.c" -o "$place/probe" $libraries >/dev/null 2>&1
 }
 
 compilers=
@@ -115,10 +115,10 @@ else
 fi
 libraries=
 
-# ---- one case ----
+# ---- a case of the matrix ----
 
 build_and_run() { # compiler standard openmp openblas before
-    name="$work/$1-$2-$3$4$5"
+    name="$place/$1-$2-$3$4$5"
     language='-x c -Wmissing-prototypes'
     runtime=
     case $2 in c++*) language='-x c++' runtime=-lstdc++ ;; esac
@@ -143,64 +143,119 @@ matrix_case() { # compiler standard openmp openblas before
         skip "$label: $1 has no OpenMP"
     elif [ "$4" = 1 ] && [ "$openblas_here" = 0 ]; then
         skip "$label: no OpenBLAS"
-    elif build_and_run "$@" >"$work/log" 2>&1; then
+    elif build_and_run "$@" >"$place/log" 2>&1; then
         pass
     else
         fail "$label"
     fi
 }
 
-# ---- the matrix ----
-
-if [ "$mode" = all ]; then
-    optimize=-O2
-    for compiler in gcc clang; do
-        for standard in c11 c17 c2x c++17; do
-            for choice in '0 0 0' '0 0 1' '0 1 0' '0 1 1' '1 0 0' '1 0 1' '1 1 0' '1 1 1'; do
-                matrix_case $compiler $standard $choice
-            done
-        done
-    done
-else
-    # An orthogonal array: every pair of choices occurs.
-    optimize=-O1
-    matrix_case gcc c11 0 0 0
-    matrix_case clang c11 1 1 1
-    matrix_case gcc c17 1 0 1
-    matrix_case clang c17 0 1 0
-    matrix_case gcc c2x 0 1 1
-    matrix_case clang c2x 1 0 0
-    matrix_case gcc c++17 1 1 0
-    matrix_case clang c++17 0 0 1
-fi
-
-# ---- the plainest way, the symbols, static linkage ----
+# ---- the plainest way, static linkage, the symbols ----
 
 mkdir -p "$work/alone"
 cp eitp.h "$work/single.c" "$work/hidden.c" "$work/alone/"
-check_alone() {
-    (cd "$work/alone" && "$CC" single.c -lm -o single && ./single)
-}
-if check_alone >"$work/log" 2>&1; then pass; else fail "eitp.h alone: $CC file.c -lm"; fi
 
-if (cd "$work/alone" && "$CC" -c hidden.c -o hidden.o) >"$work/log" 2>&1; then pass; else fail "EITP_API static"; fi
+alone_case() {
+    if (cd "$work/alone" && "$CC" single.c -lm -o single && ./single) >"$place/log" 2>&1; then pass; else
+        fail "eitp.h alone: $CC file.c -lm"
+    fi
+}
+
+hidden_case() {
+    if (cd "$work/alone" && "$CC" -c hidden.c -o hidden.o) >"$place/log" 2>&1; then pass; else
+        fail "EITP_API static"
+    fi
+}
 
 symbols_of() { # object: what others can see of it and what is not called eitp_ or, static linkage, anything at all
     nm -g "$1" | awk 'NF == 3 && $2 != "U" && $2 != "w" { print $3 }' | grep -v '^_\{0,1\}eitp_[a-z]'
 }
-if ! command -v nm >/dev/null 2>&1; then
-    skip "symbols: nm is not installed"
-else
-    (cd "$work/alone" && "$CC" -c single.c -o single.o) >"$work/log" 2>&1
-    if symbols_of "$work/alone/single.o" | grep -v '^_\{0,1\}main$' >"$work/log"; then
+
+symbols_case() {
+    if ! command -v nm >/dev/null 2>&1; then
+        skip "symbols: nm is not installed"
+        return
+    fi
+    (cd "$work/alone" && "$CC" -c single.c -o single.o) >"$place/log" 2>&1
+    if symbols_of "$work/alone/single.o" | grep -v '^_\{0,1\}main$' >"$place/log"; then
         fail "symbols other than eitp_..."
     elif nm -g "$work/alone/single.o" | grep -q eitp_version; then
         pass
     else
-        echo "eitp_version is not there" >"$work/log"
+        echo "eitp_version is not there" >"$place/log"
         fail "symbols"
     fi
-fi
+}
 
+# ---- all cases, a command each ----
+
+matrix() {
+    if [ "$mode" = all ]; then
+        for compiler in gcc clang; do
+            for standard in c11 c17 c2x c++17; do
+                for choice in '0 0 0' '0 0 1' '0 1 0' '0 1 1' '1 0 0' '1 0 1' '1 1 0' '1 1 1'; do
+                    echo "matrix_case $compiler $standard $choice"
+                done
+            done
+        done
+    else
+        # An orthogonal array: every pair of choices occurs.
+        echo 'matrix_case gcc c11 0 0 0'
+        echo 'matrix_case clang c11 1 1 1'
+        echo 'matrix_case gcc c17 1 0 1'
+        echo 'matrix_case clang c17 0 1 0'
+        echo 'matrix_case gcc c2x 0 1 1'
+        echo 'matrix_case clang c2x 1 0 0'
+        echo 'matrix_case gcc c++17 1 1 0'
+        echo 'matrix_case clang c++17 0 0 1'
+    fi
+}
+
+if [ "$mode" = all ]; then optimize=-O2; else optimize=-O1; fi
+{
+    matrix
+    echo alone_case
+    echo hidden_case
+    echo symbols_case
+} >"$work/cases"
+
+# Takes one case after the other that no other worker has: making a directory succeeds once.
+work_off() {
+    number=0
+    while read -r case; do
+        number=$((number + 1))
+        place=$work/case-$number
+        mkdir "$place" 2>/dev/null || continue
+        $case >"$place/part" </dev/null
+        mv "$place/part" "$place/result"
+    done <"$work/cases"
+}
+
+workers=
+trap 'kill $workers 2>/dev/null; exit 130' INT TERM
+started=0
+while [ $started -lt "$JOBS" ]; do
+    work_off &
+    workers="$workers $!"
+    started=$((started + 1))
+done
+wait
+
+passed=0
+failed=0
+number=0
+while read -r case; do
+    number=$((number + 1))
+    result=$work/case-$number/result
+    if [ ! -e "$result" ]; then
+        echo "FAILED $case: it did not end"
+        failed=$((failed + 1))
+    elif grep -q '^passed$' "$result"; then
+        passed=$((passed + 1))
+    else
+        cat "$result"
+        grep -q '^FAILED' "$result" && failed=$((failed + 1))
+    fi
+done <"$work/cases"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

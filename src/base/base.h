@@ -1,4 +1,5 @@
-/* What every part of eitp shares: version, status and error, and the host that it runs on (memory, files, log). */
+/* What every part of eitp shares: version, status and error, the host that it runs on (memory, files, log), and
+   the memory that there is. */
 #ifndef EITP_BASE_H
 #define EITP_BASE_H
 
@@ -148,6 +149,37 @@ typedef struct eitp_host {
 
 /* The C library's allocator, the operating system's files, and no log. */
 EITP_API eitp_host eitp_host_default(void);
+
+/*
+ * What memory this process may use, in bytes; 0 where it is not known. Limits of control groups (cgroups, of both
+ * versions) are those of the process's cgroup or of a parent, whichever leaves the process least.
+ */
+typedef struct eitp_memory_info {
+    uint64_t total;        /* of the machine */
+    uint64_t available;    /* what could be taken without swapping (MemAvailable) */
+    uint64_t swap_free;    /* never part of `usable` */
+    uint64_t cgroup_limit; /* memory.max or memory.high, the lower; version 1: memory.limit_in_bytes; 0: no limit */
+    uint64_t cgroup_used;  /* what that cgroup uses, without page cache that is reclaimed first (inactive_file) */
+    uint64_t data_limit;   /* RLIMIT_DATA or RLIMIT_AS, the lower; 0: no limit */
+    uint64_t resident;     /* of this process, now (VmRSS) */
+    uint64_t peak;         /* the most it ever had (VmHWM) */
+    const char *source;    /* what bounds `usable`: "MemAvailable", "cgroup", "RLIMIT_DATA", "RLIMIT_AS", "unknown" */
+    uint64_t usable;       /* what this process may have resident in all, with what it has now; before any margin */
+} eitp_memory_info;
+
+/*
+ * Reads /proc and the control groups through the host's files, and the process's own limits from the system. What is
+ * missing or makes no sense is unknown, not an error; EITP_ERROR_MEMORY is the only one. Where there is no /proc, only
+ * data_limit and peak are known, and on systems other than Linux total.
+ */
+EITP_API eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info, eitp_error *error);
+
+/*
+ * A budget for the process: `usable` less a margin, 5 % but at least 64 MiB, and at most half of `usable`; 0 where that
+ * is unknown. The margin is for what grows beside a plan: page tables, kernel memory and stacks, which cgroups count
+ * too, and what other programs take meanwhile. A cgroup's limit is hard: going over it, the process is killed.
+ */
+EITP_API uint64_t eitp_memory_budget_default(const eitp_memory_info *info);
 
 EITP_END_DECLARATIONS
 
