@@ -402,6 +402,13 @@ typedef struct eitp_plan eitp_plan;
 
 /* ---- Context ---- */
 
+/* What models keep of a 16-bit parameter beside its 16 bits; F32 parameters are whole. */
+typedef enum eitp_parameter_form {
+    EITP_PARAMETERS_ROUNDED = 0,  /* nothing: enough to evaluate; updates round stochastically */
+    EITP_PARAMETERS_EXACT = 1,    /* all that is missing of the F32 value */
+    EITP_PARAMETERS_CORRECTED = 2 /* 8 bits of it; BF16 only */
+} eitp_parameter_form;
+
 typedef struct eitp_context_config {
     eitp_host host;       /* memory, files and log of everything made from the context */
     const char *device;   /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
@@ -413,10 +420,11 @@ typedef struct eitp_context_config {
      * multiplies fastest. 16-bit precision computes sums, norms, softmax and losses in f32.
      */
     const char *precision;
-    int exact_parameters; /* 16-bit parameters keep what they lack of their f32 values too, as training needs */
+    eitp_parameter_form parameters; /* what models keep of 16-bit parameters */
+    int plans_only; /* nothing will run: plans are made, and variables and arena get no memory */
 } eitp_context_config;
 
-/* Automatic device, fp32; exact parameters. */
+/* Automatic device, fp32, exact parameters. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 EITP_API eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error);
@@ -2618,7 +2626,8 @@ struct eitp_context {
     eitp__segment arena;       /* of all plans */
     uint64_t arena_generation; /* counts its moves */
     eitp_dtype precision;
-    int exact_parameters;
+    eitp_parameter_form parameters;
+    int plans_only;
     eitp_profiler profiler; /* without a function: none */
     char description[200];
     char numerics[100];
@@ -23380,7 +23389,7 @@ eitp_context_config eitp_context_config_default(void) {
     memset(&config, 0, sizeof config);
     config.host = eitp_host_default();
     config.device = "auto";
-    config.exact_parameters = 1;
+    config.parameters = EITP_PARAMETERS_EXACT;
     return config;
 }
 
@@ -23439,10 +23448,13 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     backend.threads = config->threads;
     backend.isa = config->isa;
     backend.products = config->products;
-    made->exact_parameters = config->exact_parameters;
+    made->parameters = config->parameters;
+    made->plans_only = config->plans_only;
     status = eitp__backend_create(&made->host, config->device, &backend, &made->backend, error);
     if (!status)
         status = eitp__choose_precision(made->backend, config->precision, &made->precision, error);
+    if (!status && config->parameters == EITP_PARAMETERS_CORRECTED && made->precision == EITP_F16)
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "parameters of fp16 have no corrections; use bf16");
     if (!status && config->precision && !strcmp(config->precision, "auto"))
         eitp__log(&made->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(made));
     if (status) {
@@ -23578,7 +23590,7 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
             !eitp__add_size(total, eitp__aligned(context->variables[i].info.size), &total))
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "the variables are larger than any memory");
     }
-    if (!total)
+    if (!total || context->plans_only)
         return EITP_OK;
     if (!eitp__reserve(&context->host, (void **)&context->segments, &context->segment_capacity,
                        context->segment_count + 1, sizeof *context->segments))
@@ -23603,6 +23615,10 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
     size_t old = context->arena.size;
     if (size <= old)
         return EITP_OK;
+    if (context->plans_only) {
+        context->arena.size = size;
+        return EITP_OK;
+    }
     /* The old arena goes first: its content is scratch, and the peak stays at the larger of the two. */
     if (context->arena.memory)
         interface->release(context->backend, context->arena.memory, old);
@@ -28197,6 +28213,8 @@ static void eitp__bind(eitp_plan *plan) {
 /* Is there still an arena? Only a failed attempt to enlarge it can have taken it away. */
 static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
     size_t needed = plan->stats.arena_bytes + plan->stats.workspace_bytes;
+    if (plan->context->plans_only)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the context was made for plans only: nothing can run in it");
     if (plan->context->arena.size >= needed)
         return EITP_OK;
     return eitp__fail_memory(error, needed, "the arena again, which was lost when it could not be enlarged");
@@ -28739,10 +28757,12 @@ static void eitp__declare_parameter(eitp_graph *graph, const eitp__parameter *pa
     eitp_dtype dtype = parameter->rank > 1 ? context->precision : EITP_F32;
     char name[128];
     eitp_variable_tensor(graph, parameter->name, EITP_PARAMETER, dtype, parameter->rank, parameter->shape);
-    if (dtype == EITP_F32 || !context->exact_parameters)
+    if (dtype == EITP_F32 || context->parameters == EITP_PARAMETERS_ROUNDED)
         return;
     eitp__remainder_name(parameter->name, name, sizeof name);
-    eitp_variable_tensor(graph, name, EITP_REMAINDER, eitp__remainder_dtype(dtype), parameter->rank, parameter->shape);
+    eitp_variable_tensor(graph, name, EITP_REMAINDER,
+                         context->parameters == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(dtype),
+                         parameter->rank, parameter->shape);
 }
 
 eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,

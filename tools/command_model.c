@@ -46,7 +46,7 @@ eitp_status model_create_context(const option_set *o, const char *numerics, int 
         config.device = "cuda";
     config.threads = (int)options_integer(o, OPTION_THREADS);
     config.precision = precisions[options_choice(o, OPTION_PRECISION)];
-    config.exact_parameters = trains;
+    config.parameters = trains ? EITP_PARAMETERS_EXACT : EITP_PARAMETERS_ROUNDED;
     if (numerics && !strncmp(numerics, "cpu-", 4)) {
         read_numerics(numerics, isa, sizeof isa, &config.products);
         config.isa = *isa ? isa : NULL;

@@ -108,10 +108,12 @@ static void eitp__declare_parameter(eitp_graph *graph, const eitp__parameter *pa
     eitp_dtype dtype = parameter->rank > 1 ? context->precision : EITP_F32;
     char name[128];
     eitp_variable_tensor(graph, parameter->name, EITP_PARAMETER, dtype, parameter->rank, parameter->shape);
-    if (dtype == EITP_F32 || !context->exact_parameters)
+    if (dtype == EITP_F32 || context->parameters == EITP_PARAMETERS_ROUNDED)
         return;
     eitp__remainder_name(parameter->name, name, sizeof name);
-    eitp_variable_tensor(graph, name, EITP_REMAINDER, eitp__remainder_dtype(dtype), parameter->rank, parameter->shape);
+    eitp_variable_tensor(graph, name, EITP_REMAINDER,
+                         context->parameters == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(dtype),
+                         parameter->rank, parameter->shape);
 }
 
 eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,

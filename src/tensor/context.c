@@ -9,7 +9,7 @@ eitp_context_config eitp_context_config_default(void) {
     memset(&config, 0, sizeof config);
     config.host = eitp_host_default();
     config.device = "auto";
-    config.exact_parameters = 1;
+    config.parameters = EITP_PARAMETERS_EXACT;
     return config;
 }
 
@@ -68,10 +68,13 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     backend.threads = config->threads;
     backend.isa = config->isa;
     backend.products = config->products;
-    made->exact_parameters = config->exact_parameters;
+    made->parameters = config->parameters;
+    made->plans_only = config->plans_only;
     status = eitp__backend_create(&made->host, config->device, &backend, &made->backend, error);
     if (!status)
         status = eitp__choose_precision(made->backend, config->precision, &made->precision, error);
+    if (!status && config->parameters == EITP_PARAMETERS_CORRECTED && made->precision == EITP_F16)
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "parameters of fp16 have no corrections; use bf16");
     if (!status && config->precision && !strcmp(config->precision, "auto"))
         eitp__log(&made->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(made));
     if (status) {
@@ -207,7 +210,7 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
             !eitp__add_size(total, eitp__aligned(context->variables[i].info.size), &total))
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "the variables are larger than any memory");
     }
-    if (!total)
+    if (!total || context->plans_only)
         return EITP_OK;
     if (!eitp__reserve(&context->host, (void **)&context->segments, &context->segment_capacity,
                        context->segment_count + 1, sizeof *context->segments))
@@ -232,6 +235,10 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
     size_t old = context->arena.size;
     if (size <= old)
         return EITP_OK;
+    if (context->plans_only) {
+        context->arena.size = size;
+        return EITP_OK;
+    }
     /* The old arena goes first: its content is scratch, and the peak stays at the larger of the two. */
     if (context->arena.memory)
         interface->release(context->backend, context->arena.memory, old);

@@ -25,7 +25,8 @@ struct eitp_context {
     eitp__segment arena;       /* of all plans */
     uint64_t arena_generation; /* counts its moves */
     eitp_dtype precision;
-    int exact_parameters;
+    eitp_parameter_form parameters;
+    int plans_only;
     eitp_profiler profiler; /* without a function: none */
     char description[200];
     char numerics[100];

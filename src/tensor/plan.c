@@ -253,6 +253,8 @@ static void eitp__bind(eitp_plan *plan) {
 /* Is there still an arena? Only a failed attempt to enlarge it can have taken it away. */
 static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
     size_t needed = plan->stats.arena_bytes + plan->stats.workspace_bytes;
+    if (plan->context->plans_only)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the context was made for plans only: nothing can run in it");
     if (plan->context->arena.size >= needed)
         return EITP_OK;
     return eitp__fail_memory(error, needed, "the arena again, which was lost when it could not be enlarged");

@@ -24,6 +24,13 @@ typedef struct eitp_plan eitp_plan;
 
 /* ---- Context ---- */
 
+/* What models keep of a 16-bit parameter beside its 16 bits; F32 parameters are whole. */
+typedef enum eitp_parameter_form {
+    EITP_PARAMETERS_ROUNDED = 0,  /* nothing: enough to evaluate; updates round stochastically */
+    EITP_PARAMETERS_EXACT = 1,    /* all that is missing of the F32 value */
+    EITP_PARAMETERS_CORRECTED = 2 /* 8 bits of it; BF16 only */
+} eitp_parameter_form;
+
 typedef struct eitp_context_config {
     eitp_host host;       /* memory, files and log of everything made from the context */
     const char *device;   /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
@@ -35,10 +42,11 @@ typedef struct eitp_context_config {
      * multiplies fastest. 16-bit precision computes sums, norms, softmax and losses in f32.
      */
     const char *precision;
-    int exact_parameters; /* 16-bit parameters keep what they lack of their f32 values too, as training needs */
+    eitp_parameter_form parameters; /* what models keep of 16-bit parameters */
+    int plans_only; /* nothing will run: plans are made, and variables and arena get no memory */
 } eitp_context_config;
 
-/* Automatic device, fp32; exact parameters. */
+/* Automatic device, fp32, exact parameters. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 EITP_API eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error);
