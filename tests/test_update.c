@@ -445,8 +445,8 @@ static void test_moments_bound_the_update(void) {
         for (int step = 1; step <= 400 && kernel; step++) {
             hyper[1] = (float)step;
             for (int64_t i = 0; i < c.count; i++) {
-                double size = i % 32 == 0 ? 1 : i % 32 < 16 ? 0.02 : 1e-5;
-                gradient.f32[i] = (float)(i % 32 == 0 || draw() > 0.9 ? size * (draw() < 0 ? -1 : 1) : 0);
+                double size = i % 32 == 0 ? 1 : step > 200 && draw() > 0.9 ? (i % 32 < 16 ? 0.02 : 1e-5) : 0;
+                gradient.f32[i] = (float)(draw() < 0 ? -size : size);
                 now.parameter.f32[i] = 0;
             }
             run(kernel, f, 0, c.count);
