@@ -2012,7 +2012,8 @@ typedef enum eitp__family {
  *                        parameter, integers[1] + i (eitp__random_half)
  *     the gradient       of a BF16 parameter may be BF16 too
  *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
- *                        g = ceil(elements / EITP__MOMENT_GROUP), with the groups' scales (kernels/update.h)
+ *                        g = ceil(elements / EITP__MOMENT_GROUP), with the groups' scales (kernels/update.h); how they
+ *                        are rounded follows from the number of the step and from the element's, integers[1] + i
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -2310,9 +2311,25 @@ static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32
 /*
  * 8-bit moments (FlashOptim, arXiv 2602.23349). The scale of a group is the smallest BF16 that is not below any |m|, or
  * any sqrt(v), of it. m / scale is stored as 127 phi(m / scale), phi(x) = 2 x / (1 + |x|), sqrt(v) / scale as 255 of
- * itself. The sqrt(v) of a byte of 0 is read as half a step: AdamW keeps |m| below a multiple of sqrt(v), what m loses by
- * its own rounding near 0 is half a step of its scale, and so m / sqrt(v) stays within about twice that multiple.
+ * itself, each dithered before it is rounded: a moment changes by less than half a step at a time, and would stay where it
+ * is for ever. The sqrt(v) of a byte of 0 is read as half a step: AdamW keeps |m| below a multiple of sqrt(v), what m
+ * gains by its own rounding near 0 is at most a step of its scale, and so m / sqrt(v) stays within four times that multiple.
  */
+
+/* What is added before rounding, in [-1/2, 1/2]: over the steps, and over the elements, it is spread evenly (the additive
+ * recurrence of Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018). */
+#define EITP__DITHER_STEP 0xC13FA9A9u
+#define EITP__DITHER_ELEMENT 0x91E10DA5u
+
+/* Where the dither of an element is in the sequence; `step` counts from 1. */
+static inline EITP__UNUSED uint32_t eitp__dither_place(float step, int64_t number) {
+    return (uint32_t)step * EITP__DITHER_STEP + (uint32_t)number * EITP__DITHER_ELEMENT;
+}
+
+static inline EITP__UNUSED float eitp__dither(uint32_t place) {
+    return (float)(int32_t)place * (1.0f / 4294967296.0f);
+}
+
 static inline EITP__UNUSED float eitp__moment_scale(float largest) {
     uint32_t bits = (eitp__bits_of_float(largest) + 0xffff) & 0xffff0000;
     return eitp__float_of_bits(bits < 0x7f7f0000 ? bits : 0x7f7f0000);
@@ -2323,9 +2340,9 @@ static inline EITP__UNUSED float eitp__unpack_m(int8_t code, float scale) {
     return scale * (q / (254.0f - fabsf(q)));
 }
 
-static inline EITP__UNUSED int8_t eitp__pack_m(float m, float scale) {
-    float x = scale > 0.0f ? m / scale : 0.0f;
-    return (int8_t)rintf(254.0f * x / (1.0f + fabsf(x)));
+static inline EITP__UNUSED int8_t eitp__pack_m(float m, float scale, float dither) {
+    float x = scale > 0.0f ? m / scale : 0.0f, q = rintf(254.0f * x / (1.0f + fabsf(x)) + dither);
+    return (int8_t)(q > 127.0f ? 127.0f : q < -127.0f ? -127.0f : q);
 }
 
 static inline EITP__UNUSED float eitp__unpack_v(uint8_t code, float scale) {
@@ -2333,9 +2350,9 @@ static inline EITP__UNUSED float eitp__unpack_v(uint8_t code, float scale) {
     return root * root;
 }
 
-static inline EITP__UNUSED uint8_t eitp__pack_v(float v, float scale) {
-    float q = scale > 0.0f ? sqrtf(v) / scale * 255.0f : 0.0f;
-    return (uint8_t)rintf(q < 255.0f ? q : 255.0f);
+static inline EITP__UNUSED uint8_t eitp__pack_v(float v, float scale, float dither) {
+    float q = rintf((scale > 0.0f ? sqrtf(v) / scale * 255.0f : 0.0f) + dither);
+    return (uint8_t)(q < 255.0f ? q : 255.0f);
 }
 /* <<kernels/update.h */
 
@@ -9386,8 +9403,10 @@ static void EITP__REF(put_moments)(const eitp__call *call, int64_t first, int64_
     m_scales[group] = eitp__f32_to_bf16(top_m);
     v_scales[group] = eitp__f32_to_bf16(top_v);
     for (int64_t i = 0; i < count; i++) {
-        ((int8_t *)call->inputs[2].data)[first + i] = eitp__pack_m((float)m[i], top_m);
-        ((uint8_t *)call->inputs[3].data)[first + i] = eitp__pack_v((float)v[i], top_v);
+        float step = ((const float *)call->inputs[4].data)[1];
+        float dither = eitp__dither(eitp__dither_place(step, call->integers[1] + first + i));
+        ((int8_t *)call->inputs[2].data)[first + i] = eitp__pack_m((float)m[i], top_m, dither);
+        ((uint8_t *)call->inputs[3].data)[first + i] = eitp__pack_v((float)v[i], top_v, dither);
     }
 }
 
@@ -9734,8 +9753,10 @@ static void EITP__REF(put_moments)(const eitp__call *call, int64_t first, int64_
     m_scales[group] = eitp__f32_to_bf16(top_m);
     v_scales[group] = eitp__f32_to_bf16(top_v);
     for (int64_t i = 0; i < count; i++) {
-        ((int8_t *)call->inputs[2].data)[first + i] = eitp__pack_m((float)m[i], top_m);
-        ((uint8_t *)call->inputs[3].data)[first + i] = eitp__pack_v((float)v[i], top_v);
+        float step = ((const float *)call->inputs[4].data)[1];
+        float dither = eitp__dither(eitp__dither_place(step, call->integers[1] + first + i));
+        ((int8_t *)call->inputs[2].data)[first + i] = eitp__pack_m((float)m[i], top_m, dither);
+        ((uint8_t *)call->inputs[3].data)[first + i] = eitp__pack_v((float)v[i], top_v, dither);
     }
 }
 
@@ -11575,6 +11596,14 @@ EITP__SIMD_INLINE void eitp__avx2_store_i8(int8_t *p, __m256 v) {
 EITP__SIMD_INLINE void eitp__avx2_store_u8(uint8_t *p, __m256 v) {
     __m128i narrow = eitp__avx2_narrow_integers(v);
     _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(narrow, narrow));
+}
+
+/* eitp__dither of consecutive elements, of which the first is at `place`. */
+EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
+    __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_ELEMENT));
+    lanes = _mm256_add_epi32(lanes, _mm256_set1_epi32((int)place));
+    return _mm256_cvtepi32_ps(lanes) * _mm256_set1_ps(1.0f / 4294967296.0f);
 }
 
 /* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
@@ -15482,6 +15511,7 @@ typedef struct EITP__SIMD(adamw_group) {
     const float *gradient;
     uint16_t *m_scale, *v_scale;
     const uint16_t *halves;
+    uint32_t dither; /* the place of its first element */
 } EITP__SIMD(adamw_group);
 
 /* What is the same for all elements. */
@@ -15568,6 +15598,7 @@ EITP__SIMD_INLINE void EITP__SIMD(pack_moments)(const EITP__SIMD(adamw_group) * 
                                                 const EITP__SIMD(vector) * roots) {
     EITP__SIMD(vector) top_m = EITP__SIMD(magnitude)(m[0]), top_root = roots[0], m_scale, steps;
     EITP__SIMD(vector) most = EITP__SIMD(spread)(255.0f), twice = EITP__SIMD(spread)(254.0f);
+    EITP__SIMD(vector) most_m = EITP__SIMD(spread)(127.0f);
     float m_largest, root_largest;
     for (int k = 1; k < EITP__SIMD_VECTORS; k++) {
         top_m = EITP__SIMD(at_least)(EITP__SIMD(magnitude)(m[k]), top_m);
@@ -15580,10 +15611,13 @@ EITP__SIMD_INLINE void EITP__SIMD(pack_moments)(const EITP__SIMD(adamw_group) * 
     m_scale = EITP__SIMD(spread)(m_largest > 0.0f ? m_largest : 1.0f);
     steps = EITP__SIMD(spread)(root_largest > 0.0f ? 255.0f / root_largest : 0.0f);
     for (int k = 0; k < EITP__SIMD_VECTORS; k++) {
-        EITP__SIMD(vector) q = twice * m[k] / (m_scale + EITP__SIMD(magnitude)(m[k]));
-        EITP__SIMD(store_i8)((int8_t *)x->m + k * EITP__SIMD_LANES, q);
-        q = EITP__SIMD(at_most)(most, roots[k] * steps);
-        EITP__SIMD(store_u8)((uint8_t *)x->v + k * EITP__SIMD_LANES, q);
+        int j = k * EITP__SIMD_LANES;
+        EITP__SIMD(vector) dither = EITP__SIMD(dither)(x->dither + (uint32_t)j * EITP__DITHER_ELEMENT);
+        EITP__SIMD(vector) q = twice * m[k] / (m_scale + EITP__SIMD(magnitude)(m[k])) + dither;
+        q = EITP__SIMD(at_least)(EITP__SIMD(zeros)() - most_m, EITP__SIMD(at_most)(most_m, q));
+        EITP__SIMD(store_i8)((int8_t *)x->m + j, q);
+        q = EITP__SIMD(at_least)(EITP__SIMD(zeros)(), EITP__SIMD(at_most)(most, roots[k] * steps + dither));
+        EITP__SIMD(store_u8)((uint8_t *)x->v + j, q);
     }
 }
 
@@ -15634,6 +15668,7 @@ EITP__SIMD_INLINE EITP__SIMD(adamw_group)
     x.m_scale = is_packed ? (uint16_t *)call->inputs[7].data + i / EITP__SIMD_GROUP : NULL;
     x.v_scale = is_packed ? (uint16_t *)call->inputs[8].data + i / EITP__SIMD_GROUP : NULL;
     x.halves = NULL;
+    x.dither = eitp__dither_place(((const float *)call->inputs[4].data)[1], call->integers[1] + i);
     return x;
 }
 
@@ -16651,6 +16686,17 @@ EITP__SIMD_INLINE void eitp__avx512_store_i8(int8_t *p, __m512 v) {
 
 EITP__SIMD_INLINE void eitp__avx512_store_u8(uint8_t *p, __m512 v) {
     eitp__avx512_store_i8((int8_t *)p, v);
+}
+
+/* eitp__dither of consecutive elements, of which the first is at `place`. */
+EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
+#define EITP__AVX512_LANES(i) (i) * EITP__DITHER_ELEMENT, ((i) + 1u) * EITP__DITHER_ELEMENT
+    static const uint32_t lanes[16] = {EITP__AVX512_LANES(0u),  EITP__AVX512_LANES(2u), EITP__AVX512_LANES(4u),
+                                       EITP__AVX512_LANES(6u),  EITP__AVX512_LANES(8u), EITP__AVX512_LANES(10u),
+                                       EITP__AVX512_LANES(12u), EITP__AVX512_LANES(14u)};
+#undef EITP__AVX512_LANES
+    __m512i v = _mm512_add_epi32(_mm512_loadu_si512(lanes), _mm512_set1_epi32((int)place));
+    return _mm512_maskz_cvtepi32_ps(0xffff, v) * _mm512_set1_ps(1.0f / 4294967296.0f);
 }
 
 /* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
@@ -20562,6 +20608,7 @@ typedef struct EITP__SIMD(adamw_group) {
     const float *gradient;
     uint16_t *m_scale, *v_scale;
     const uint16_t *halves;
+    uint32_t dither; /* the place of its first element */
 } EITP__SIMD(adamw_group);
 
 /* What is the same for all elements. */
@@ -20648,6 +20695,7 @@ EITP__SIMD_INLINE void EITP__SIMD(pack_moments)(const EITP__SIMD(adamw_group) * 
                                                 const EITP__SIMD(vector) * roots) {
     EITP__SIMD(vector) top_m = EITP__SIMD(magnitude)(m[0]), top_root = roots[0], m_scale, steps;
     EITP__SIMD(vector) most = EITP__SIMD(spread)(255.0f), twice = EITP__SIMD(spread)(254.0f);
+    EITP__SIMD(vector) most_m = EITP__SIMD(spread)(127.0f);
     float m_largest, root_largest;
     for (int k = 1; k < EITP__SIMD_VECTORS; k++) {
         top_m = EITP__SIMD(at_least)(EITP__SIMD(magnitude)(m[k]), top_m);
@@ -20660,10 +20708,13 @@ EITP__SIMD_INLINE void EITP__SIMD(pack_moments)(const EITP__SIMD(adamw_group) * 
     m_scale = EITP__SIMD(spread)(m_largest > 0.0f ? m_largest : 1.0f);
     steps = EITP__SIMD(spread)(root_largest > 0.0f ? 255.0f / root_largest : 0.0f);
     for (int k = 0; k < EITP__SIMD_VECTORS; k++) {
-        EITP__SIMD(vector) q = twice * m[k] / (m_scale + EITP__SIMD(magnitude)(m[k]));
-        EITP__SIMD(store_i8)((int8_t *)x->m + k * EITP__SIMD_LANES, q);
-        q = EITP__SIMD(at_most)(most, roots[k] * steps);
-        EITP__SIMD(store_u8)((uint8_t *)x->v + k * EITP__SIMD_LANES, q);
+        int j = k * EITP__SIMD_LANES;
+        EITP__SIMD(vector) dither = EITP__SIMD(dither)(x->dither + (uint32_t)j * EITP__DITHER_ELEMENT);
+        EITP__SIMD(vector) q = twice * m[k] / (m_scale + EITP__SIMD(magnitude)(m[k])) + dither;
+        q = EITP__SIMD(at_least)(EITP__SIMD(zeros)() - most_m, EITP__SIMD(at_most)(most_m, q));
+        EITP__SIMD(store_i8)((int8_t *)x->m + j, q);
+        q = EITP__SIMD(at_least)(EITP__SIMD(zeros)(), EITP__SIMD(at_most)(most, roots[k] * steps + dither));
+        EITP__SIMD(store_u8)((uint8_t *)x->v + j, q);
     }
 }
 
@@ -20714,6 +20765,7 @@ EITP__SIMD_INLINE EITP__SIMD(adamw_group)
     x.m_scale = is_packed ? (uint16_t *)call->inputs[7].data + i / EITP__SIMD_GROUP : NULL;
     x.v_scale = is_packed ? (uint16_t *)call->inputs[8].data + i / EITP__SIMD_GROUP : NULL;
     x.halves = NULL;
+    x.dither = eitp__dither_place(((const float *)call->inputs[4].data)[1], call->integers[1] + i);
     return x;
 }
 

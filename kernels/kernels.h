@@ -121,7 +121,8 @@ typedef enum eitp__family {
  *                        parameter, integers[1] + i (eitp__random_half)
  *     the gradient       of a BF16 parameter may be BF16 too
  *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
- *                        g = ceil(elements / EITP__MOMENT_GROUP), with the groups' scales (kernels/update.h)
+ *                        g = ceil(elements / EITP__MOMENT_GROUP), with the groups' scales (kernels/update.h); how they
+ *                        are rounded follows from the number of the step and from the element's, integers[1] + i
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \

@@ -51,9 +51,25 @@ static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32
 /*
  * 8-bit moments (FlashOptim, arXiv 2602.23349). The scale of a group is the smallest BF16 that is not below any |m|, or
  * any sqrt(v), of it. m / scale is stored as 127 phi(m / scale), phi(x) = 2 x / (1 + |x|), sqrt(v) / scale as 255 of
- * itself. The sqrt(v) of a byte of 0 is read as half a step: AdamW keeps |m| below a multiple of sqrt(v), what m loses by
- * its own rounding near 0 is half a step of its scale, and so m / sqrt(v) stays within about twice that multiple.
+ * itself, each dithered before it is rounded: a moment changes by less than half a step at a time, and would stay where it
+ * is for ever. The sqrt(v) of a byte of 0 is read as half a step: AdamW keeps |m| below a multiple of sqrt(v), what m
+ * gains by its own rounding near 0 is at most a step of its scale, and so m / sqrt(v) stays within four times that multiple.
  */
+
+/* What is added before rounding, in [-1/2, 1/2]: over the steps, and over the elements, it is spread evenly (the additive
+ * recurrence of Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018). */
+#define EITP__DITHER_STEP 0xC13FA9A9u
+#define EITP__DITHER_ELEMENT 0x91E10DA5u
+
+/* Where the dither of an element is in the sequence; `step` counts from 1. */
+static inline EITP__UNUSED uint32_t eitp__dither_place(float step, int64_t number) {
+    return (uint32_t)step * EITP__DITHER_STEP + (uint32_t)number * EITP__DITHER_ELEMENT;
+}
+
+static inline EITP__UNUSED float eitp__dither(uint32_t place) {
+    return (float)(int32_t)place * (1.0f / 4294967296.0f);
+}
+
 static inline EITP__UNUSED float eitp__moment_scale(float largest) {
     uint32_t bits = (eitp__bits_of_float(largest) + 0xffff) & 0xffff0000;
     return eitp__float_of_bits(bits < 0x7f7f0000 ? bits : 0x7f7f0000);
@@ -64,9 +80,9 @@ static inline EITP__UNUSED float eitp__unpack_m(int8_t code, float scale) {
     return scale * (q / (254.0f - fabsf(q)));
 }
 
-static inline EITP__UNUSED int8_t eitp__pack_m(float m, float scale) {
-    float x = scale > 0.0f ? m / scale : 0.0f;
-    return (int8_t)rintf(254.0f * x / (1.0f + fabsf(x)));
+static inline EITP__UNUSED int8_t eitp__pack_m(float m, float scale, float dither) {
+    float x = scale > 0.0f ? m / scale : 0.0f, q = rintf(254.0f * x / (1.0f + fabsf(x)) + dither);
+    return (int8_t)(q > 127.0f ? 127.0f : q < -127.0f ? -127.0f : q);
 }
 
 static inline EITP__UNUSED float eitp__unpack_v(uint8_t code, float scale) {
@@ -74,9 +90,9 @@ static inline EITP__UNUSED float eitp__unpack_v(uint8_t code, float scale) {
     return root * root;
 }
 
-static inline EITP__UNUSED uint8_t eitp__pack_v(float v, float scale) {
-    float q = scale > 0.0f ? sqrtf(v) / scale * 255.0f : 0.0f;
-    return (uint8_t)rintf(q < 255.0f ? q : 255.0f);
+static inline EITP__UNUSED uint8_t eitp__pack_v(float v, float scale, float dither) {
+    float q = rintf((scale > 0.0f ? sqrtf(v) / scale * 255.0f : 0.0f) + dither);
+    return (uint8_t)(q < 255.0f ? q : 255.0f);
 }
 
 #endif

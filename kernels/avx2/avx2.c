@@ -295,6 +295,14 @@ EITP__SIMD_INLINE void eitp__avx2_store_u8(uint8_t *p, __m256 v) {
     _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(narrow, narrow));
 }
 
+/* eitp__dither of consecutive elements, of which the first is at `place`. */
+EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
+    __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_ELEMENT));
+    lanes = _mm256_add_epi32(lanes, _mm256_set1_epi32((int)place));
+    return _mm256_cvtepi32_ps(lanes) * _mm256_set1_ps(1.0f / 4294967296.0f);
+}
+
 /* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
 EITP__SIMD_INLINE __m256 eitp__avx2_join_correction(const uint16_t *highs, const int8_t *corrections) {
     __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)highs));

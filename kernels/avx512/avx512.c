@@ -281,6 +281,17 @@ EITP__SIMD_INLINE void eitp__avx512_store_u8(uint8_t *p, __m512 v) {
     eitp__avx512_store_i8((int8_t *)p, v);
 }
 
+/* eitp__dither of consecutive elements, of which the first is at `place`. */
+EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
+#define EITP__AVX512_LANES(i) (i) * EITP__DITHER_ELEMENT, ((i) + 1u) * EITP__DITHER_ELEMENT
+    static const uint32_t lanes[16] = {EITP__AVX512_LANES(0u),  EITP__AVX512_LANES(2u), EITP__AVX512_LANES(4u),
+                                       EITP__AVX512_LANES(6u),  EITP__AVX512_LANES(8u), EITP__AVX512_LANES(10u),
+                                       EITP__AVX512_LANES(12u), EITP__AVX512_LANES(14u)};
+#undef EITP__AVX512_LANES
+    __m512i v = _mm512_add_epi32(_mm512_loadu_si512(lanes), _mm512_set1_epi32((int)place));
+    return _mm512_maskz_cvtepi32_ps(0xffff, v) * _mm512_set1_ps(1.0f / 4294967296.0f);
+}
+
 /* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
 EITP__SIMD_INLINE __m512 eitp__avx512_join_correction(const uint16_t *highs, const int8_t *corrections) {
     __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
