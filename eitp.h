@@ -2316,17 +2316,22 @@ static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32
  * gains by its own rounding near 0 is at most a step of its scale, and so m / sqrt(v) stays within four times that multiple.
  */
 
-/* What is added before rounding, in [-1/2, 1/2]: over the steps, and over the elements, it is spread evenly (the additive
- * recurrence of Roberts, "The Unreasonable Effectiveness of Quasirandom Sequences", 2018). */
+/*
+ * What is added before rounding, in [-1/2, 1/2]: a hash (of the kind of Wellons' lowbias32) of where the element and the
+ * step are; `step` counts from 1. An evenly spaced sequence would do worse: it keeps step with the moments.
+ */
 #define EITP__DITHER_STEP 0xC13FA9A9u
 #define EITP__DITHER_ELEMENT 0x91E10DA5u
+#define EITP__DITHER_FIRST 0x7FEB352Du
+#define EITP__DITHER_SECOND 0x846CA68Bu
 
-/* Where the dither of an element is in the sequence; `step` counts from 1. */
 static inline EITP__UNUSED uint32_t eitp__dither_place(float step, int64_t number) {
     return (uint32_t)step * EITP__DITHER_STEP + (uint32_t)number * EITP__DITHER_ELEMENT;
 }
 
 static inline EITP__UNUSED float eitp__dither(uint32_t place) {
+    place = (place ^ place >> 16) * EITP__DITHER_FIRST;
+    place = (place ^ place >> 15) * EITP__DITHER_SECOND;
     return (float)(int32_t)place * (1.0f / 4294967296.0f);
 }
 
@@ -11603,6 +11608,10 @@ EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
     __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_ELEMENT));
     lanes = _mm256_add_epi32(lanes, _mm256_set1_epi32((int)place));
+    lanes = _mm256_xor_si256(lanes, _mm256_srli_epi32(lanes, 16));
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_FIRST));
+    lanes = _mm256_xor_si256(lanes, _mm256_srli_epi32(lanes, 15));
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_SECOND));
     return _mm256_cvtepi32_ps(lanes) * _mm256_set1_ps(1.0f / 4294967296.0f);
 }
 
@@ -16696,6 +16705,10 @@ EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
                                        EITP__AVX512_LANES(12u), EITP__AVX512_LANES(14u)};
 #undef EITP__AVX512_LANES
     __m512i v = _mm512_add_epi32(_mm512_loadu_si512(lanes), _mm512_set1_epi32((int)place));
+    v = _mm512_xor_si512(v, _mm512_maskz_srli_epi32(0xffff, v, 16));
+    v = _mm512_maskz_mullo_epi32(0xffff, v, _mm512_set1_epi32((int)EITP__DITHER_FIRST));
+    v = _mm512_xor_si512(v, _mm512_maskz_srli_epi32(0xffff, v, 15));
+    v = _mm512_maskz_mullo_epi32(0xffff, v, _mm512_set1_epi32((int)EITP__DITHER_SECOND));
     return _mm512_maskz_cvtepi32_ps(0xffff, v) * _mm512_set1_ps(1.0f / 4294967296.0f);
 }
 

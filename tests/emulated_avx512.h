@@ -120,6 +120,8 @@ EMULATED(__m512i, si, mm512_maskz_slli_epi64, (__mmask8 mask, __m512i x, unsigne
          y.q[i] = mask >> i & 1 ? a.q[i] << b.u[0] : 0)
 EMULATED(__m512i, si, mm512_maskz_srli_epi64, (__mmask8 mask, __m512i x, unsigned n), (a.si = x, b.u[0] = n), 8,
          y.q[i] = mask >> i & 1 ? a.q[i] >> b.u[0] : 0)
+EMULATED(__m512i, si, mm512_maskz_mullo_epi32, (__mmask16 mask, __m512i x, __m512i z), (a.si = x, b.si = z), 16,
+         y.u[i] = mask >> i & 1 ? a.u[i] * b.u[i] : 0)
 EMULATED(__m512i, si, mm512_maskz_max_epi32, (__mmask16 mask, __m512i x, __m512i z), (a.si = x, b.si = z), 16,
          y.w[i] = mask >> i & 1 ? a.w[i] > b.w[i] ? a.w[i] : b.w[i] : 0)
 EMULATED(__m512i, si, mm512_maskz_min_epu32, (__mmask16 mask, __m512i x, __m512i z), (a.si = x, b.si = z), 16,
@@ -392,6 +394,8 @@ EMULATED_INLINE __m512 emulated_mm512_dpbf16_ps(__m512 sums, __m512i x, __m512i 
 #define _mm512_maskz_cvtps_ph emulated_mm512_maskz_cvtps_ph
 #undef _mm512_maskz_extractf64x4_pd
 #define _mm512_maskz_extractf64x4_pd emulated_mm512_maskz_extractf64x4_pd
+#undef _mm512_maskz_mullo_epi32
+#define _mm512_maskz_mullo_epi32 emulated_mm512_maskz_mullo_epi32
 #undef _mm512_maskz_max_epi32
 #define _mm512_maskz_max_epi32 emulated_mm512_maskz_max_epi32
 #undef _mm512_maskz_min_epu32

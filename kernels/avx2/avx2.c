@@ -300,6 +300,10 @@ EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
     __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_ELEMENT));
     lanes = _mm256_add_epi32(lanes, _mm256_set1_epi32((int)place));
+    lanes = _mm256_xor_si256(lanes, _mm256_srli_epi32(lanes, 16));
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_FIRST));
+    lanes = _mm256_xor_si256(lanes, _mm256_srli_epi32(lanes, 15));
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_SECOND));
     return _mm256_cvtepi32_ps(lanes) * _mm256_set1_ps(1.0f / 4294967296.0f);
 }
 

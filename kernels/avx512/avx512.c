@@ -289,6 +289,10 @@ EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
                                        EITP__AVX512_LANES(12u), EITP__AVX512_LANES(14u)};
 #undef EITP__AVX512_LANES
     __m512i v = _mm512_add_epi32(_mm512_loadu_si512(lanes), _mm512_set1_epi32((int)place));
+    v = _mm512_xor_si512(v, _mm512_maskz_srli_epi32(0xffff, v, 16));
+    v = _mm512_maskz_mullo_epi32(0xffff, v, _mm512_set1_epi32((int)EITP__DITHER_FIRST));
+    v = _mm512_xor_si512(v, _mm512_maskz_srli_epi32(0xffff, v, 15));
+    v = _mm512_maskz_mullo_epi32(0xffff, v, _mm512_set1_epi32((int)EITP__DITHER_SECOND));
     return _mm512_maskz_cvtepi32_ps(0xffff, v) * _mm512_set1_ps(1.0f / 4294967296.0f);
 }
 
