@@ -1999,17 +1999,17 @@ typedef enum eitp__family {
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
  *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
  *                        one, the norm and the limit are of the true one
- *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale BF16
- *                        [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
+ *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale
+ *                        BF16 [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
  *                        [blocks, 2], then those there are of remainder, m_scale, v_scale; every output but the sums is
  *                        the memory of its input, and stays as it is where the step is not applied; hyper: learning
  *                        rate, number of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: of the
  *                        squares of the update and of the parameter after it, before that is rounded to what is stored
  *     the parameter      F32 or F64; F16 with the remainder F32, the difference; BF16 with the remainder I16
  *                        (eitp__join_bf16) or I8 (eitp__join_correction), or with a key and no remainder: then it is
- *                        rounded stochastically (eitp__round_bf16), with bits that are a function of seed and step, which
- *                        the key begins with, of the random stream integers[0], and of the element's number in its
- *                        parameter, integers[1] + i (eitp__random_half)
+ *                        rounded stochastically (eitp__round_bf16), with bits that are a function of seed and step,
+ *                        which the key begins with, of the random stream integers[0], and of the element's number in
+ *                        its parameter, integers[1] + i (eitp__random_half)
  *     the gradient       of a BF16 parameter may be BF16 too
  *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
  *                        g = ceil(elements / EITP__MOMENT_GROUP), with the groups' scales (kernels/update.h); how they
@@ -2283,8 +2283,8 @@ static inline EITP__UNUSED eitp__weight_form eitp__weight_form_of(const eitp__ca
 }
 
 /*
- * The BF16 below the value or the one above it, in magnitude, where `half` is as likely to be any 16 bits: on average the
- * value. What is finite stays finite, a NaN stays one.
+ * The BF16 below the value or the one above it, in magnitude, where `half` is as likely to be any 16 bits: on average
+ * the value. What is finite stays finite, a NaN stays one.
  */
 static inline EITP__UNUSED uint16_t eitp__round_bf16(float value, uint16_t half) {
     uint32_t bits = eitp__bits_of_float(value), magnitude = bits & 0x7fffffff, rounded = magnitude + half;
@@ -2297,9 +2297,9 @@ static inline EITP__UNUSED uint16_t eitp__round_bf16(float value, uint16_t half)
 enum { EITP__HALVES = 128, EITP__HALVES_BLOCKS = 16 };
 
 /*
- * The 16 random bits for an element: of EITP__HALVES elements the first 16 have the lower halves of the first words of 16
- * blocks, the next those of the second words, and the last 16 the upper halves of the fourth words. So no vector of blocks
- * needs to be put into another order.
+ * The 16 random bits for an element: of EITP__HALVES elements the first 16 have the lower halves of the first words of
+ * 16 blocks, the next those of the second words, and the last 16 the upper halves of the fourth words. So no vector of
+ * blocks needs to be put into another order.
  */
 static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32_t stream, uint64_t number) {
     uint32_t words[4], within = (uint32_t)(number % EITP__HALVES), which = within / EITP__HALVES_BLOCKS;
@@ -2309,16 +2309,17 @@ static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32
 }
 
 /*
- * 8-bit moments (FlashOptim, arXiv 2602.23349). The scale of a group is the smallest BF16 that is not below any |m|, or
- * any sqrt(v), of it. m / scale is stored as 127 phi(m / scale), phi(x) = 2 x / (1 + |x|), sqrt(v) / scale as 255 of
- * itself, each dithered before it is rounded: a moment changes by less than half a step at a time, and would stay where it
- * is for ever. The sqrt(v) of a byte of 0 is read as half a step: AdamW keeps |m| below a multiple of sqrt(v), what m
- * gains by its own rounding near 0 is at most a step of its scale, and so m / sqrt(v) stays within four times that multiple.
+ * 8-bit moments (FlashOptim, arXiv 2602.23349). The scale of a group is the smallest BF16 that is not below any |m|,
+ * or any sqrt(v), of it. m / scale is stored as 127 phi(m / scale), phi(x) = 2 x / (1 + |x|), sqrt(v) / scale as 255
+ * of itself, each dithered before it is rounded: a moment changes by less than half a step at a time, and would stay
+ * where it is for ever. The sqrt(v) of a byte of 0 is read as half a step: AdamW keeps |m| below a multiple of
+ * sqrt(v), what m gains by its own rounding near 0 is at most a step of its scale, and so m / sqrt(v) stays within
+ * four times that multiple.
  */
 
 /*
- * What is added before rounding, in [-1/2, 1/2]: a hash (of the kind of Wellons' lowbias32) of where the element and the
- * step are; `step` counts from 1. An evenly spaced sequence would do worse: it keeps step with the moments.
+ * What is added before rounding, in [-1/2, 1/2]: a hash (of the kind of Wellons' lowbias32) of where the element and
+ * the step are; `step` counts from 1. An evenly spaced sequence would do worse: it keeps step with the moments.
  */
 #define EITP__DITHER_STEP 0xC13FA9A9u
 #define EITP__DITHER_ELEMENT 0x91E10DA5u

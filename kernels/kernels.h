@@ -108,17 +108,17 @@ typedef enum eitp__family {
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
  *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
  *                        one, the norm and the limit are of the true one
- *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale BF16
- *                        [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
+ *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale
+ *                        BF16 [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
  *                        [blocks, 2], then those there are of remainder, m_scale, v_scale; every output but the sums is
  *                        the memory of its input, and stays as it is where the step is not applied; hyper: learning
  *                        rate, number of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: of the
  *                        squares of the update and of the parameter after it, before that is rounded to what is stored
  *     the parameter      F32 or F64; F16 with the remainder F32, the difference; BF16 with the remainder I16
  *                        (eitp__join_bf16) or I8 (eitp__join_correction), or with a key and no remainder: then it is
- *                        rounded stochastically (eitp__round_bf16), with bits that are a function of seed and step, which
- *                        the key begins with, of the random stream integers[0], and of the element's number in its
- *                        parameter, integers[1] + i (eitp__random_half)
+ *                        rounded stochastically (eitp__round_bf16), with bits that are a function of seed and step,
+ *                        which the key begins with, of the random stream integers[0], and of the element's number in
+ *                        its parameter, integers[1] + i (eitp__random_half)
  *     the gradient       of a BF16 parameter may be BF16 too
  *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
  *                        g = ceil(elements / EITP__MOMENT_GROUP), with the groups' scales (kernels/update.h); how they

@@ -263,7 +263,8 @@ static void variables_are_read_and_written_in_ranges(void) {
 }
 
 /* Variables made later get memory of their own; those there keep theirs, and their values. */
-/* What a 16-bit parameter keeps of an f32 value beside itself, in each form, over more than one piece and from within. */
+/* What a 16-bit parameter keeps of an f32 value beside itself, in each form, over more than one piece and from
+ * within. */
 static void remainders_hold_what_16_bits_lack(void) {
     static const struct {
         eitp_dtype dtype, remainder;

@@ -354,8 +354,8 @@ static void run_adamw(const char *op, const char *set, eitp_dtype dtype, int app
     eitp_context_destroy(context);
 }
 
-/* How a parameter, its gradient, its moments and its remainder are declared, which of the optional inputs there are (from
- * the remainder on: remainder, scale of m, scale of v, key), and a word of the refusal; NULL: none. */
+/* How a parameter, its gradient, its moments and its remainder are declared, which of the optional inputs there are
+ * (from the remainder on: remainder, scale of m, scale of v, key), and a word of the refusal; NULL: none. */
 typedef struct adamw_form {
     eitp_dtype parameter, gradient, m, v, remainder;
     int has[4];
