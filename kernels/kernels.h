@@ -109,11 +109,21 @@ typedef enum eitp__family {
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
  *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
  *                        one, the norm and the limit are of the true one
- *   ADAMW                (parameter, gradient WIDE, m WIDE, v WIDE, hyper F32 [2], commit F32 [2], remainder or
- *                        none) -> parameter, m, v, sums F64 [blocks, 2], remainder or none; hyper: learning rate,
- *                        number of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: of the squares
- *                        of the update and of the parameter after it; the remainder is what a 16-bit parameter lacks
- *                        of its f32 value: I16 for BF16 (eitp__join_bf16), F32, the difference, for F16
+ *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale
+ *                        BF16 [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
+ *                        [blocks, 2], then those there are of remainder, m_scale, v_scale; every output but the sums is
+ *                        the memory of its input, and stays as it is where the step is not applied; hyper: learning
+ *                        rate, number of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: of the
+ *                        squares of the update and of the parameter after it, before that is rounded to what is stored
+ *     the parameter      F32 or F64; F16 with the remainder F32, the difference; BF16 with the remainder I16
+ *                        (eitp__join_bf16) or I8 (eitp__join_correction), or with a key and no remainder: then it is
+ *                        rounded stochastically (eitp__round_bf16), with bits that are a function of seed and step,
+ *                        which the key begins with, of the random stream integers[0], and of the element's number in
+ *                        its parameter, integers[1] + i (eitp__random_half)
+ *     the gradient       of a BF16 parameter may be BF16 too
+ *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
+ *                        g = ceil(elements / EITP__MOMENT_GROUP), with the groups' scales (kernels/update.h); how they
+ *                        are rounded follows from the number of the step and from the element's, integers[1] + i
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -180,8 +190,11 @@ typedef enum eitp__slot {
         EITP__SLOT_COUNT
 } eitp__slot;
 
-#define EITP__MAX_INPUTS 8
-#define EITP__MAX_OUTPUTS 5
+#define EITP__MAX_INPUTS 10
+#define EITP__MAX_OUTPUTS 7
+
+/* Consecutive elements whose 8-bit moments share a scale: see ADAMW. No group is in two of EITP__SUM_BLOCK. */
+#define EITP__MOMENT_GROUP 32
 
 /* Columns of logits whose exponentials share a largest: see HEAD. */
 #define EITP__HEAD_BLOCK 192
@@ -276,6 +289,22 @@ static inline EITP__UNUSED void eitp__split_bf16(float value, uint16_t *high, in
     uint32_t bits = eitp__bits_of_float(value);
     *high = (uint16_t)((bits + 0x8000u) >> 16);
     *remainder = (int16_t)(uint16_t)(bits & 0xffffu);
+}
+
+/*
+ * An f32 value in three bytes: the nearest BF16, and 127ths of half its unit in the last place, counted in the bits, so
+ * that one that is next to another binade is as fine there. A NaN stays one.
+ */
+static inline EITP__UNUSED float eitp__join_correction(uint16_t high, int8_t correction) {
+    int32_t bits = (int32_t)rintf((float)correction * (32768.0f / 127.0f));
+    return eitp__float_of_bits(((uint32_t)high << 16) + (uint32_t)bits);
+}
+
+static inline EITP__UNUSED void eitp__split_correction(float value, uint16_t *high, int8_t *correction) {
+    int32_t below;
+    *high = eitp__f32_to_bf16(value);
+    below = (int32_t)(eitp__bits_of_float(value) - ((uint32_t)*high << 16));
+    *correction = value == value ? (int8_t)rintf((float)below * (127.0f / 32768.0f)) : (int8_t)0;
 }
 
 /* The sizes of a MATMUL call. */

@@ -120,8 +120,27 @@ EMULATED(__m512i, si, mm512_maskz_slli_epi64, (__mmask8 mask, __m512i x, unsigne
          y.q[i] = mask >> i & 1 ? a.q[i] << b.u[0] : 0)
 EMULATED(__m512i, si, mm512_maskz_srli_epi64, (__mmask8 mask, __m512i x, unsigned n), (a.si = x, b.u[0] = n), 8,
          y.q[i] = mask >> i & 1 ? a.q[i] >> b.u[0] : 0)
+EMULATED(__m512i, si, mm512_maskz_mullo_epi32, (__mmask16 mask, __m512i x, __m512i z), (a.si = x, b.si = z), 16,
+         y.u[i] = mask >> i & 1 ? a.u[i] * b.u[i] : 0)
+EMULATED(__m512i, si, mm512_maskz_max_epi32, (__mmask16 mask, __m512i x, __m512i z), (a.si = x, b.si = z), 16,
+         y.w[i] = mask >> i & 1 ? a.w[i] > b.w[i] ? a.w[i] : b.w[i] : 0)
+EMULATED(__m512i, si, mm512_maskz_min_epu32, (__mmask16 mask, __m512i x, __m512i z), (a.si = x, b.si = z), 16,
+         y.u[i] = mask >> i & 1 ? a.u[i] < b.u[i] ? a.u[i] : b.u[i] : 0)
+EMULATED(__m512i, si, mm512_maskz_cvtepi8_epi32, (__mmask16 mask, __m128i x), memcpy(&a, &x, sizeof x), 16,
+         y.w[i] = mask >> i & 1 ? ((const int8_t *)&a)[i] : 0)
+EMULATED(__m512i, si, mm512_maskz_cvtepu8_epi32, (__mmask16 mask, __m128i x), memcpy(&a, &x, sizeof x), 16,
+         y.w[i] = mask >> i & 1 ? ((const uint8_t *)&a)[i] : 0)
 
 /* What is of other shapes. */
+EMULATED_INLINE __m128i emulated_mm512_maskz_cvtepi32_epi8(__mmask16 mask, __m512i x) {
+    emulated_register a;
+    uint8_t lanes[16];
+    a.si = x;
+    for (int i = 0; i < 16; i++)
+        lanes[i] = (uint8_t)(mask >> i & 1 ? a.u[i] : 0);
+    return _mm_loadu_si128((const __m128i *)(const void *)lanes);
+}
+
 EMULATED_INLINE __m512 emulated_mm512_loadu_ps(const void *p) {
     __m512 y;
     memcpy(&y, p, sizeof y);
@@ -375,6 +394,18 @@ EMULATED_INLINE __m512 emulated_mm512_dpbf16_ps(__m512 sums, __m512i x, __m512i 
 #define _mm512_maskz_cvtps_ph emulated_mm512_maskz_cvtps_ph
 #undef _mm512_maskz_extractf64x4_pd
 #define _mm512_maskz_extractf64x4_pd emulated_mm512_maskz_extractf64x4_pd
+#undef _mm512_maskz_mullo_epi32
+#define _mm512_maskz_mullo_epi32 emulated_mm512_maskz_mullo_epi32
+#undef _mm512_maskz_max_epi32
+#define _mm512_maskz_max_epi32 emulated_mm512_maskz_max_epi32
+#undef _mm512_maskz_min_epu32
+#define _mm512_maskz_min_epu32 emulated_mm512_maskz_min_epu32
+#undef _mm512_maskz_cvtepi8_epi32
+#define _mm512_maskz_cvtepi8_epi32 emulated_mm512_maskz_cvtepi8_epi32
+#undef _mm512_maskz_cvtepu8_epi32
+#define _mm512_maskz_cvtepu8_epi32 emulated_mm512_maskz_cvtepu8_epi32
+#undef _mm512_maskz_cvtepi32_epi8
+#define _mm512_maskz_cvtepi32_epi8 emulated_mm512_maskz_cvtepi32_epi8
 #undef _mm512_dpbf16_ps
 #define _mm512_dpbf16_ps(c, a, b) emulated_mm512_dpbf16_ps(c, (__m512i)(a), (__m512i)(b))
 #undef _mm512_castps_si512

@@ -263,6 +263,42 @@ static void variables_are_read_and_written_in_ranges(void) {
 }
 
 /* Variables made later get memory of their own; those there keep theirs, and their values. */
+/* What a 16-bit parameter keeps of an f32 value beside itself, in each form, over more than one piece and from
+ * within. */
+static void remainders_hold_what_16_bits_lack(void) {
+    static const struct {
+        eitp_dtype dtype, remainder;
+        double error; /* of a value, relative */
+    } forms[] = {{EITP_BF16, EITP_I16, 0},
+                 {EITP_BF16, EITP_I8, 130.0 / 8388608},
+                 {EITP_F16, EITP_F32, 1.0 / 8388608},
+                 {EITP_BF16, EITP_BF16, 1.0 / 256},
+                 {EITP_F32, EITP_F32, 0}};
+    static float values[2500], back[2500];
+    for (size_t f = 0; f < EITP__COUNT(forms); f++) {
+        owner o = owner_begin();
+        const int64_t shape[2] = {50, 50};
+        eitp_error error = EITP__ZERO;
+        int has_remainder = eitp__wide(forms[f].dtype) != forms[f].dtype && forms[f].remainder != forms[f].dtype;
+        eitp_variable_tensor(o.graph, "w", EITP_PARAMETER, forms[f].dtype, 2, shape);
+        if (has_remainder)
+            eitp_variable_tensor(o.graph, "remainder.w", EITP_REMAINDER, forms[f].remainder, 2, shape);
+        for (int i = 0; i < 2500; i++)
+            values[i] = (float)sin(i * 0.7) * (i % 3 ? 1.0f : 0.01f);
+        REQUIRE_OK(eitp_variable_write_f32(o.context, "w", 0, values, 700, &error), error);
+        REQUIRE_OK(eitp_variable_write_f32(o.context, "w", 700, values + 700, 1800, &error), error);
+        REQUIRE_OK(eitp_variable_read_f32(o.context, "w", 0, back, 2500, &error), error);
+        for (int i = 0; i < 2500; i++)
+            CHECK_THAT(fabs((double)back[i] - (double)values[i]) <= forms[f].error * fabs((double)values[i]),
+                       "%s, %s: element %d is %.9g, not %.9g", eitp_dtype_name(forms[f].dtype),
+                       eitp_dtype_name(forms[f].remainder), i, (double)back[i], (double)values[i]);
+        REQUIRE_OK(eitp_variable_read_f32(o.context, "w", 1300, values, 1200, &error), error);
+        CHECK(!memcmp(values, back + 1300, 1200 * sizeof *back));
+        CHECK(eitp_variable_read_f32(o.context, "w", 1301, values, 1200, &error) == EITP_ERROR_ARGUMENT);
+        owner_end(&o);
+    }
+}
+
 static void variables_stay_where_they_are(void) {
     owner o = owner_begin();
     char name[20];
@@ -393,6 +429,7 @@ int main(int argc, char **argv) {
         TEST(variables_are_described),
         TEST(variables_do_not_change_shape),
         TEST(variables_are_read_and_written_in_ranges),
+        TEST(remainders_hold_what_16_bits_lack),
         TEST(variables_stay_where_they_are),
         TEST(normal_values_are_normal),
         TEST(normal_values_depend_on_seed_and_name_only),

@@ -806,7 +806,7 @@ static void test_slice_and_pad(void) {
 }
 
 static void test_concat(void) {
-    static const int64_t extents[] = {3, 1, 4, 2, 5, 1, 2, 6};
+    static const int64_t extents[EITP__MAX_INPUTS] = {3, 1, 4, 2, 5, 1, 2, 6, 1, 3};
     for (size_t t = 0; t < EITP__COUNT(moved); t++) {
         for (int along = 0; along < 3; along++) {
             for (int count = 1; count <= EITP__MAX_INPUTS; count += count == 3 ? 5 : 1) {

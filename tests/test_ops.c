@@ -354,6 +354,118 @@ static void run_adamw(const char *op, const char *set, eitp_dtype dtype, int app
     eitp_context_destroy(context);
 }
 
+/* How a parameter, its gradient, its moments and its remainder are declared, which of the optional inputs there are
+ * (from the remainder on: remainder, scale of m, scale of v, key), and a word of the refusal; NULL: none. */
+typedef struct adamw_form {
+    eitp_dtype parameter, gradient, m, v, remainder;
+    int has[4];
+    int groups;
+    const char *refusal;
+} adamw_form;
+
+enum { FORM_ROWS = 3, FORM_COLUMNS = 25, FORM_GROUPS = 3 };
+
+/* Makes an update's inputs; a node, where that is not refused. */
+static eitp__node *adamw_node(eitp_graph *graph, const adamw_form *f, eitp_tensor **inputs) {
+    static const char *const names[] = {"p", "g", "m", "v", "", "", "remainder.p", "m.scale", "v.scale"};
+    const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS}, two = 2, three = 3;
+    int64_t groups = f->groups;
+    eitp__attributes attributes = EITP__ZERO;
+    const eitp_dtype dtypes[] = {f->parameter, f->gradient, f->m, f->v, EITP_F32, EITP_F32, f->remainder};
+    attributes.integers[0] = 2000;
+    attributes.reals[0] = attributes.reals[1] = 0.5;
+    attributes.reals[2] = 1e-3;
+    inputs[4] = eitp_input(graph, "hyper", EITP_F32, 1, &two);
+    inputs[5] = eitp_input(graph, "commit", EITP_F32, 1, &two);
+    for (int i = 0; i < 7; i++) {
+        if (i != 4 && i != 5)
+            inputs[i] = i == 6 && !f->has[0]
+                            ? NULL
+                            : eitp_variable_tensor(graph, names[i], EITP_OPTIMIZER, dtypes[i], 2, shape);
+    }
+    for (int i = 7; i < 9; i++)
+        inputs[i] = f->has[i - 6] ? eitp_variable_tensor(graph, names[i], EITP_OPTIMIZER, EITP_BF16, 1, &groups) : NULL;
+    inputs[9] = f->has[3] ? eitp_input(graph, "key", EITP_I64, 1, &three) : NULL;
+    return eitp__node_create(graph, EITP__OP_ADAMW, inputs, 10, &attributes);
+}
+
+/* The outputs are the memory of the inputs that there are; a step from zeros moves each parameter by the rate. */
+static void check_adamw_form(eitp_context *context, eitp_graph *graph, const adamw_form *f) {
+    static const float hyper[2] = {0.25f, 1}, commit[2] = {1, 1};
+    static const int64_t key[3] = {1, 2, 3};
+    eitp_tensor *inputs[10];
+    eitp__node *node = adamw_node(graph, f, inputs);
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    float values[FORM_ROWS * FORM_COLUMNS];
+    int present = 4;
+    CHECK_THAT(node && eitp_plan_create(graph, &plan, &error) == EITP_OK, "%s", graph->error.message);
+    if (!plan)
+        return;
+    for (int i = 6; i < 9; i++) {
+        if (inputs[i])
+            CHECK(node->outputs[present]->storage == inputs[i] && node->outputs[present++]->dtype == inputs[i]->dtype);
+    }
+    CHECK(node->output_count == present && node->outputs[3]->storage == node->outputs[3]);
+    CHECK(node->outputs[1]->storage == inputs[2] && node->outputs[2]->storage == inputs[3]);
+    CHECK(eitp_plan_write(plan, inputs[4], hyper, sizeof hyper, &error) == EITP_OK);
+    CHECK(eitp_plan_write(plan, inputs[5], commit, sizeof commit, &error) == EITP_OK);
+    CHECK(!inputs[9] || eitp_plan_write(plan, inputs[9], key, sizeof key, &error) == EITP_OK);
+    CHECK(eitp_variable_fill(context, "g", 8, &error) == EITP_OK);
+    CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
+    CHECK(eitp_variable_read_f32(context, "p", 0, values, FORM_ROWS * FORM_COLUMNS, &error) == EITP_OK);
+    for (int i = 0; i < FORM_ROWS * FORM_COLUMNS; i++)
+        CHECK_THAT(fabs((double)values[i] + 0.25) < 1e-3, "%s: parameter %d is %g", eitp_dtype_name(f->parameter), i,
+                   (double)values[i]);
+    for (int i = 7; i < 9 && f->has[1]; i++) {
+        CHECK(eitp_variable_read_f32(context, i == 7 ? "m.scale" : "v.scale", 0, values, FORM_GROUPS, &error) ==
+              EITP_OK);
+        for (int group = 0; group < FORM_GROUPS; group++)
+            CHECK(i == 7 ? values[group] == 4.0f : fabsf(values[group] - 5.6569f) < 0.04f);
+    }
+    eitp_plan_destroy(plan);
+}
+
+static void adamw_forms(void) {
+    static const adamw_form forms[] = {
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0}, 3, NULL},
+        {EITP_F32, EITP_F32, EITP_I8, EITP_U8, EITP_F32, {0, 1, 1, 0}, 3, NULL},
+        {EITP_BF16, EITP_BF16, EITP_I8, EITP_U8, EITP_I8, {1, 1, 1, 0}, 3, NULL},
+        {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I16, {0, 1, 1, 1}, 3, NULL},
+        {EITP_BF16, EITP_BF16, EITP_F32, EITP_F32, EITP_F32, {0, 0, 0, 1}, 3, NULL},
+        {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_I16, {1, 0, 0, 0}, 3, NULL},
+        {EITP_F32, EITP_BF16, EITP_F32, EITP_F32, EITP_F32, {0}, 3, "gradient"},
+        {EITP_F16, EITP_F32, EITP_I8, EITP_U8, EITP_F32, {1, 1, 1, 0}, 3, "f16"},
+        {EITP_F64, EITP_F64, EITP_I8, EITP_U8, EITP_F32, {0, 1, 1, 0}, 3, "f64"},
+        {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I8, {1, 0, 0, 0}, 3, "scales"},
+        {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I8, {1, 1, 0, 0}, 3, "two scales"},
+        {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_I8, {1, 1, 1, 0}, 3, "u8"},
+        {EITP_BF16, EITP_F32, EITP_I8, EITP_U8, EITP_I8, {1, 1, 1, 0}, 4, "bf16 [3]"},
+        {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 0, 0, 0}, 3, "i16 or i8"},
+        {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0}, 3, "or a key"},
+        {EITP_BF16, EITP_F32, EITP_F32, EITP_F32, EITP_I8, {1, 0, 0, 1}, 3, "no remainder"},
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 0, 0, 1}, 3, "bf16"},
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 0, 0, 0}, 3, "no remainder"},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        for (int set = 0; set < KERNEL_SETS; set++) {
+            eitp_context *context = open_context(kernel_sets[set], 2);
+            eitp_graph *graph = NULL;
+            eitp_tensor *inputs[10];
+            if (!context)
+                continue;
+            CHECK(eitp_graph_create(context, &graph, NULL) == EITP_OK);
+            if (!forms[i].refusal)
+                check_adamw_form(context, graph, &forms[i]);
+            else
+                CHECK_THAT(!adamw_node(graph, &forms[i], inputs) && strstr(graph->error.message, forms[i].refusal),
+                           "form %d: %s", (int)i, graph->error.message);
+            eitp_graph_destroy(graph);
+            eitp_context_destroy(context);
+        }
+    }
+}
+
 static void adamw_against_pytorch(void) {
     static const char *const ops[] = {"adamw_first", "adamw"};
     open_golden_file();
@@ -605,9 +717,16 @@ static void dropout_streams_differ(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(ops_against_double),      TEST(ops_against_pytorch),           TEST(adamw_against_pytorch),
-        TEST(commit_of_special_norms), TEST(casts_between_all_types),       TEST(casts_round),
-        TEST(movement_of_all_types),   TEST(cached_attention_is_attention), TEST(dropout_draws_by_row_of_the_step),
+        TEST(ops_against_double),
+        TEST(ops_against_pytorch),
+        TEST(adamw_against_pytorch),
+        TEST(adamw_forms),
+        TEST(commit_of_special_norms),
+        TEST(casts_between_all_types),
+        TEST(casts_round),
+        TEST(movement_of_all_types),
+        TEST(cached_attention_is_attention),
+        TEST(dropout_draws_by_row_of_the_step),
         TEST(dropout_streams_differ),
     };
     return RUN_TESTS(tests, argc, argv);

@@ -1,18 +1,49 @@
-/* The kernels of an update, COMMIT and ADAMW, for every kind of parameter and every set, against double. */
+/* The kernels of an update, COMMIT and ADAMW, for every form of parameter and moments and every set, against double. */
 #include "tests/kernel_sets.h"
 
-/* More than one block of sums, and no whole number of vectors in the last. */
-enum { MOST = EITP__SUM_BLOCK + 133 };
+#include "kernels/update.h"
+
+/* More than one block of sums, and no whole number of groups or vectors in the last. */
+enum { MOST = EITP__SUM_BLOCK + 133, MOST_GROUPS = (MOST + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP };
 
 typedef union plane {
     double f64[MOST];
     float f32[MOST];
     uint16_t bits[MOST];
     int16_t i16[MOST];
+    int8_t i8[MOST];
+    uint8_t u8[MOST];
 } plane;
 
-static plane parameter, gradient, m, v, remainder_;
+/* What an update changes. */
+typedef struct state {
+    plane parameter, m, v, remainder;
+    uint16_t m_scale[MOST_GROUPS], v_scale[MOST_GROUPS];
+} state;
+
+static state now, before, once;
+static plane gradient;
 static double exact[3][MOST];
+
+/* How a parameter, its gradient and its moments are stored. EITP_DTYPE_COUNT: no remainder, and with BF16 a key. */
+typedef struct form {
+    eitp_dtype dtype, remainder;
+    int is_packed, has_narrow_gradient;
+} form;
+
+#define NO_REMAINDER ((eitp_dtype)EITP_DTYPE_COUNT)
+
+static const form forms[] = {
+    {EITP_F32, NO_REMAINDER, 0, 0},  {EITP_F64, NO_REMAINDER, 0, 0}, {EITP_BF16, EITP_I16, 0, 0},
+    {EITP_F16, EITP_F32, 0, 0},      {EITP_BF16, EITP_I8, 0, 0},     {EITP_BF16, NO_REMAINDER, 0, 0},
+    {EITP_F32, NO_REMAINDER, 1, 0},  {EITP_BF16, EITP_I16, 1, 0},    {EITP_BF16, EITP_I8, 1, 0},
+    {EITP_BF16, NO_REMAINDER, 1, 0}, {EITP_BF16, EITP_I16, 0, 1},    {EITP_BF16, EITP_I8, 1, 1},
+    {EITP_BF16, NO_REMAINDER, 1, 1},
+};
+
+static int is_stochastic(const form *f) {
+    return f->dtype == EITP_BF16 && f->remainder == NO_REMAINDER;
+}
 
 static eitp__operand operand(void *data, eitp_dtype dtype, int rank, int64_t d0, int64_t d1) {
     eitp__operand x = EITP__ZERO;
@@ -26,90 +57,163 @@ static eitp__operand operand(void *data, eitp_dtype dtype, int rank, int64_t d0,
 }
 
 static double get(const plane *p, eitp_dtype dtype, int64_t i) {
-    return dtype == EITP_F64 ? p->f64[i] : (double)p->f32[i];
+    return dtype == EITP_F64    ? p->f64[i]
+           : dtype == EITP_BF16 ? (double)eitp__bf16_to_f32(p->bits[i])
+                                : (double)p->f32[i];
 }
 
 static void put(plane *p, eitp_dtype dtype, int64_t i, double value) {
     if (dtype == EITP_F64)
         p->f64[i] = value;
+    else if (dtype == EITP_BF16)
+        p->bits[i] = eitp__f32_to_bf16((float)value);
     else
         p->f32[i] = (float)value;
 }
 
-/* The value that is updated, of any kind of parameter. */
-static double get_parameter(eitp_dtype dtype, int64_t i) {
-    if (dtype == EITP_BF16)
-        return (double)eitp__join_bf16(parameter.bits[i], remainder_.i16[i]);
-    if (dtype == EITP_F16)
-        return (double)(eitp__f16_to_f32(parameter.bits[i]) + remainder_.f32[i]);
-    return get(&parameter, dtype, i);
+static eitp_dtype gradient_dtype(const form *f) {
+    return f->has_narrow_gradient ? EITP_BF16 : eitp__wide(f->dtype);
 }
 
-static void put_parameter(eitp_dtype dtype, int64_t i, double value) {
-    if (dtype == EITP_BF16) {
-        eitp__split_bf16((float)value, &parameter.bits[i], &remainder_.i16[i]);
-    } else if (dtype == EITP_F16) {
-        parameter.bits[i] = eitp__f32_to_f16((float)value);
-        remainder_.f32[i] = (float)value - eitp__f16_to_f32(parameter.bits[i]);
+/* The value that is updated, of any kind of parameter. */
+static double get_parameter(const form *f, int64_t i) {
+    if (f->remainder == EITP_I16)
+        return (double)eitp__join_bf16(now.parameter.bits[i], now.remainder.i16[i]);
+    if (f->remainder == EITP_I8)
+        return (double)eitp__join_correction(now.parameter.bits[i], now.remainder.i8[i]);
+    if (f->dtype == EITP_F16)
+        return (double)(eitp__f16_to_f32(now.parameter.bits[i]) + now.remainder.f32[i]);
+    return get(&now.parameter, f->dtype, i);
+}
+
+static void put_parameter(const form *f, int64_t i, double value) {
+    if (f->remainder == EITP_I16) {
+        eitp__split_bf16((float)value, &now.parameter.bits[i], &now.remainder.i16[i]);
+    } else if (f->remainder == EITP_I8) {
+        eitp__split_correction((float)value, &now.parameter.bits[i], &now.remainder.i8[i]);
+    } else if (f->dtype == EITP_F16) {
+        now.parameter.bits[i] = eitp__f32_to_f16((float)value);
+        now.remainder.f32[i] = (float)value - eitp__f16_to_f32(now.parameter.bits[i]);
     } else {
-        put(&parameter, dtype, i, value);
+        put(&now.parameter, f->dtype, i, value);
     }
 }
 
+static double scale_of(const uint16_t *scales, int64_t i) {
+    return (double)eitp__bf16_to_f32(scales[i / EITP__MOMENT_GROUP]);
+}
+
+/* m, and the root of v where that is of 8 bits, as docs and paper have it. */
+static double get_m(const form *f, int64_t i) {
+    double z = now.m.i8[i] / 127.0;
+    return f->is_packed ? scale_of(now.m_scale, i) * z / (2 - fabs(z)) : get(&now.m, eitp__wide(f->dtype), i);
+}
+
+static double get_root(int64_t i) {
+    return scale_of(now.v_scale, i) * (now.v.u8[i] ? now.v.u8[i] : 0.5) / 255;
+}
+
+static double get_v(const form *f, int64_t i) {
+    return f->is_packed ? get_root(i) * get_root(i) : get(&now.v, eitp__wide(f->dtype), i);
+}
+
 typedef struct update_case {
-    eitp_dtype dtype;
+    const form *f;
     int64_t count;
     double step, scale, apply;
 } update_case;
 
-static const double beta1 = 0.9, beta2 = 0.99, epsilon = 1e-4, decay = 0.1;
+static double beta1, beta2, epsilon, decay; /* of the calls that are made */
+static int64_t key[3];
+static float hyper[2], commit[2];
+static double sums[4];
 
-static void fill_case(const update_case *c, float *hyper, float *commit) {
-    eitp_dtype wide = eitp__wide(c->dtype);
+static void begin_calls(const update_case *c) {
+    beta1 = 0.9;
+    beta2 = 0.99;
+    epsilon = 1e-4;
+    decay = 0.1;
+    key[0] = 77;
+    key[1] = (int64_t)c->step;
+    key[2] = -1;
     hyper[0] = 0.01f;
     hyper[1] = (float)c->step;
     commit[0] = (float)c->scale;
     commit[1] = (float)c->apply;
+}
+
+/* A state and a gradient of one: some groups of moments are all zeros. */
+static void fill_case(const update_case *c) {
+    eitp_dtype wide = eitp__wide(c->f->dtype);
+    begin_calls(c);
+    memset(&now, 0, sizeof now);
     for (int64_t i = 0; i < c->count; i++) {
-        put_parameter(c->dtype, i, draw());
-        put(&gradient, wide, i, draw());
-        put(&m, wide, i, draw());
-        put(&v, wide, i, fabs(draw()));
+        int64_t group = i / EITP__MOMENT_GROUP;
+        put_parameter(c->f, i, draw());
+        put(&gradient, gradient_dtype(c->f), i, draw());
+        if (!c->f->is_packed) {
+            put(&now.m, wide, i, draw());
+            put(&now.v, wide, i, fabs(draw()));
+        } else if (group % 3 != 1) {
+            now.m_scale[group] = eitp__f32_to_bf16(0.75f);
+            now.v_scale[group] = eitp__f32_to_bf16(1.0f);
+            now.m.i8[i] = (int8_t)(127 * draw());
+            now.v.u8[i] = (uint8_t)(128 + 127 * draw());
+        }
     }
     if (c->apply == 0)
-        put(&gradient, wide, 3, NAN);
+        put(&gradient, gradient_dtype(c->f), 3, NAN);
+    before = now;
+}
+
+/* What the update makes of the state, in double. */
+static void find_exact(const update_case *c) {
+    double rate = (double)hyper[0];
     for (int64_t i = 0; i < c->count; i++) {
-        double p = get_parameter(c->dtype, i), g = (double)commit[0] * get(&gradient, wide, i);
-        double rate = (double)hyper[0], old_m = get(&m, wide, i), old_v = get(&v, wide, i);
-        exact[1][i] = c->apply != 0 ? beta1 * old_m + (1 - beta1) * g : old_m;
-        exact[2][i] = c->apply != 0 ? beta2 * old_v + (1 - beta2) * g * g : old_v;
-        exact[0][i] = c->apply != 0
-                          ? p * (1 - rate * decay) - rate * (exact[1][i] / (1 - pow(beta1, c->step))) /
-                                                         (sqrt(exact[2][i] / (1 - pow(beta2, c->step))) + epsilon)
-                          : p;
+        double p = get_parameter(c->f, i), g = (double)commit[0] * get(&gradient, gradient_dtype(c->f), i);
+        exact[1][i] = beta1 * get_m(c->f, i) + (1 - beta1) * g;
+        exact[2][i] = beta2 * get_v(c->f, i) + (1 - beta2) * g * g;
+        exact[0][i] = p * (1 - rate * decay) - rate * (exact[1][i] / (1 - pow(beta1, c->step))) /
+                                                   (sqrt(exact[2][i] / (1 - pow(beta2, c->step))) + epsilon);
+        for (int k = 0; k < 3 && c->apply == 0; k++)
+            exact[k][i] = k == 0 ? p : k == 1 ? get_m(c->f, i) : get_v(c->f, i);
     }
 }
 
-static eitp__call adamw_call(const update_case *c, float *hyper, float *commit, double *sums) {
-    eitp_dtype wide = eitp__wide(c->dtype), rest = c->dtype == EITP_BF16 ? EITP_I16 : EITP_F32;
-    int64_t blocks = (c->count + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+/* The update of elements [first, first + count). */
+static eitp__call adamw_call(const form *f, int64_t first, int64_t count) {
+    eitp_dtype wide = eitp__wide(f->dtype);
+    size_t at = (size_t)first, size = eitp_dtype_size(f->dtype), moment = f->is_packed ? 1 : eitp_dtype_size(wide);
+    int64_t group = first / EITP__MOMENT_GROUP, groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp__call call = EITP__ZERO;
     call.slot = EITP__SLOT_ADAMW;
-    call.dtype = c->dtype;
-    call.inputs[0] = call.outputs[0] = operand(&parameter, c->dtype, 1, c->count, 0);
-    call.inputs[1] = operand(&gradient, wide, 1, c->count, 0);
-    call.inputs[2] = call.outputs[1] = operand(&m, wide, 1, c->count, 0);
-    call.inputs[3] = call.outputs[2] = operand(&v, wide, 1, c->count, 0);
+    call.dtype = f->dtype;
+    call.inputs[0] = operand((char *)&now.parameter + at * size, f->dtype, 1, count, 0);
+    call.inputs[1] =
+        operand((char *)&gradient + at * eitp_dtype_size(gradient_dtype(f)), gradient_dtype(f), 1, count, 0);
+    call.inputs[2] = operand((char *)&now.m + at * moment, f->is_packed ? EITP_I8 : wide, 1, count, 0);
+    call.inputs[3] = operand((char *)&now.v + at * moment, f->is_packed ? EITP_U8 : wide, 1, count, 0);
     call.inputs[4] = operand(hyper, EITP_F32, 1, 2, 0);
     call.inputs[5] = operand(commit, EITP_F32, 1, 2, 0);
-    call.outputs[3] = operand(sums, EITP_F64, 2, blocks, 2);
-    call.input_count = 6;
+    call.outputs[0] = call.inputs[0];
+    call.outputs[1] = call.inputs[2];
+    call.outputs[2] = call.inputs[3];
+    call.outputs[3] = operand(sums, EITP_F64, 2, (count + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2);
+    call.input_count = 10;
     call.output_count = 4;
-    if (wide != c->dtype) {
-        call.inputs[6] = call.outputs[4] = operand(&remainder_, rest, 1, c->count, 0);
-        call.input_count = 7;
-        call.output_count = 5;
+    if (f->remainder != NO_REMAINDER) {
+        call.inputs[6] =
+            operand((char *)&now.remainder + at * eitp_dtype_size(f->remainder), f->remainder, 1, count, 0);
+        call.outputs[call.output_count++] = call.inputs[6];
     }
+    if (f->is_packed) {
+        call.inputs[7] = call.outputs[call.output_count++] = operand(now.m_scale + group, EITP_BF16, 1, groups, 0);
+        call.inputs[8] = call.outputs[call.output_count++] = operand(now.v_scale + group, EITP_BF16, 1, groups, 0);
+    }
+    if (is_stochastic(f))
+        call.inputs[9] = operand(key, EITP_I64, 1, 3, 0);
+    call.integers[0] = 1500;
+    call.integers[1] = 1000 + first;
     call.reals[0] = beta1;
     call.reals[1] = beta2;
     call.reals[2] = epsilon;
@@ -117,8 +221,49 @@ static eitp__call adamw_call(const update_case *c, float *hyper, float *commit, 
     return call;
 }
 
+/* The last block first. */
+static void run(const eitp__kernel *kernel, const form *f, int64_t first, int64_t count) {
+    eitp__call call = adamw_call(f, first, count);
+    for (int64_t block = (count + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK; block-- > 0;)
+        kernel->run(&call, block, block + 1, NULL);
+}
+
+/* How far from a value what is stored of it may be. */
+static double parameter_step(const form *f, double value) {
+    double half_unit = ldexp(1, ilogb(value) - 8);
+    return f->remainder == EITP_I8 ? 1.01 * half_unit / 254 : is_stochastic(f) ? 2 * half_unit : 0;
+}
+
+/* Scales are the largest of their groups, rounded up; moments are next to the exact ones. */
+static void check_packed(const update_case *c, const char *set) {
+    double tops[2] = {0, 0};
+    int64_t others = 0;
+    for (int64_t i = 0; i < c->count; i++) {
+        double m_scale = scale_of(now.m_scale, i), v_scale = scale_of(now.v_scale, i), root = sqrt(exact[2][i]);
+        float dither;
+        double z = fabs(now.m.i8[i] / 127.0) + 1.0 / 127, wrong_m = fabs(get_m(c->f, i) - exact[1][i]);
+        CHECK_THAT(wrong_m <= 1e-6 + 1.01 * m_scale / 127 * 2 / ((2 - z) * (2 - z)), "%s: m %d is %g, not %g", set,
+                   (int)i, get_m(c->f, i), exact[1][i]);
+        CHECK_THAT(fabs(get_root(i) - root) <= 1e-6 + 1.01 * v_scale / 255, "%s: root of v %d is %g, not %g", set,
+                   (int)i, get_root(i), root);
+        dither = eitp__dither(eitp__dither_place((float)c->step, 1000 + i));
+        others += now.m.i8[i] != eitp__pack_m((float)exact[1][i], (float)m_scale, dither) ||
+                  now.v.u8[i] != eitp__pack_v((float)exact[2][i], (float)v_scale, dither);
+        tops[0] = fabs(exact[1][i]) > tops[0] ? fabs(exact[1][i]) : tops[0];
+        tops[1] = root > tops[1] ? root : tops[1];
+        if (i + 1 < c->count && (i + 1) % EITP__MOMENT_GROUP)
+            continue;
+        CHECK_THAT(m_scale >= tops[0] * (1 - 1e-6) && m_scale <= tops[0] * 1.008, "%s: %g is the scale of m %d, not %g",
+                   set, m_scale, (int)i, tops[0]);
+        CHECK_THAT(v_scale >= tops[1] * (1 - 1e-6) && v_scale <= tops[1] * 1.008, "%s: %g is the scale of v %d, not %g",
+                   set, v_scale, (int)i, tops[1]);
+        tops[0] = tops[1] = 0;
+    }
+    CHECK_THAT(others <= c->count / 100, "%s: %d codes are rounded another way", set, (int)others);
+}
+
 /* The sums of squares of the update and of the parameter, from what the exact update would be. */
-static void check_sums(const update_case *c, const double *old, const double *sums, const char *set) {
+static void check_sums(const update_case *c, const double *old, const char *set) {
     for (int64_t block = 0; block * EITP__SUM_BLOCK < c->count; block++) {
         double update = 0, whole = 0;
         for (int64_t i = block * EITP__SUM_BLOCK; i < c->count && i < (block + 1) * EITP__SUM_BLOCK; i++) {
@@ -134,50 +279,266 @@ static void check_sums(const update_case *c, const double *old, const double *su
 
 static void check_set(const update_case *c, const eitp__kernel *kernel, const char *set) {
     static double old[MOST];
-    eitp_dtype wide = eitp__wide(c->dtype);
-    double tolerance = c->apply == 0 ? 0 : c->dtype == EITP_F64 ? 1e-6 : 2e-6, sums[4] = {-1, -1, -1, -1};
-    float hyper[2], commit[2];
-    eitp__call call;
-    int64_t blocks = (c->count + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
-    fill_case(c, hyper, commit);
+    double tolerance = c->f->dtype == EITP_F64 ? 1e-6 : 2e-6;
+    fill_case(c);
+    find_exact(c);
     for (int64_t i = 0; i < c->count; i++)
-        old[i] = get_parameter(c->dtype, i);
-    call = adamw_call(c, hyper, commit, sums);
-    for (int64_t block = blocks; block-- > 0;)
-        kernel->run(&call, block, block + 1, NULL);
-    for (int64_t i = 0; i < c->count; i++) {
-        double p = get_parameter(c->dtype, i);
-        CHECK_THAT(fabs(p - exact[0][i]) <= tolerance, "%s %s: parameter %d is %.9g, not %.9g", set,
-                   eitp_dtype_name(c->dtype), (int)i, p, exact[0][i]);
-        CHECK_THAT(fabs(get(&m, wide, i) - exact[1][i]) <= tolerance, "%s: m %d", set, (int)i);
-        CHECK_THAT(fabs(get(&v, wide, i) - exact[2][i]) <= tolerance, "%s: v %d", set, (int)i);
+        old[i] = get_parameter(c->f, i);
+    run(kernel, c->f, 0, c->count);
+    for (int64_t i = 0; i < c->count && c->apply != 0; i++) {
+        double p = get_parameter(c->f, i);
+        CHECK_THAT(fabs(p - exact[0][i]) <= tolerance + parameter_step(c->f, exact[0][i]),
+                   "%s %s: parameter %d is %.9g, not %.9g", set, eitp_dtype_name(c->f->dtype), (int)i, p, exact[0][i]);
+        if (c->f->is_packed)
+            continue;
+        CHECK_THAT(fabs(get_m(c->f, i) - exact[1][i]) <= tolerance, "%s: m %d", set, (int)i);
+        CHECK_THAT(fabs(get_v(c->f, i) - exact[2][i]) <= tolerance, "%s: v %d", set, (int)i);
     }
-    check_sums(c, old, sums, set);
+    if (c->f->is_packed && c->apply != 0)
+        check_packed(c, set);
+    if (c->apply == 0)
+        CHECK_THAT(!memcmp(&now, &before, sizeof now), "%s: what is not applied has changed something", set);
+    check_sums(c, old, set);
 }
 
-static void check_case(eitp_dtype dtype, int64_t count, double step, double scale, double apply) {
+/* In one call, and in two: the same bits. */
+static void check_pieces(const update_case *c, const eitp__kernel *kernel, const char *set) {
+    int64_t cut = c->f->is_packed ? 37 * EITP__MOMENT_GROUP : 77;
+    fill_case(c);
+    run(kernel, c->f, 0, c->count);
+    once = now;
+    now = before;
+    run(kernel, c->f, cut, c->count - cut);
+    run(kernel, c->f, 0, cut);
+    CHECK_THAT(!memcmp(&now, &once, sizeof now), "%s: %s in pieces is something else", set,
+               eitp_dtype_name(c->f->dtype));
+}
+
+static const eitp__kernel *kernel_of(int isa, const form *f) {
+    return available[isa] ? &tables[isa].kernels[EITP__SLOT_ADAMW][f->dtype] : NULL;
+}
+
+static void check_case(const form *f, int64_t count, double step, double scale, double apply) {
     update_case c;
-    c.dtype = dtype;
+    c.f = f;
     c.count = count;
     c.step = step;
     c.scale = scale;
     c.apply = apply;
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
-        const eitp__kernel *kernel = &tables[isa].kernels[EITP__SLOT_ADAMW][dtype];
-        if (!available[isa])
+        const eitp__kernel *kernel = kernel_of(isa, f);
+        if (!kernel)
             continue;
         REQUIRE(kernel->run);
         check_set(&c, kernel, eitp__isa_name((eitp__isa)isa));
+        if (count == MOST)
+            check_pieces(&c, kernel, eitp__isa_name((eitp__isa)isa));
     }
 }
 
 static void test_adamw(void) {
-    static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64, EITP_BF16, EITP_F16};
-    for (size_t d = 0; d < EITP__COUNT(dtypes); d++) {
-        check_case(dtypes[d], 133, 1, 1, 1);
-        check_case(dtypes[d], 7, 17, 0.25, 1);
-        check_case(dtypes[d], MOST, 1000000, 1, 1);
-        check_case(dtypes[d], 133, 5, 0, 0);
+    for (size_t f = 0; f < EITP__COUNT(forms); f++) {
+        check_case(&forms[f], 133, 1, 1, 1);
+        check_case(&forms[f], 7, 17, 0.25, 1);
+        check_case(&forms[f], 64, 3, 1, 1);
+        check_case(&forms[f], MOST, 1000000, 1, 1);
+        check_case(&forms[f], 133, 5, 0, 0);
+    }
+}
+
+static const form stochastic = {EITP_BF16, NO_REMAINDER, 0, 0};
+
+/* Decay alone: each parameter is to become 1 - 0.001, or -1 + 0.001, between two bf16. */
+static double mean_of_decayed(const eitp__kernel *kernel, int sign, int64_t step, int64_t seed) {
+    const double above = 1, below = 1 - 1.0 / 256;
+    update_case c;
+    double sum = 0;
+    memset(&now, 0, sizeof now);
+    memset(&gradient, 0, sizeof gradient);
+    c.f = &stochastic;
+    c.count = MOST;
+    c.step = (double)step;
+    c.scale = c.apply = 1;
+    begin_calls(&c);
+    key[0] = seed;
+    for (int64_t i = 0; i < MOST; i++)
+        put_parameter(&stochastic, i, sign);
+    run(kernel, &stochastic, 0, MOST);
+    for (int64_t i = 0; i < MOST; i++) {
+        uint16_t half = eitp__random_half(key, 1500, (uint64_t)(1000 + i));
+        CHECK(sign * get_parameter(&stochastic, i) == above || sign * get_parameter(&stochastic, i) == below);
+        CHECK(now.parameter.bits[i] == eitp__round_bf16((float)sign * (1.0f - 0.01f * 0.1f), half));
+        sum += get_parameter(&stochastic, i);
+    }
+    return sum / MOST;
+}
+
+/* On average the value; the same of every set; others at another step or of another seed. */
+static void test_stochastic_rounding(void) {
+    const double drawn = 20.0 * MOST, deviation = 1.0 / 256 * sqrt(0.256 * 0.744 / drawn);
+    for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
+        const eitp__kernel *kernel = kernel_of(isa, &stochastic);
+        double sum = 0;
+        for (int step = 1; step <= 10 && kernel; step++)
+            sum += mean_of_decayed(kernel, 1, step, 5) - mean_of_decayed(kernel, -1, step, step);
+        if (!kernel)
+            continue;
+        CHECK_THAT(fabs(sum / 20 - 0.999) <= 5 * deviation, "%s: the mean is %.9g", eitp__isa_name((eitp__isa)isa),
+                   sum / 20);
+        mean_of_decayed(kernel, 1, 1, 5);
+        once = now;
+        mean_of_decayed(kernel, 1, 2, 5);
+        CHECK(memcmp(&now, &once, sizeof now));
+        mean_of_decayed(kernel, 1, 1, 6);
+        CHECK(memcmp(&now, &once, sizeof now));
+    }
+}
+
+/* What is finite stays so next to the largest, what is not stays what it is. */
+static void test_stochastic_rounding_of_extremes(void) {
+    static const float values[] = {3.4e38f, -3.4e38f, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-45f};
+    for (size_t i = 0; i < EITP__COUNT(values); i++)
+        for (int half = 0; half < 65536; half += 5) {
+            float rounded = eitp__bf16_to_f32(eitp__round_bf16(values[i], (uint16_t)half));
+            CHECK(!isinf(rounded) == !isinf(values[i]) && !signbit(rounded) == !signbit(values[i]));
+            CHECK(fabsf(values[i]) >= 1e-44f || fabsf(rounded) <= 1e-40f);
+        }
+    for (uint32_t bits = 0x7f800001; bits < 0x80000000; bits += 0x7fff)
+        CHECK(isnan(eitp__bf16_to_f32(eitp__round_bf16(eitp__float_of_bits(bits), 0xffff))));
+    for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
+        const eitp__kernel *kernel = kernel_of(isa, &stochastic);
+        update_case c = EITP__ZERO;
+        c.f = &stochastic;
+        c.count = 133;
+        c.step = 1000000;
+        c.scale = c.apply = 1;
+        fill_case(&c);
+        decay = 0;
+        hyper[0] = 5e35f;
+        for (int64_t i = 0; i < c.count; i++) {
+            now.parameter.bits[i] = (uint16_t)(i % 3 == 0 ? 0x7f7f : i % 3 == 1 ? 0xff7f : 0x7fc0);
+            now.m.f32[i] = i % 3 == 0 ? -1.0f : 1.0f;
+            now.v.f32[i] = 1;
+            gradient.f32[i] = 0;
+        }
+        if (kernel)
+            run(kernel, &stochastic, 0, c.count);
+        for (int64_t i = 0; i < c.count && kernel; i++)
+            CHECK(i % 3 == 2 ? isnan(get_parameter(&stochastic, i))
+                             : now.parameter.bits[i] == (i % 3 ? 0xff7f : 0x7f7f));
+    }
+}
+
+/*
+ * Gradients that come seldom, beside one that is always large: their v is stored as 0, their m is not. AdamW's own
+ * bound on m / sqrt(v) follows from the inequality of Cauchy and Schwarz.
+ */
+static void test_moments_bound_the_update(void) {
+    const form *f = &forms[6];
+    for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
+        const eitp__kernel *kernel = kernel_of(isa, f);
+        double bound, largest = 0;
+        update_case c = EITP__ZERO;
+        c.f = f;
+        c.count = 64;
+        c.step = c.scale = c.apply = 1;
+        begin_calls(&c);
+        memset(&now, 0, sizeof now);
+        beta2 = 0.999;
+        epsilon = 1e-8;
+        decay = 0;
+        bound = (1 - beta1) / sqrt((1 - beta2) * (1 - beta1 * beta1 / beta2));
+        for (int step = 1; step <= 400 && kernel; step++) {
+            hyper[1] = (float)step;
+            for (int64_t i = 0; i < c.count; i++) {
+                double size = i % 32 == 0 ? 1 : step > 200 && draw() > 0.9 ? (i % 32 < 16 ? 0.02 : 1e-5) : 0;
+                gradient.f32[i] = (float)(draw() < 0 ? -size : size);
+                now.parameter.f32[i] = 0;
+            }
+            run(kernel, f, 0, c.count);
+            for (int64_t i = 0; i < c.count; i++)
+                largest = fmax(largest, fabs(get_parameter(f, i)) / (double)hyper[0]);
+        }
+        CHECK_THAT(largest <= 4 * bound, "%s: an update of %g learning rates", eitp__isa_name((eitp__isa)isa), largest);
+        CHECK(!kernel || largest > 1);
+    }
+}
+
+/* Without a gradient moments shrink, though by less than half a step at a time; and the mean of v is what it should
+ * be. */
+static void test_moments_shrink(void) {
+    enum { COUNT = 512, STEPS = 1500 };
+    const form *f = &forms[6];
+    for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
+        const eitp__kernel *kernel = kernel_of(isa, f);
+        update_case c = EITP__ZERO;
+        double v_exact = 0, v_mean = 0;
+        c.f = f;
+        c.count = COUNT;
+        c.step = c.scale = c.apply = 1;
+        begin_calls(&c);
+        memset(&now, 0, sizeof now);
+        beta2 = 0.999;
+        for (int step = 1; step <= STEPS && kernel; step++) {
+            hyper[1] = (float)step;
+            for (int64_t i = 0; i < COUNT; i++) {
+                double g = i % 32 == 0 ? 1 : step <= 100 ? draw() : 0;
+                gradient.f32[i] = (float)g;
+                exact[2][i] = (step == 1 ? 0 : beta2 * exact[2][i]) + (1 - beta2) * g * g;
+            }
+            run(kernel, f, 0, COUNT);
+        }
+        for (int64_t i = 0; i < COUNT && kernel; i++) {
+            if (i % 32 == 0)
+                continue;
+            CHECK(now.m.i8[i] == 0);
+            v_mean += get_v(f, i);
+            v_exact += exact[2][i];
+        }
+        CHECK_THAT(fabs(v_mean - v_exact) <= 0.2 * v_exact, "%s: v is %g on average, not %g",
+                   eitp__isa_name((eitp__isa)isa), v_mean / COUNT, v_exact / COUNT);
+    }
+}
+
+/* Codes are what their own values are stored as. */
+static void test_moments_round_trip(void) {
+    static const float scales[] = {1.0f, 0.00390625f, 3e-30f, 1.75e10f, 1e-39f};
+    for (size_t s = 0; s < EITP__COUNT(scales); s++) {
+        float scale = eitp__moment_scale(scales[s]);
+        CHECK(scale >= scales[s] && scale <= scales[s] * 1.008f + 1e-40f);
+        CHECK(eitp__bits_of_float(eitp__moment_scale(scale)) == eitp__bits_of_float(scale));
+        for (int code = -127; code <= 127; code++)
+            CHECK(scale < 1e-38f || eitp__pack_m(eitp__unpack_m((int8_t)code, scale), scale, 0.49f) == code);
+        for (int code = 1; code <= 255; code++)
+            CHECK(scale < 1e-18f || eitp__pack_v(eitp__unpack_v((uint8_t)code, scale), scale, -0.49f) == code);
+        CHECK(eitp__unpack_m(127, scale) == scale && eitp__unpack_m(-127, scale) == -scale);
+        CHECK(eitp__unpack_v(0, scale) > 0 || scale < 1e-18f);
+    }
+    CHECK(eitp__moment_scale(0) == 0 && eitp__pack_m(0, 0, 0.5f) == 0 && eitp__pack_v(0, 0, 0.5f) == 0);
+    CHECK(eitp__unpack_m(0, 0) == 0 && eitp__unpack_v(0, 0) == 0);
+    CHECK(isfinite(eitp__moment_scale(INFINITY)) && eitp__pack_v(INFINITY, eitp__moment_scale(INFINITY), 0) == 255);
+}
+
+/* The nearest bf16, and of half its unit the nearest 127th: half a 127th is 129 units of the last place of f32. */
+static void test_correction(void) {
+    static const uint32_t patterns[] = {0,          0x80000000, 1,          0x3f800000, 0x3f7fffff,
+                                        0x3f808000, 0x3f7f8000, 0xbf7f9000, 0x7f7f0000, 0x00008000};
+    for (uint32_t i = 0; i < 200000; i++) {
+        uint32_t bits = i < EITP__COUNT(patterns) ? patterns[i] : i * 2654435761u;
+        float value = eitp__float_of_bits(bits), back;
+        uint16_t high;
+        int8_t correction;
+        eitp__split_correction(value, &high, &correction);
+        back = eitp__join_correction(high, correction);
+        CHECK(high == eitp__f32_to_bf16(value) && !isnan(back) == !isnan(value));
+        if (fabsf(value) < 3.38e38f)
+            CHECK(abs((int32_t)(eitp__bits_of_float(back) - bits)) <= 130);
+        eitp__split_correction(back, &high, &correction);
+        CHECK(isnan(value) || eitp__join_correction(high, correction) == back);
+    }
+    for (int code = -127; code <= 127; code++) {
+        double difference = (double)eitp__join_correction(0x3fc0, (int8_t)code) - 1.5;
+        CHECK(fabs(difference - code / 127.0 / 256) <= 1e-7);
     }
 }
 
@@ -200,7 +561,7 @@ static void test_planes(void) {
 
 static void check_commit(double sum, float limit, const float *loss_scale, double scale, double apply) {
     eitp__call call = EITP__ZERO;
-    float commit[2] = {-1, -1}, norm = -1, copy = loss_scale ? *loss_scale : 0;
+    float scale_and_apply[2] = {-1, -1}, norm = -1, copy = loss_scale ? *loss_scale : 0;
     double unscaled = sqrt(sum) / (loss_scale ? (double)*loss_scale : 1);
     call.slot = EITP__SLOT_COMMIT;
     call.dtype = EITP_F64;
@@ -209,12 +570,12 @@ static void check_commit(double sum, float limit, const float *loss_scale, doubl
     call.inputs[0] = operand(&sum, EITP_F64, 1, 1, 0);
     call.inputs[1] = operand(&limit, EITP_F32, 1, 1, 0);
     call.inputs[2] = operand(loss_scale ? &copy : NULL, EITP_F32, 1, 1, 0);
-    call.outputs[0] = operand(commit, EITP_F32, 1, 2, 0);
+    call.outputs[0] = operand(scale_and_apply, EITP_F32, 1, 2, 0);
     call.outputs[1] = operand(&norm, EITP_F32, 1, 1, 0);
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
         tables[isa].kernels[EITP__SLOT_COMMIT][EITP_F64].run(&call, 0, 1, NULL);
-        CHECK(fabs((double)commit[0] - scale) <= 1e-7 * scale);
-        CHECK((double)commit[1] == apply);
+        CHECK(fabs((double)scale_and_apply[0] - scale) <= 1e-7 * scale);
+        CHECK((double)scale_and_apply[1] == apply);
         CHECK((double)norm == (double)(float)unscaled || (norm != norm && unscaled != unscaled));
     }
 }
@@ -237,7 +598,17 @@ static void test_commit(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(test_adamw), TEST(test_planes), TEST(test_commit)};
+    static const test_case tests[] = {
+        TEST(test_adamw),
+        TEST(test_stochastic_rounding),
+        TEST(test_stochastic_rounding_of_extremes),
+        TEST(test_moments_bound_the_update),
+        TEST(test_moments_shrink),
+        TEST(test_moments_round_trip),
+        TEST(test_correction),
+        TEST(test_planes),
+        TEST(test_commit),
+    };
     find_sets();
     return RUN_TESTS(tests, argc, argv);
 }

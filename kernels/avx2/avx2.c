@@ -1,5 +1,6 @@
 /* The kernels for processors with AVX2, FMA and F16C. */
 #include "kernels/matmul.h"
+#include "kernels/update.h"
 
 #if defined(__x86_64__)
 
@@ -262,6 +263,76 @@ EITP__SIMD_INLINE __m256i eitp__avx2_multiply_whole(__m256i a, __m256i b, __m256
 /* The upper 24 bits as a fraction. */
 EITP__SIMD_INLINE __m256 eitp__avx2_fraction(__m256i v) {
     return _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 8)) * _mm256_set1_ps(1.0f / 16777216.0f);
+}
+
+/* The lower halves, and the upper ones. */
+EITP__SIMD_INLINE void eitp__avx2_store_halves(uint16_t *lower, uint16_t *upper, __m256i v) {
+    _mm_storeu_si128((__m128i *)(void *)lower, eitp__avx2_low_halves(v));
+    _mm_storeu_si128((__m128i *)(void *)upper, eitp__avx2_low_halves(_mm256_srli_epi32(v, 16)));
+}
+
+/* f32 values of, and rounded to, integers of 8 bits. */
+EITP__SIMD_INLINE __m256 eitp__avx2_load_i8(const int8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_load_u8(const uint8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+
+EITP__SIMD_INLINE __m128i eitp__avx2_narrow_integers(__m256 v) {
+    __m256i whole = _mm256_cvtps_epi32(v);
+    return _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_i8(int8_t *p, __m256 v) {
+    __m128i narrow = eitp__avx2_narrow_integers(v);
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packs_epi16(narrow, narrow));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_u8(uint8_t *p, __m256 v) {
+    __m128i narrow = eitp__avx2_narrow_integers(v);
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(narrow, narrow));
+}
+
+/* eitp__dither of consecutive elements, of which the first is at `place`. */
+EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
+    __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_ELEMENT));
+    lanes = _mm256_add_epi32(lanes, _mm256_set1_epi32((int)place));
+    lanes = _mm256_xor_si256(lanes, _mm256_srli_epi32(lanes, 16));
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_FIRST));
+    lanes = _mm256_xor_si256(lanes, _mm256_srli_epi32(lanes, 15));
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_SECOND));
+    return _mm256_cvtepi32_ps(lanes) * _mm256_set1_ps(1.0f / 4294967296.0f);
+}
+
+/* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
+EITP__SIMD_INLINE __m256 eitp__avx2_join_correction(const uint16_t *highs, const int8_t *corrections) {
+    __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)highs));
+    __m256i low = _mm256_cvtps_epi32(eitp__avx2_load_i8(corrections) * _mm256_set1_ps(32768.0f / 127.0f));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(high, 16), low));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_split_correction(__m256 v, uint16_t *highs, int8_t *corrections) {
+    __m128i narrow = eitp__avx2_narrow_bf16(v);
+    __m256i high = _mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16);
+    __m256i below = _mm256_sub_epi32(_mm256_castps_si256(v), high);
+    _mm_storeu_si128((__m128i *)(void *)highs, narrow);
+    eitp__avx2_store_i8(corrections, _mm256_cvtepi32_ps(below) * _mm256_set1_ps(127.0f / 32768.0f));
+}
+
+/* See eitp__round_bf16. */
+EITP__SIMD_INLINE void eitp__avx2_store_rounded(uint16_t *p, __m256 v, const uint16_t *halves) {
+    __m256i bits = _mm256_castps_si256(v), magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff));
+    __m256i half = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)halves));
+    __m256i largest = _mm256_max_epi32(magnitude, _mm256_set1_epi32(0x7f7fffff));
+    __m256i quiet = _mm256_castps_si256(
+        _mm256_and_ps(_mm256_cmp_ps(v, v, _CMP_UNORD_Q), _mm256_castsi256_ps(_mm256_set1_epi32(0x400000))));
+    __m256i rounded = _mm256_or_si256(_mm256_min_epu32(_mm256_add_epi32(magnitude, half), largest), quiet);
+    bits = _mm256_srli_epi32(_mm256_or_si256(rounded, _mm256_andnot_si256(_mm256_set1_epi32(0x7fffffff), bits)), 16);
+    _mm_storeu_si128((__m128i *)(void *)p,
+                     _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
 }
 
 /* The first lane of each of the four, then the second of each, and so on. */

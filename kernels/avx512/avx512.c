@@ -3,6 +3,7 @@
  * intrinsics another meaning, and any processor will do.
  */
 #include "kernels/matmul.h"
+#include "kernels/update.h"
 
 #if defined(__x86_64__) || defined(EITP__EMULATED)
 
@@ -251,6 +252,77 @@ EITP__SIMD_INLINE __m512i eitp__avx512_multiply_whole(__m512i a, __m512i b, __m5
 /* The upper 24 bits as a fraction. */
 EITP__SIMD_INLINE __m512 eitp__avx512_fraction(__m512i v) {
     return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_srli_epi32(0xffff, v, 8)) * _mm512_set1_ps(1.0f / 16777216.0f);
+}
+
+/* The lower halves, and the upper ones. */
+EITP__SIMD_INLINE void eitp__avx512_store_halves(uint16_t *lower, uint16_t *upper, __m512i v) {
+    __m512i shifted = _mm512_maskz_srli_epi32(0xffff, v, 16);
+    _mm256_storeu_si256((__m256i *)(void *)lower, _mm512_maskz_cvtepi32_epi16(0xffff, v));
+    _mm256_storeu_si256((__m256i *)(void *)upper, _mm512_maskz_cvtepi32_epi16(0xffff, shifted));
+}
+
+/* f32 values of, and rounded to, integers of 8 bits. */
+EITP__SIMD_INLINE __m512 eitp__avx512_load_i8(const int8_t *p) {
+    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, v));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_load_u8(const uint8_t *p) {
+    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepu8_epi32(0xffff, v));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_i8(int8_t *p, __m512 v) {
+    __m512i whole = _mm512_maskz_cvtps_epi32(0xffff, v);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_maskz_cvtepi32_epi8(0xffff, whole));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_u8(uint8_t *p, __m512 v) {
+    eitp__avx512_store_i8((int8_t *)p, v);
+}
+
+/* eitp__dither of consecutive elements, of which the first is at `place`. */
+EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
+#define EITP__AVX512_LANES(i) (i) * EITP__DITHER_ELEMENT, ((i) + 1u) * EITP__DITHER_ELEMENT
+    static const uint32_t lanes[16] = {EITP__AVX512_LANES(0u),  EITP__AVX512_LANES(2u), EITP__AVX512_LANES(4u),
+                                       EITP__AVX512_LANES(6u),  EITP__AVX512_LANES(8u), EITP__AVX512_LANES(10u),
+                                       EITP__AVX512_LANES(12u), EITP__AVX512_LANES(14u)};
+#undef EITP__AVX512_LANES
+    __m512i v = _mm512_add_epi32(_mm512_loadu_si512(lanes), _mm512_set1_epi32((int)place));
+    v = _mm512_xor_si512(v, _mm512_maskz_srli_epi32(0xffff, v, 16));
+    v = _mm512_maskz_mullo_epi32(0xffff, v, _mm512_set1_epi32((int)EITP__DITHER_FIRST));
+    v = _mm512_xor_si512(v, _mm512_maskz_srli_epi32(0xffff, v, 15));
+    v = _mm512_maskz_mullo_epi32(0xffff, v, _mm512_set1_epi32((int)EITP__DITHER_SECOND));
+    return _mm512_maskz_cvtepi32_ps(0xffff, v) * _mm512_set1_ps(1.0f / 4294967296.0f);
+}
+
+/* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
+EITP__SIMD_INLINE __m512 eitp__avx512_join_correction(const uint16_t *highs, const int8_t *corrections) {
+    __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
+    __m512 below = eitp__avx512_load_i8(corrections) * _mm512_set1_ps(32768.0f / 127.0f);
+    __m512i low = _mm512_maskz_cvtps_epi32(0xffff, below);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_maskz_slli_epi32(0xffff, high, 16), low));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_split_correction(__m512 v, uint16_t *highs, int8_t *corrections) {
+    __m256i narrow = eitp__avx512_narrow_bf16(v);
+    __m512i high = _mm512_castps_si512(eitp__avx512_widen_bf16(narrow));
+    __m512i below = _mm512_sub_epi32(_mm512_castps_si512(v), high);
+    _mm256_storeu_si256((__m256i *)(void *)highs, narrow);
+    eitp__avx512_store_i8(corrections, _mm512_maskz_cvtepi32_ps(0xffff, below) * _mm512_set1_ps(127.0f / 32768.0f));
+}
+
+/* See eitp__round_bf16. */
+EITP__SIMD_INLINE void eitp__avx512_store_rounded(uint16_t *p, __m512 v, const uint16_t *halves) {
+    __m512i bits = _mm512_castps_si512(v), magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
+    __m512i half = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)halves));
+    __m512i largest = _mm512_maskz_max_epi32(0xffff, magnitude, _mm512_set1_epi32(0x7f7fffff));
+    __m512i rounded = _mm512_maskz_min_epu32(0xffff, _mm512_add_epi32(magnitude, half), largest);
+    __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    rounded = _mm512_mask_or_epi32(rounded, nan, rounded, _mm512_set1_epi32(0x400000));
+    bits = _mm512_or_si512(rounded, _mm512_and_si512(bits, _mm512_set1_epi32((int)0x80000000)));
+    _mm256_storeu_si256((__m256i *)(void *)p,
+                        _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_srli_epi32(0xffff, bits, 16)));
 }
 
 /* The first lane of each of the four, then the second of each, and so on. */

@@ -1,6 +1,7 @@
 /* The reference kernels: plain C for any processor, and what the other sets are measured by. */
 #include "kernels/ref/ref.h"
 #include "kernels/ref/matmul.h"
+#include "kernels/update.h"
 
 /* Input 0 of a reduction as what is kept and what is reduced. */
 typedef struct eitp__ref_reduction {
@@ -33,38 +34,51 @@ static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
 EITP__REF_BINARY(eitp__ref_less_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a == b)
 
-/* Element i of an ADAMW call's parameter; of 16 bits, with its remainder. */
+/* Element i of an ADAMW call's parameter, with what is stored of it elsewhere. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
-    switch (call->dtype) {
-    case EITP_BF16:
-        return (double)eitp__join_bf16(((const uint16_t *)call->inputs[0].data)[i],
-                                       ((const int16_t *)call->inputs[6].data)[i]);
-    case EITP_F16:
-        return (double)(eitp__f16_to_f32(((const uint16_t *)call->inputs[0].data)[i]) +
-                        ((const float *)call->inputs[6].data)[i]);
-    case EITP_F64:
-        return ((const double *)call->inputs[0].data)[i];
+    const uint16_t *high = (const uint16_t *)call->inputs[0].data + i;
+    const void *remainder = call->inputs[6].data;
+    switch (eitp__weight_form_of(call)) {
+    case EITP__WEIGHT_DIFFERENCE:
+        return (double)(eitp__f16_to_f32(*high) + ((const float *)remainder)[i]);
+    case EITP__WEIGHT_EXACT:
+        return (double)eitp__join_bf16(*high, ((const int16_t *)remainder)[i]);
+    case EITP__WEIGHT_CORRECTED:
+        return (double)eitp__join_correction(*high, ((const int8_t *)remainder)[i]);
+    case EITP__WEIGHT_STOCHASTIC:
+        return (double)eitp__bf16_to_f32(*high);
+    case EITP__WEIGHT_WIDE:
     default:
-        return (double)((const float *)call->inputs[0].data)[i];
+        return call->dtype == EITP_F64 ? ((const double *)call->inputs[0].data)[i]
+                                       : (double)((const float *)call->inputs[0].data)[i];
     }
 }
 
 static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double value) {
-    uint16_t high;
-    switch (call->dtype) {
-    case EITP_BF16:
-        eitp__split_bf16((float)value, (uint16_t *)call->outputs[0].data + i, (int16_t *)call->outputs[4].data + i);
+    uint16_t *high = (uint16_t *)call->inputs[0].data + i;
+    void *remainder = call->inputs[6].data;
+    switch (eitp__weight_form_of(call)) {
+    case EITP__WEIGHT_DIFFERENCE:
+        *high = eitp__f32_to_f16((float)value);
+        ((float *)remainder)[i] = (float)value - eitp__f16_to_f32(*high);
         break;
-    case EITP_F16:
-        high = eitp__f32_to_f16((float)value);
-        ((uint16_t *)call->outputs[0].data)[i] = high;
-        ((float *)call->outputs[4].data)[i] = (float)value - eitp__f16_to_f32(high);
+    case EITP__WEIGHT_EXACT:
+        eitp__split_bf16((float)value, high, (int16_t *)remainder + i);
         break;
-    case EITP_F64:
-        ((double *)call->outputs[0].data)[i] = value;
+    case EITP__WEIGHT_CORRECTED:
+        eitp__split_correction((float)value, high, (int8_t *)remainder + i);
         break;
+    case EITP__WEIGHT_STOCHASTIC:
+        *high = eitp__round_bf16((float)value,
+                                 eitp__random_half((const int64_t *)call->inputs[9].data, (uint32_t)call->integers[0],
+                                                   (uint64_t)(call->integers[1] + i)));
+        break;
+    case EITP__WEIGHT_WIDE:
     default:
-        ((float *)call->outputs[0].data)[i] = (float)value;
+        if (call->dtype == EITP_F64)
+            ((double *)call->inputs[0].data)[i] = value;
+        else
+            ((float *)call->inputs[0].data)[i] = (float)value;
     }
 }
 

@@ -299,30 +299,60 @@ static eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__var
     return index >= 0 ? &context->variables[index] : NULL;
 }
 
-/* The two planes of up to EITP__PLANE_PIECE values at a time, of which `high` has the variable's dtype. */
+/* Up to EITP__PLANE_PIECE values as they are stored: in a variable, and in its remainder, which may be NULL. */
 enum { EITP__PLANE_PIECE = 1024 };
 
 typedef struct eitp__planes {
-    double high[EITP__PLANE_PIECE]; /* room for any floating dtype */
-    int16_t integers[EITP__PLANE_PIECE];
-    float differences[EITP__PLANE_PIECE];
+    eitp__variable *variable, *remainder;
+    double high[EITP__PLANE_PIECE], low[EITP__PLANE_PIECE]; /* room for any dtype */
 } eitp__planes;
 
-static void eitp__split_values(eitp_dtype dtype, const float *values, size_t count, eitp__planes *planes) {
+static void eitp__split_values(eitp__planes *planes, const float *values, size_t count) {
+    eitp_dtype dtype = planes->variable->info.dtype;
     uint16_t *high = (uint16_t *)(void *)planes->high;
+    void *low = planes->low;
     eitp__convert_from_f32(dtype, values, planes->high, count);
-    for (size_t i = 0; i < count && dtype == EITP_F16; i++)
-        planes->differences[i] = values[i] - eitp__f16_to_f32(high[i]);
-    for (size_t i = 0; i < count && dtype == EITP_BF16; i++)
-        eitp__split_bf16(values[i], &high[i], &planes->integers[i]);
+    for (size_t i = 0; i < count && planes->remainder; i++) {
+        if (dtype == EITP_F16)
+            ((float *)low)[i] = values[i] - eitp__f16_to_f32(high[i]);
+        else if (planes->remainder->info.dtype == EITP_I8)
+            eitp__split_correction(values[i], &high[i], (int8_t *)low + i);
+        else
+            eitp__split_bf16(values[i], &high[i], (int16_t *)low + i);
+    }
 }
 
-static void eitp__join_values(eitp_dtype dtype, const eitp__planes *planes, size_t count, float *values) {
+static void eitp__join_values(const eitp__planes *planes, float *values, size_t count) {
+    eitp_dtype dtype = planes->variable->info.dtype;
     const uint16_t *high = (const uint16_t *)(const void *)planes->high;
-    for (size_t i = 0; i < count && dtype == EITP_F16; i++)
-        values[i] = eitp__f16_to_f32(high[i]) + planes->differences[i];
-    for (size_t i = 0; i < count && dtype == EITP_BF16; i++)
-        values[i] = eitp__join_bf16(high[i], planes->integers[i]);
+    const void *low = planes->low;
+    eitp__convert_to_f32(dtype, planes->high, values, count);
+    for (size_t i = 0; i < count && planes->remainder; i++) {
+        if (dtype == EITP_F16)
+            values[i] += ((const float *)low)[i];
+        else if (planes->remainder->info.dtype == EITP_I8)
+            values[i] = eitp__join_correction(high[i], ((const int8_t *)low)[i]);
+        else
+            values[i] = eitp__join_bf16(high[i], ((const int16_t *)low)[i]);
+    }
+}
+
+/* Moves `count` elements from element `first` of a variable on; does nothing where there is no variable. */
+static eitp_status eitp__move_plane(eitp_context *context, const eitp__variable *variable, size_t first, size_t count,
+                                    void *plane, int writes, eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    size_t size = variable ? eitp_dtype_size(variable->info.dtype) : 0;
+    char *data = variable ? (char *)variable->data + first * size : NULL;
+    if (!variable)
+        return EITP_OK;
+    return writes ? interface->upload(context->backend, data, plane, count * size, error)
+                  : interface->download(context->backend, plane, data, count * size, error);
+}
+
+static eitp_status eitp__move_planes(eitp_context *context, eitp__planes *planes, size_t first, size_t count,
+                                     int writes, eitp_error *error) {
+    eitp_status status = eitp__move_plane(context, planes->variable, first, count, planes->high, writes, error);
+    return status ? status : eitp__move_plane(context, planes->remainder, first, count, planes->low, writes, error);
 }
 
 /* Checks a range of elements of a floating variable, and finds its remainder. */
@@ -344,55 +374,35 @@ static eitp_status eitp__value_range(eitp_context *context, const char *name, in
     return eitp__variables_allocate(context, error);
 }
 
+static int64_t eitp__plane_piece(int64_t count) {
+    return count < EITP__PLANE_PIECE ? count : EITP__PLANE_PIECE;
+}
+
 eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int64_t first, const float *values,
                                     int64_t count, eitp_error *error) {
-    const eitp__backend_interface *interface = context->backend->interface;
-    eitp__variable *variable = NULL, *remainder = NULL;
     eitp__planes planes;
-    eitp_status status = eitp__value_range(context, name, first, count, &variable, &remainder, error);
+    eitp_status status;
+    planes.variable = planes.remainder = NULL;
+    status = eitp__value_range(context, name, first, count, &planes.variable, &planes.remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
-        size_t piece = count - i < EITP__PLANE_PIECE ? (size_t)(count - i) : (size_t)EITP__PLANE_PIECE;
-        size_t size = eitp_dtype_size(variable->info.dtype), at = (size_t)(first + i), low_size;
-        const void *low;
-        if (remainder) {
-            eitp__split_values(variable->info.dtype, values + i, piece, &planes);
-            low = variable->info.dtype == EITP_BF16 ? (const void *)planes.integers : (const void *)planes.differences;
-            low_size = eitp_dtype_size(remainder->info.dtype);
-            status = interface->upload(context->backend, (char *)remainder->data + at * low_size, low, piece * low_size,
-                                       error);
-        } else {
-            eitp__convert_from_f32(variable->info.dtype, values + i, planes.high, piece);
-        }
-        if (!status)
-            status = interface->upload(context->backend, (char *)variable->data + at * size, planes.high, piece * size,
-                                       error);
+        size_t piece = (size_t)eitp__plane_piece(count - i);
+        eitp__split_values(&planes, values + i, piece);
+        status = eitp__move_planes(context, &planes, (size_t)(first + i), piece, 1, error);
     }
     return status;
 }
 
 eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int64_t first, float *values, int64_t count,
                                    eitp_error *error) {
-    const eitp__backend_interface *interface = context->backend->interface;
-    eitp__variable *variable = NULL, *remainder = NULL;
     eitp__planes planes;
-    eitp_status status = eitp__value_range(context, name, first, count, &variable, &remainder, error);
+    eitp_status status;
+    planes.variable = planes.remainder = NULL;
+    status = eitp__value_range(context, name, first, count, &planes.variable, &planes.remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
-        size_t piece = count - i < EITP__PLANE_PIECE ? (size_t)(count - i) : (size_t)EITP__PLANE_PIECE;
-        size_t size = eitp_dtype_size(variable->info.dtype), at = (size_t)(first + i), low_size;
-        void *low;
-        status =
-            interface->download(context->backend, planes.high, (char *)variable->data + at * size, piece * size, error);
-        if (status)
-            return status;
-        if (remainder) {
-            low = variable->info.dtype == EITP_BF16 ? (void *)planes.integers : (void *)planes.differences;
-            low_size = eitp_dtype_size(remainder->info.dtype);
-            status = interface->download(context->backend, low, (char *)remainder->data + at * low_size,
-                                         piece * low_size, error);
-            eitp__join_values(variable->info.dtype, &planes, piece, values + i);
-        } else {
-            eitp__convert_to_f32(variable->info.dtype, planes.high, values + i, piece);
-        }
+        size_t piece = (size_t)eitp__plane_piece(count - i);
+        status = eitp__move_planes(context, &planes, (size_t)(first + i), piece, 0, error);
+        if (!status)
+            eitp__join_values(&planes, values + i, piece);
     }
     return status;
 }

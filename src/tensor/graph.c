@@ -273,6 +273,18 @@ static int eitp__check_inputs(eitp_graph *graph, const eitp__op_info *info, eitp
     return 1;
 }
 
+EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output) {
+    const int *shares = eitp__op(node->op)->shares;
+    for (int i = 0; i < EITP__MAX_OUTPUTS; i++) {
+        eitp_tensor *input = shares[i] && shares[i] <= node->input_count ? node->inputs[shares[i] - 1] : NULL;
+        if (shares[i] && !input)
+            continue;
+        if (output-- == 0)
+            return input;
+    }
+    return NULL;
+}
+
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes) {
     const eitp__op_info *info = eitp__op(op);
@@ -302,9 +314,10 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
         return NULL;
     }
     for (int i = 0; i < node->output_count; i++) {
-        if (info->shares[i]) {
-            node->outputs[i]->storage = node->inputs[info->shares[i] - 1]->storage;
-            node->outputs[i]->first += node->inputs[info->shares[i] - 1]->first;
+        eitp_tensor *shared = eitp__shared_input(node, i);
+        if (shared) {
+            node->outputs[i]->storage = shared->storage;
+            node->outputs[i]->first += shared->first;
         }
     }
     graph->nodes[graph->node_count++] = node;

@@ -93,7 +93,8 @@ struct eitp_graph {
  *   backward_of  for the fused gradient of another op, that op + 1: the inputs are that op's, then what it saved, last
  *                the output's gradient; output i is the gradient of its input wrt[i]. The expansion follows from that
  *                op's own.
- *   shares       output i has the memory of input shares[i] - 1, and changes it; 0: its own
+ *   shares       output i has the memory of input shares[i] - 1, and changes it; 0: its own. Outputs of inputs that are
+ *                absent are absent too, and those after them move up: see eitp__shared_input
  *   reuse        bit i: output 0 may take the memory of input i, where nothing else needs it
  *   accumulates  the slot honours eitp__call.carry
  *   flops        arithmetic of a run; NULL: none to speak of
@@ -115,6 +116,9 @@ typedef struct eitp__op_info {
 } eitp__op_info;
 
 EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op);
+
+/* The input whose memory an output of the node has, and changes; NULL where it has its own. */
+EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output);
 
 /* Adds a node; NULL, with the graph's error set, where the shape rule refuses, an input is NULL though required, or
  * memory is short. */

@@ -60,29 +60,78 @@ EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
 }
 
-/* What a remainder is kept in, for a parameter's dtype; F32 and F64 parameters have none. */
+/* What a remainder is kept in, for a parameter's dtype, where it is all that the parameter lacks of its F32 value; F32
+ * and F64 parameters have none. */
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype) {
     return dtype == EITP_BF16 ? EITP_I16 : EITP_F32;
 }
 
+static const eitp_tensor *eitp__optional_input(const eitp__node *node, int i) {
+    return i < node->input_count ? node->inputs[i] : NULL;
+}
+
+static int eitp__is_like(const eitp_tensor *x, const eitp_tensor *like, eitp_dtype dtype) {
+    return x->dtype == dtype && eitp__same_shape(x, like);
+}
+
+/* The gradient, and the moments with their scales. */
+static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[0], *gradient = node->inputs[1], *m = node->inputs[2];
+    const eitp_tensor *v = node->inputs[3], *m_scale = eitp__optional_input(node, 7);
+    const eitp_tensor *v_scale = eitp__optional_input(node, 8);
+    const char *name = eitp_dtype_name(parameter->dtype);
+    eitp_dtype wide = eitp__wide(parameter->dtype);
+    int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+    int fits = eitp__is_like(gradient, parameter, wide) ||
+               (parameter->dtype == EITP_BF16 && eitp__is_like(gradient, parameter, EITP_BF16));
+    eitp_status status = eitp__require(fits, error, "the gradient of a %s parameter must have its shape and be %s%s",
+                                       name, eitp_dtype_name(wide), parameter->dtype == EITP_BF16 ? " or bf16" : "");
+    if (status || (!m_scale && !v_scale))
+        return status ? status
+                      : eitp__require(eitp__is_like(m, parameter, wide) && eitp__is_like(v, parameter, wide), error,
+                                      "the moments of a %s parameter must have its shape and be %s, or i8 and u8 with "
+                                      "scales",
+                                      name, eitp_dtype_name(wide));
+    if (parameter->dtype != EITP_F32 && parameter->dtype != EITP_BF16)
+        return eitp__require(0, error, "a %s parameter has no 8-bit moments; an f32 or bf16 one may", name);
+    status = eitp__require(eitp__is_like(m, parameter, EITP_I8) && eitp__is_like(v, parameter, EITP_U8), error,
+                           "moments with scales must have the parameter's shape and be i8 and u8");
+    fits = m_scale && v_scale && m_scale->dtype == EITP_BF16 && m_scale->rank == 1 && m_scale->shape[0] == groups &&
+           eitp__is_like(v_scale, m_scale, EITP_BF16);
+    return status ? status
+                  : eitp__require(fits, error, "8-bit moments need two scales, bf16 [%lld]: one for %d elements",
+                                  (long long)groups, EITP__MOMENT_GROUP);
+}
+
+/* What the parameter lacks of its value. */
+static eitp_status eitp__check_remainder(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
+    const eitp_tensor *key = eitp__optional_input(node, 9);
+    const char *name = eitp_dtype_name(parameter->dtype);
+    eitp_dtype dtype = eitp__remainder_dtype(parameter->dtype);
+    if (key)
+        return eitp__require(
+            parameter->dtype == EITP_BF16 && !remainder && key->dtype == EITP_I64 && key->rank == 1 &&
+                key->shape[0] == 3 && node->attributes.integers[1] >= 0,
+            error,
+            "a key rounds a bf16 parameter that has no remainder; it must be i64 [3], and the number of "
+            "the first element 0 or more");
+    if (eitp__wide(parameter->dtype) == parameter->dtype)
+        return eitp__require(!remainder, error, "a %s parameter has no remainder", name);
+    return eitp__require(remainder && (eitp__is_like(remainder, parameter, dtype) ||
+                                       (parameter->dtype == EITP_BF16 && eitp__is_like(remainder, parameter, EITP_I8))),
+                         error, "a %s parameter needs its remainder, of the same shape and %s", name,
+                         parameter->dtype == EITP_BF16 ? "i16 or i8, or a key" : eitp_dtype_name(dtype));
+}
+
 static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *remainder = node->input_count > 6 ? node->inputs[6] : NULL;
-    int is_wide = eitp__wide(parameter->dtype) == parameter->dtype;
-    eitp_status status = EITP_OK;
-    for (int i = 1; i < 4 && !status; i++)
-        status = eitp__require(eitp__same_shape(parameter, node->inputs[i]) &&
-                                   node->inputs[i]->dtype == eitp__wide(parameter->dtype),
-                               error, "parameter, gradient and moments differ in shape or dtype");
+    eitp_status status = eitp__check_moments(node, error);
     if (!status)
-        status = eitp__require(is_wide ? !remainder
-                                       : remainder && eitp__same_shape(parameter, remainder) &&
-                                             remainder->dtype == eitp__remainder_dtype(parameter->dtype),
-                               error, "a %s parameter %s", eitp_dtype_name(parameter->dtype),
-                               is_wide ? "has no remainder" : "needs its remainder, of the same shape");
-    for (int i = 0; i < node->input_count && !status; i++) {
-        if (i == 0 || i == 2 || i == 3 || i == 6)
-            status = eitp__require(node->inputs[i]->storage->leaf == EITP__VARIABLE, error,
-                                   "parameter, moments and remainder must be variables");
+        status = eitp__check_remainder(node, error);
+    for (int i = 0; i < 9 && !status; i++) {
+        const eitp_tensor *x = i == 1 || i == 4 || i == 5 ? NULL : eitp__optional_input(node, i);
+        status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
+                               "parameter, moments, remainder and scales must be variables");
     }
     return status ? status
                   : eitp__require(eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
@@ -90,15 +139,17 @@ static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) 
 }
 
 EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
-    int64_t sums[2];
+    static const int changed[] = {0, 2, 3, -1, 6, 7, 8};
     eitp_status status = eitp__check_adamw(node, error);
-    for (int i = 0; i < 4 && !status; i++) {
-        if (i != 1)
-            status = eitp__node_output_like(node, node->inputs[i], error);
-    }
+    int64_t sums[2];
     sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
     sums[1] = 2;
-    if (!status)
-        status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
-    return status || node->input_count < 7 ? status : eitp__node_output_like(node, node->inputs[6], error);
+    for (size_t i = 0; i < EITP__COUNT(changed) && !status; i++) {
+        const eitp_tensor *x = changed[i] < 0 ? NULL : eitp__optional_input(node, changed[i]);
+        if (changed[i] < 0)
+            status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+        else if (x)
+            status = eitp__node_output_like(node, x, error);
+    }
+    return status;
 }

@@ -208,7 +208,6 @@ static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *no
 /* ---- Steps ---- */
 
 static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
-    const eitp__op_info *info = eitp__op(node->op);
     memset(step, 0, sizeof *step);
     step->node = node;
     step->input_count = node->input_count;
@@ -222,8 +221,8 @@ static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__
         if (accumulation) {
             step->replaces[i] = eitp__lowered(accumulation->inputs[0]);
             step->carry = eitp__lowered(accumulation->inputs[2]);
-        } else if (info->shares[i]) {
-            step->replaces[i] = eitp__lowered(node->inputs[info->shares[i] - 1]);
+        } else {
+            step->replaces[i] = eitp__lowered(eitp__shared_input(node, i));
         }
     }
     if (fusion->endings[node->id])

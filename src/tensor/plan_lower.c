@@ -27,7 +27,7 @@ EITP__PRIVATE int eitp__is_view(const eitp__node *node) {
 static int eitp__mutates(const eitp__node *node) {
     int shares = 0;
     for (int i = 0; i < node->output_count; i++)
-        shares |= eitp__op(node->op)->shares[i];
+        shares |= eitp__shared_input(node, i) != NULL;
     return shares && !eitp__is_view(node);
 }
 

@@ -43,7 +43,7 @@ typedef struct eitp_context_config {
      */
     const char *precision;
     eitp_parameter_form parameters; /* what models keep of 16-bit parameters */
-    int plans_only; /* nothing will run: plans are made, and variables and arena get no memory */
+    int plans_only;                 /* nothing will run: plans are made, and variables and arena get no memory */
 } eitp_context_config;
 
 /* Automatic device, fp32, exact parameters. */
