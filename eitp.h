@@ -421,7 +421,7 @@ typedef struct eitp_context_config {
      */
     const char *precision;
     eitp_parameter_form parameters; /* what models keep of 16-bit parameters */
-    int plans_only; /* nothing will run: plans are made, and variables and arena get no memory */
+    int plans_only;                 /* nothing will run: plans are made, and variables and arena get no memory */
 } eitp_context_config;
 
 /* Automatic device, fp32, exact parameters. */
@@ -444,7 +444,10 @@ EITP_API const char *eitp_context_numerics(const eitp_context *context);
 /* What models of the context keep their matrices and activations in: EITP_F32, EITP_BF16 or EITP_F16. */
 EITP_API eitp_dtype eitp_context_precision(const eitp_context *context);
 
-/* The same as "fp32", "bf16" or "fp16". */
+/* What models of the context keep of 16-bit parameters. */
+EITP_API eitp_parameter_form eitp_context_parameters(const eitp_context *context);
+
+/* Its precision as "fp32", "bf16" or "fp16". */
 EITP_API const char *eitp_context_precision_name(const eitp_context *context);
 
 /* What the device can do at most, with all threads of the context. */
@@ -924,22 +927,30 @@ EITP_BEGIN_DECLARATIONS
 
 #define EITP_PIECE_BYTES ((size_t)16 << 20)
 
+/* What the two moments of a matrix are kept in; those of vectors are F32. */
+typedef enum eitp_moments {
+    EITP_MOMENTS_F32 = 0,
+    EITP_MOMENTS_8BIT = 1 /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
+} eitp_moments;
+
 /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101). */
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
-    size_t piece_bytes;  /* a larger gradient is made and used in pieces of about this size; the bits are the same */
+    eitp_moments moments;
+    size_t piece_bytes; /* a larger gradient is made and used in pieces of about this size; the bits are the same */
     /* What the loss was multiplied by, F32 [1] of the same graph; it is divided out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1 */
     eitp_tensor *loss_scale;
 } eitp_adamw_config;
 
-/* 0.9, 0.999, 1e-8, 0.01, EITP_PIECE_BYTES, no loss scale */
+/* 0.9, 0.999, 1e-8, 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale */
 EITP_API eitp_adamw_config eitp_adamw_config_default(void);
 
 /* What an update reads and tells: inputs are written before a run, outputs may be read after it. */
 typedef struct eitp_update {
     eitp_tensor *hyper; /* input F32 [2]: learning rate, number of the step from 1 */
+    eitp_tensor *key; /* input I64 [3]: seed, step, 0, of parameters that round stochastically; NULL: there are none */
     eitp_tensor *limit; /* input F32 [1]: largest norm of the whole gradient; 0: no limit */
     eitp_tensor
         *commit; /* output F32 [2]: what gradients were multiplied by; 1 if the step was made, 0 if it was not finite */
@@ -950,8 +961,9 @@ typedef struct eitp_update {
 /*
  * Adds one AdamW step to the graph: of every parameter the graph uses, by its gradient of `loss` (a scalar). The
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
- * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER; what a
- * 16-bit parameter lacks of the F32 value that is updated is the variable "remainder.<name>" of role EITP_REMAINDER.
+ * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
+ * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; what a 16-bit parameter lacks of the F32 value that is
+ * updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
@@ -960,6 +972,32 @@ EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_con
  * one. */
 EITP_API eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
                                       eitp_error *error);
+
+/* ---- Optimizers: what parameters and their states are kept in ---- */
+
+typedef enum eitp_optimizer {
+    EITP_ADAMW = 0,     /* F32 weights (in 16-bit precision two planes), F32 moments */
+    EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
+    EITP_ADAMW8_SR = 2, /* BF16 weights, rounded stochastically, 8-bit moments */
+    EITP_OPTIMIZER_COUNT = 3
+} eitp_optimizer;
+
+/* How close a run comes to one with F32 weights and states. */
+typedef enum eitp_fidelity {
+    EITP_SAME_BITS = 0,  /* as the precision has them */
+    EITP_SEED_NOISE = 1, /* as close as a run with another seed */
+    EITP_APPROXIMATE = 2
+} eitp_fidelity;
+
+typedef struct eitp_optimizer_info {
+    const char *name;  /* "adamw", "adamw8", "adamw8-sr" */
+    const char *keeps; /* in words */
+    eitp_fidelity fidelity;
+    eitp_parameter_form parameters;
+    eitp_moments moments;
+} eitp_optimizer_info;
+
+EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
 
 typedef enum eitp_schedule_kind {
     EITP_SCHEDULE_CONSTANT = 0,
@@ -1349,7 +1387,9 @@ typedef struct eitp_trainer_config {
     int64_t block_size;   /* tokens in a sequence */
     int64_t grad_accum;   /* micro-batches in a step */
     double max_grad_norm; /* 0: no clipping */
-    eitp_adamw_config adamw;
+    eitp_optimizer
+        optimizer; /* the context must have been made with its eitp_parameter_form, where parameters are BF16 */
+    eitp_adamw_config adamw; /* its moments are those of the optimizer */
     eitp_schedule schedule;
     /*
      * Micro-batches that one forward and backward takes together, which gives the same gradient: a weight is then read
@@ -1640,7 +1680,10 @@ EITP__PRIVATE uint32_t eitp__crc32c(uint32_t crc, const void *data, size_t size)
 /* <<src/base/checksum.h */
 
 /* >>src/base/convert.h */
-/* Exact conversions between f32 and the 16-bit floating-point types, one value or many. Inline, for kernels. */
+/*
+ * Conversions between f32 and the 16-bit floating-point types, exact, one value or many; and 8-bit moments. Inline, for
+ * kernels.
+ */
 
 static inline EITP__UNUSED float eitp__float_of_bits(uint32_t bits) {
     float value;
@@ -1711,6 +1754,62 @@ EITP__PRIVATE int eitp__is_floating(eitp_dtype dtype);
 /* `count` elements of a floating `dtype` at `source`, which need not be aligned, into `destination`; F64 is rounded. */
 EITP__PRIVATE void eitp__convert_to_f32(eitp_dtype dtype, const void *source, float *destination, size_t count);
 EITP__PRIVATE void eitp__convert_from_f32(eitp_dtype dtype, const float *source, void *destination, size_t count);
+
+/* Consecutive elements whose 8-bit moments share a scale. No group is in two of EITP__SUM_BLOCK. */
+#define EITP__MOMENT_GROUP 32
+
+/*
+ * 8-bit moments (FlashOptim, arXiv 2602.23349). The scale of a group is the smallest BF16 that is not below any |m|,
+ * or any sqrt(v), of it. m / scale is stored as 127 phi(m / scale), phi(x) = 2 x / (1 + |x|), sqrt(v) / scale as 255
+ * of itself, each dithered before it is rounded: a moment changes by less than half a step at a time, and would stay
+ * where it is for ever. The sqrt(v) of a byte of 0 is read as half a step: AdamW keeps |m| below a multiple of
+ * sqrt(v), what m gains by its own rounding near 0 is at most a step of its scale, and so m / sqrt(v) stays within
+ * four times that multiple.
+ */
+
+/*
+ * What is added before rounding, in [-1/2, 1/2]: a hash (of the kind of Wellons' lowbias32) of where the element and
+ * the step are; `step` counts from 1. An evenly spaced sequence would do worse: it keeps step with the moments.
+ */
+#define EITP__DITHER_STEP 0xC13FA9A9u
+#define EITP__DITHER_ELEMENT 0x91E10DA5u
+#define EITP__DITHER_FIRST 0x7FEB352Du
+#define EITP__DITHER_SECOND 0x846CA68Bu
+
+static inline EITP__UNUSED uint32_t eitp__dither_place(float step, int64_t number) {
+    return (uint32_t)step * EITP__DITHER_STEP + (uint32_t)number * EITP__DITHER_ELEMENT;
+}
+
+static inline EITP__UNUSED float eitp__dither(uint32_t place) {
+    place = (place ^ place >> 16) * EITP__DITHER_FIRST;
+    place = (place ^ place >> 15) * EITP__DITHER_SECOND;
+    return (float)(int32_t)place * (1.0f / 4294967296.0f);
+}
+
+static inline EITP__UNUSED float eitp__moment_scale(float largest) {
+    uint32_t bits = (eitp__bits_of_float(largest) + 0xffff) & 0xffff0000;
+    return eitp__float_of_bits(bits < 0x7f7f0000 ? bits : 0x7f7f0000);
+}
+
+static inline EITP__UNUSED float eitp__unpack_m(int8_t code, float scale) {
+    float q = (float)code;
+    return scale * (q / (254.0f - fabsf(q)));
+}
+
+static inline EITP__UNUSED int8_t eitp__pack_m(float m, float scale, float dither) {
+    float x = scale > 0.0f ? m / scale : 0.0f, q = rintf(254.0f * x / (1.0f + fabsf(x)) + dither);
+    return (int8_t)(q > 127.0f ? 127.0f : q < -127.0f ? -127.0f : q);
+}
+
+static inline EITP__UNUSED float eitp__unpack_v(uint8_t code, float scale) {
+    float root = scale * ((code ? (float)code : 0.5f) / 255.0f);
+    return root * root;
+}
+
+static inline EITP__UNUSED uint8_t eitp__pack_v(float v, float scale, float dither) {
+    float q = rintf((scale > 0.0f ? sqrtf(v) / scale * 255.0f : 0.0f) + dither);
+    return (uint8_t)(q < 255.0f ? q : 255.0f);
+}
 /* <<src/base/convert.h */
 
 /* >>src/base/random.h */
@@ -2071,11 +2170,21 @@ typedef enum eitp__family {
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
  *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
  *                        one, the norm and the limit are of the true one
- *   ADAMW                (parameter, gradient WIDE, m WIDE, v WIDE, hyper F32 [2], commit F32 [2], remainder or
- *                        none) -> parameter, m, v, sums F64 [blocks, 2], remainder or none; hyper: learning rate,
- *                        number of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: of the squares
- *                        of the update and of the parameter after it; the remainder is what a 16-bit parameter lacks
- *                        of its f32 value: I16 for BF16 (eitp__join_bf16), F32, the difference, for F16
+ *   ADAMW                (parameter, gradient WIDE, m, v, hyper F32 [2], commit F32 [2], remainder or none, m_scale
+ *                        BF16 [g] or none, v_scale BF16 [g] or none, key I64 [3] or none) -> parameter, m, v, sums F64
+ *                        [blocks, 2], then those there are of remainder, m_scale, v_scale; every output but the sums is
+ *                        the memory of its input, and stays as it is where the step is not applied; hyper: learning
+ *                        rate, number of the step from 1; reals: beta1, beta2, epsilon, weight decay; sums: of the
+ *                        squares of the update and of the parameter after it, before that is rounded to what is stored
+ *     the parameter      F32 or F64; F16 with the remainder F32, the difference; BF16 with the remainder I16
+ *                        (eitp__join_bf16) or I8 (eitp__join_correction), or with a key and no remainder: then it is
+ *                        rounded stochastically (eitp__round_bf16), with bits that are a function of seed and step,
+ *                        which the key begins with, of the random stream integers[0], and of the element's number in
+ *                        its parameter, integers[1] + i (eitp__random_half)
+ *     the gradient       of a BF16 parameter may be BF16 too
+ *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
+ *                        g = ceil(elements / EITP__MOMENT_GROUP), with the groups' scales (kernels/update.h); how they
+ *                        are rounded follows from the number of the step and from the element's, integers[1] + i
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -2142,8 +2251,8 @@ typedef enum eitp__slot {
         EITP__SLOT_COUNT
 } eitp__slot;
 
-#define EITP__MAX_INPUTS 8
-#define EITP__MAX_OUTPUTS 5
+#define EITP__MAX_INPUTS 10
+#define EITP__MAX_OUTPUTS 7
 
 /* Columns of logits whose exponentials share a largest: see HEAD. */
 #define EITP__HEAD_BLOCK 192
@@ -2240,6 +2349,22 @@ static inline EITP__UNUSED void eitp__split_bf16(float value, uint16_t *high, in
     *remainder = (int16_t)(uint16_t)(bits & 0xffffu);
 }
 
+/*
+ * An f32 value in three bytes: the nearest BF16, and 127ths of half its unit in the last place, counted in the bits, so
+ * that one that is next to another binade is as fine there. A NaN stays one.
+ */
+static inline EITP__UNUSED float eitp__join_correction(uint16_t high, int8_t correction) {
+    int32_t bits = (int32_t)rintf((float)correction * (32768.0f / 127.0f));
+    return eitp__float_of_bits(((uint32_t)high << 16) + (uint32_t)bits);
+}
+
+static inline EITP__UNUSED void eitp__split_correction(float value, uint16_t *high, int8_t *correction) {
+    int32_t below;
+    *high = eitp__f32_to_bf16(value);
+    below = (int32_t)(eitp__bits_of_float(value) - ((uint32_t)*high << 16));
+    *correction = value == value ? (int8_t)rintf((float)below * (127.0f / 32768.0f)) : (int8_t)0;
+}
+
 /* The sizes of a MATMUL call. */
 typedef struct eitp__matmul {
     int64_t batch, m, n, k;
@@ -2303,6 +2428,54 @@ EITP__PRIVATE void eitp__avx512_finish_tile(const eitp__call *call, const eitp__
                                             int64_t stride);
 #endif
 /* <<kernels/matmul.h */
+
+/* >>kernels/update.h */
+/* What the kernels of ADAMW share: how a parameter and its moments are stored, one value at a time. */
+
+typedef enum eitp__weight_form {
+    EITP__WEIGHT_WIDE,       /* F32 or F64 */
+    EITP__WEIGHT_DIFFERENCE, /* F16, and F32 */
+    EITP__WEIGHT_EXACT,      /* BF16, and I16 */
+    EITP__WEIGHT_CORRECTED,  /* BF16, and I8 */
+    EITP__WEIGHT_STOCHASTIC  /* BF16 */
+} eitp__weight_form;
+
+static inline EITP__UNUSED eitp__weight_form eitp__weight_form_of(const eitp__call *call) {
+    if (call->dtype == EITP_F16)
+        return EITP__WEIGHT_DIFFERENCE;
+    if (call->dtype != EITP_BF16)
+        return EITP__WEIGHT_WIDE;
+    if (!call->inputs[6].data)
+        return EITP__WEIGHT_STOCHASTIC;
+    return call->inputs[6].dtype == EITP_I8 ? EITP__WEIGHT_CORRECTED : EITP__WEIGHT_EXACT;
+}
+
+/*
+ * The BF16 below the value or the one above it, in magnitude, where `half` is as likely to be any 16 bits: on average
+ * the value. What is finite stays finite, a NaN stays one.
+ */
+static inline EITP__UNUSED uint16_t eitp__round_bf16(float value, uint16_t half) {
+    uint32_t bits = eitp__bits_of_float(value), magnitude = bits & 0x7fffffff, rounded = magnitude + half;
+    uint32_t largest = magnitude > 0x7f7fffff ? magnitude : 0x7f7fffff;
+    rounded = rounded < largest ? rounded : largest;
+    return (uint16_t)((bits & 0x80000000) >> 16 | rounded >> 16 | (magnitude > 0x7f800000 ? 0x40 : 0));
+}
+
+/* Elements whose random halves are made at once, from as many blocks of numbers as are below. */
+enum { EITP__HALVES = 128, EITP__HALVES_BLOCKS = 16 };
+
+/*
+ * The 16 random bits for an element: of EITP__HALVES elements the first 16 have the lower halves of the first words of
+ * 16 blocks, the next those of the second words, and the last 16 the upper halves of the fourth words. So no vector of
+ * blocks needs to be put into another order.
+ */
+static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32_t stream, uint64_t number) {
+    uint32_t words[4], within = (uint32_t)(number % EITP__HALVES), which = within / EITP__HALVES_BLOCKS;
+    uint64_t block = number / EITP__HALVES * EITP__HALVES_BLOCKS + within % EITP__HALVES_BLOCKS;
+    eitp__philox((uint64_t)key[0], (uint64_t)key[1], stream, block, words);
+    return (uint16_t)(words[which & 3] >> (which & 4) * 4);
+}
+/* <<kernels/update.h */
 
 /* >>kernels/peak/peak.h */
 /* Loops of products in registers: what an instruction set can do at most. They measure, and compute nothing. */
@@ -2736,7 +2909,8 @@ struct eitp_graph {
  *   backward_of  for the fused gradient of another op, that op + 1: the inputs are that op's, then what it saved, last
  *                the output's gradient; output i is the gradient of its input wrt[i]. The expansion follows from that
  *                op's own.
- *   shares       output i has the memory of input shares[i] - 1, and changes it; 0: its own
+ *   shares       output i has the memory of input shares[i] - 1, and changes it; 0: its own. Outputs of inputs that are
+ *                absent are absent too, and those after them move up: see eitp__shared_input
  *   reuse        bit i: output 0 may take the memory of input i, where nothing else needs it
  *   accumulates  the slot honours eitp__call.carry
  *   flops        arithmetic of a run; NULL: none to speak of
@@ -2758,6 +2932,9 @@ typedef struct eitp__op_info {
 } eitp__op_info;
 
 EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op);
+
+/* The input whose memory an output of the node has, and changes; NULL where it has its own. */
+EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output);
 
 /* Adds a node; NULL, with the graph's error set, where the shape rule refuses, an input is NULL though required, or
  * memory is short. */
@@ -3606,6 +3783,13 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__
                                               const eitp_windows *windows, uint64_t count, eitp_evaluation *evaluation,
                                               eitp_error *error);
 /* <<src/train/evaluate.h */
+
+/* >>src/train/moments.h */
+/* Moments from one form into another: for runs that go on with another optimizer than they began with. */
+
+/* Reads the moments of all parameters from a file of optimizer state, whatever they are kept in there. */
+EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path, eitp_error *error);
+/* <<src/train/moments.h */
 
 /* >>src/train/trainer.h */
 /* The trainer's inside, shared by its steps and its checkpoints. */
@@ -9454,38 +9638,51 @@ static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
 EITP__REF_BINARY(eitp__ref_less_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a == b)
 
-/* Element i of an ADAMW call's parameter; of 16 bits, with its remainder. */
+/* Element i of an ADAMW call's parameter, with what is stored of it elsewhere. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
-    switch (call->dtype) {
-    case EITP_BF16:
-        return (double)eitp__join_bf16(((const uint16_t *)call->inputs[0].data)[i],
-                                       ((const int16_t *)call->inputs[6].data)[i]);
-    case EITP_F16:
-        return (double)(eitp__f16_to_f32(((const uint16_t *)call->inputs[0].data)[i]) +
-                        ((const float *)call->inputs[6].data)[i]);
-    case EITP_F64:
-        return ((const double *)call->inputs[0].data)[i];
+    const uint16_t *high = (const uint16_t *)call->inputs[0].data + i;
+    const void *remainder = call->inputs[6].data;
+    switch (eitp__weight_form_of(call)) {
+    case EITP__WEIGHT_DIFFERENCE:
+        return (double)(eitp__f16_to_f32(*high) + ((const float *)remainder)[i]);
+    case EITP__WEIGHT_EXACT:
+        return (double)eitp__join_bf16(*high, ((const int16_t *)remainder)[i]);
+    case EITP__WEIGHT_CORRECTED:
+        return (double)eitp__join_correction(*high, ((const int8_t *)remainder)[i]);
+    case EITP__WEIGHT_STOCHASTIC:
+        return (double)eitp__bf16_to_f32(*high);
+    case EITP__WEIGHT_WIDE:
     default:
-        return (double)((const float *)call->inputs[0].data)[i];
+        return call->dtype == EITP_F64 ? ((const double *)call->inputs[0].data)[i]
+                                       : (double)((const float *)call->inputs[0].data)[i];
     }
 }
 
 static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double value) {
-    uint16_t high;
-    switch (call->dtype) {
-    case EITP_BF16:
-        eitp__split_bf16((float)value, (uint16_t *)call->outputs[0].data + i, (int16_t *)call->outputs[4].data + i);
+    uint16_t *high = (uint16_t *)call->inputs[0].data + i;
+    void *remainder = call->inputs[6].data;
+    switch (eitp__weight_form_of(call)) {
+    case EITP__WEIGHT_DIFFERENCE:
+        *high = eitp__f32_to_f16((float)value);
+        ((float *)remainder)[i] = (float)value - eitp__f16_to_f32(*high);
         break;
-    case EITP_F16:
-        high = eitp__f32_to_f16((float)value);
-        ((uint16_t *)call->outputs[0].data)[i] = high;
-        ((float *)call->outputs[4].data)[i] = (float)value - eitp__f16_to_f32(high);
+    case EITP__WEIGHT_EXACT:
+        eitp__split_bf16((float)value, high, (int16_t *)remainder + i);
         break;
-    case EITP_F64:
-        ((double *)call->outputs[0].data)[i] = value;
+    case EITP__WEIGHT_CORRECTED:
+        eitp__split_correction((float)value, high, (int8_t *)remainder + i);
         break;
+    case EITP__WEIGHT_STOCHASTIC:
+        *high = eitp__round_bf16((float)value,
+                                 eitp__random_half((const int64_t *)call->inputs[9].data, (uint32_t)call->integers[0],
+                                                   (uint64_t)(call->integers[1] + i)));
+        break;
+    case EITP__WEIGHT_WIDE:
     default:
-        ((float *)call->outputs[0].data)[i] = (float)value;
+        if (call->dtype == EITP_F64)
+            ((double *)call->inputs[0].data)[i] = value;
+        else
+            ((float *)call->inputs[0].data)[i] = (float)value;
     }
 }
 
@@ -9786,13 +9983,59 @@ static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_
 /* >>kernels/ref/update.inc */
 /* Kernels of the optimizer step, of one real type. */
 
+/* m and v of `count` elements from `first` on; of 8 bits, they are a group. */
+static void EITP__REF(get_moments)(const eitp__call *call, int64_t first, int64_t count, EITP__REAL *m, EITP__REAL *v) {
+    const uint16_t *m_scales = (const uint16_t *)call->inputs[7].data;
+    const uint16_t *v_scales = (const uint16_t *)call->inputs[8].data;
+    int64_t group = first / EITP__MOMENT_GROUP;
+    if (!m_scales) {
+        memcpy(m, (const EITP__REAL *)call->inputs[2].data + first, (size_t)count * sizeof *m);
+        memcpy(v, (const EITP__REAL *)call->inputs[3].data + first, (size_t)count * sizeof *v);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        m[i] = (EITP__REAL)eitp__unpack_m(((const int8_t *)call->inputs[2].data)[first + i],
+                                          eitp__bf16_to_f32(m_scales[group]));
+        v[i] = (EITP__REAL)eitp__unpack_v(((const uint8_t *)call->inputs[3].data)[first + i],
+                                          eitp__bf16_to_f32(v_scales[group]));
+    }
+}
+
+static void EITP__REF(put_moments)(const eitp__call *call, int64_t first, int64_t count, const EITP__REAL *m,
+                                   const EITP__REAL *v) {
+    uint16_t *m_scales = (uint16_t *)call->inputs[7].data, *v_scales = (uint16_t *)call->inputs[8].data;
+    int64_t group = first / EITP__MOMENT_GROUP;
+    float top_m = 0, top_v = 0;
+    if (!m_scales) {
+        memcpy((EITP__REAL *)call->inputs[2].data + first, m, (size_t)count * sizeof *m);
+        memcpy((EITP__REAL *)call->inputs[3].data + first, v, (size_t)count * sizeof *v);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        top_m = fabsf((float)m[i]) > top_m ? fabsf((float)m[i]) : top_m;
+        top_v = (float)v[i] > top_v ? (float)v[i] : top_v;
+    }
+    top_m = eitp__moment_scale(top_m);
+    top_v = eitp__moment_scale(sqrtf(top_v));
+    m_scales[group] = eitp__f32_to_bf16(top_m);
+    v_scales[group] = eitp__f32_to_bf16(top_v);
+    for (int64_t i = 0; i < count; i++) {
+        float step = ((const float *)call->inputs[4].data)[1];
+        float dither = eitp__dither(eitp__dither_place(step, call->integers[1] + first + i));
+        ((int8_t *)call->inputs[2].data)[first + i] = eitp__pack_m((float)m[i], top_m, dither);
+        ((uint8_t *)call->inputs[3].data)[first + i] = eitp__pack_v((float)v[i], top_v, dither);
+    }
+}
+
+static EITP__REAL EITP__REF(gradient)(const eitp__call *call, int64_t i) {
+    if (call->inputs[1].dtype == EITP_BF16)
+        return (EITP__REAL)eitp__bf16_to_f32(((const uint16_t *)call->inputs[1].data)[i]);
+    return ((const EITP__REAL *)call->inputs[1].data)[i];
+}
+
 /* Elements [begin, end) of an ADAMW call, and their part of the sums of squares. */
 static void EITP__REF(adamw_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
-    const EITP__REAL *gradient = (const EITP__REAL *)call->inputs[1].data;
-    const EITP__REAL *old_m = (const EITP__REAL *)call->inputs[2].data;
-    const EITP__REAL *old_v = (const EITP__REAL *)call->inputs[3].data;
     const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
-    EITP__REAL *new_m = (EITP__REAL *)call->outputs[1].data, *new_v = (EITP__REAL *)call->outputs[2].data;
     double rate = (double)hyper[0], step = (double)hyper[1], beta1 = call->reals[0], beta2 = call->reals[1];
     EITP__REAL keep1 = (EITP__REAL)beta1, take1 = (EITP__REAL)(1 - beta1);
     EITP__REAL keep2 = (EITP__REAL)beta2, take2 = (EITP__REAL)(1 - beta2);
@@ -9800,21 +10043,27 @@ static void EITP__REF(adamw_block)(const eitp__call *call, int64_t begin, int64_
     EITP__REAL correction2 = (EITP__REAL)(1 / (1 - pow(beta2, step)));
     EITP__REAL epsilon = (EITP__REAL)call->reals[2], decay = (EITP__REAL)(rate * call->reals[3]);
     EITP__REAL size = (EITP__REAL)rate, scale = (EITP__REAL)commit[0];
+    EITP__REAL m[EITP__MOMENT_GROUP], v[EITP__MOMENT_GROUP];
+    int applies = commit[1] != 0;
     sums[0] = sums[1] = 0;
-    for (int64_t i = begin; i < end; i++) {
-        EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old, m = old_m[i], v = old_v[i];
-        if (commit[1] != 0) {
-            EITP__REAL g = scale * gradient[i];
-            m = keep1 * m + take1 * g;
-            v = keep2 * v + take2 * (g * g);
-            p -= decay * p;
-            p -= size * (m * correction1) / (EITP__REF_MATH(sqrt)(v * correction2) + epsilon);
+    for (int64_t first = begin; first < end; first += EITP__MOMENT_GROUP) {
+        int64_t count = eitp__ref_smaller(EITP__MOMENT_GROUP, end - first);
+        EITP__REF(get_moments)(call, first, count, m, v);
+        for (int64_t i = 0; i < count; i++) {
+            EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, first + i), p = old;
+            if (applies) {
+                EITP__REAL g = scale * EITP__REF(gradient)(call, first + i);
+                m[i] = keep1 * m[i] + take1 * g;
+                v[i] = keep2 * v[i] + take2 * (g * g);
+                p -= decay * p;
+                p -= size * (m[i] * correction1) / (EITP__REF_MATH(sqrt)(v[i] * correction2) + epsilon);
+                eitp__ref_put_parameter(call, first + i, (double)p);
+            }
+            sums[0] += (double)(p - old) * (double)(p - old);
+            sums[1] += (double)p * (double)p;
         }
-        sums[0] += (double)(p - old) * (double)(p - old);
-        sums[1] += (double)p * (double)p;
-        eitp__ref_put_parameter(call, i, (double)p);
-        new_m[i] = m;
-        new_v[i] = v;
+        if (applies)
+            EITP__REF(put_moments)(call, first, count, m, v);
     }
 }
 
@@ -10084,13 +10333,59 @@ static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_
 /* >>kernels/ref/update.inc */
 /* Kernels of the optimizer step, of one real type. */
 
+/* m and v of `count` elements from `first` on; of 8 bits, they are a group. */
+static void EITP__REF(get_moments)(const eitp__call *call, int64_t first, int64_t count, EITP__REAL *m, EITP__REAL *v) {
+    const uint16_t *m_scales = (const uint16_t *)call->inputs[7].data;
+    const uint16_t *v_scales = (const uint16_t *)call->inputs[8].data;
+    int64_t group = first / EITP__MOMENT_GROUP;
+    if (!m_scales) {
+        memcpy(m, (const EITP__REAL *)call->inputs[2].data + first, (size_t)count * sizeof *m);
+        memcpy(v, (const EITP__REAL *)call->inputs[3].data + first, (size_t)count * sizeof *v);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        m[i] = (EITP__REAL)eitp__unpack_m(((const int8_t *)call->inputs[2].data)[first + i],
+                                          eitp__bf16_to_f32(m_scales[group]));
+        v[i] = (EITP__REAL)eitp__unpack_v(((const uint8_t *)call->inputs[3].data)[first + i],
+                                          eitp__bf16_to_f32(v_scales[group]));
+    }
+}
+
+static void EITP__REF(put_moments)(const eitp__call *call, int64_t first, int64_t count, const EITP__REAL *m,
+                                   const EITP__REAL *v) {
+    uint16_t *m_scales = (uint16_t *)call->inputs[7].data, *v_scales = (uint16_t *)call->inputs[8].data;
+    int64_t group = first / EITP__MOMENT_GROUP;
+    float top_m = 0, top_v = 0;
+    if (!m_scales) {
+        memcpy((EITP__REAL *)call->inputs[2].data + first, m, (size_t)count * sizeof *m);
+        memcpy((EITP__REAL *)call->inputs[3].data + first, v, (size_t)count * sizeof *v);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        top_m = fabsf((float)m[i]) > top_m ? fabsf((float)m[i]) : top_m;
+        top_v = (float)v[i] > top_v ? (float)v[i] : top_v;
+    }
+    top_m = eitp__moment_scale(top_m);
+    top_v = eitp__moment_scale(sqrtf(top_v));
+    m_scales[group] = eitp__f32_to_bf16(top_m);
+    v_scales[group] = eitp__f32_to_bf16(top_v);
+    for (int64_t i = 0; i < count; i++) {
+        float step = ((const float *)call->inputs[4].data)[1];
+        float dither = eitp__dither(eitp__dither_place(step, call->integers[1] + first + i));
+        ((int8_t *)call->inputs[2].data)[first + i] = eitp__pack_m((float)m[i], top_m, dither);
+        ((uint8_t *)call->inputs[3].data)[first + i] = eitp__pack_v((float)v[i], top_v, dither);
+    }
+}
+
+static EITP__REAL EITP__REF(gradient)(const eitp__call *call, int64_t i) {
+    if (call->inputs[1].dtype == EITP_BF16)
+        return (EITP__REAL)eitp__bf16_to_f32(((const uint16_t *)call->inputs[1].data)[i]);
+    return ((const EITP__REAL *)call->inputs[1].data)[i];
+}
+
 /* Elements [begin, end) of an ADAMW call, and their part of the sums of squares. */
 static void EITP__REF(adamw_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
-    const EITP__REAL *gradient = (const EITP__REAL *)call->inputs[1].data;
-    const EITP__REAL *old_m = (const EITP__REAL *)call->inputs[2].data;
-    const EITP__REAL *old_v = (const EITP__REAL *)call->inputs[3].data;
     const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
-    EITP__REAL *new_m = (EITP__REAL *)call->outputs[1].data, *new_v = (EITP__REAL *)call->outputs[2].data;
     double rate = (double)hyper[0], step = (double)hyper[1], beta1 = call->reals[0], beta2 = call->reals[1];
     EITP__REAL keep1 = (EITP__REAL)beta1, take1 = (EITP__REAL)(1 - beta1);
     EITP__REAL keep2 = (EITP__REAL)beta2, take2 = (EITP__REAL)(1 - beta2);
@@ -10098,21 +10393,27 @@ static void EITP__REF(adamw_block)(const eitp__call *call, int64_t begin, int64_
     EITP__REAL correction2 = (EITP__REAL)(1 / (1 - pow(beta2, step)));
     EITP__REAL epsilon = (EITP__REAL)call->reals[2], decay = (EITP__REAL)(rate * call->reals[3]);
     EITP__REAL size = (EITP__REAL)rate, scale = (EITP__REAL)commit[0];
+    EITP__REAL m[EITP__MOMENT_GROUP], v[EITP__MOMENT_GROUP];
+    int applies = commit[1] != 0;
     sums[0] = sums[1] = 0;
-    for (int64_t i = begin; i < end; i++) {
-        EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old, m = old_m[i], v = old_v[i];
-        if (commit[1] != 0) {
-            EITP__REAL g = scale * gradient[i];
-            m = keep1 * m + take1 * g;
-            v = keep2 * v + take2 * (g * g);
-            p -= decay * p;
-            p -= size * (m * correction1) / (EITP__REF_MATH(sqrt)(v * correction2) + epsilon);
+    for (int64_t first = begin; first < end; first += EITP__MOMENT_GROUP) {
+        int64_t count = eitp__ref_smaller(EITP__MOMENT_GROUP, end - first);
+        EITP__REF(get_moments)(call, first, count, m, v);
+        for (int64_t i = 0; i < count; i++) {
+            EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, first + i), p = old;
+            if (applies) {
+                EITP__REAL g = scale * EITP__REF(gradient)(call, first + i);
+                m[i] = keep1 * m[i] + take1 * g;
+                v[i] = keep2 * v[i] + take2 * (g * g);
+                p -= decay * p;
+                p -= size * (m[i] * correction1) / (EITP__REF_MATH(sqrt)(v[i] * correction2) + epsilon);
+                eitp__ref_put_parameter(call, first + i, (double)p);
+            }
+            sums[0] += (double)(p - old) * (double)(p - old);
+            sums[1] += (double)p * (double)p;
         }
-        sums[0] += (double)(p - old) * (double)(p - old);
-        sums[1] += (double)p * (double)p;
-        eitp__ref_put_parameter(call, i, (double)p);
-        new_m[i] = m;
-        new_v[i] = v;
+        if (applies)
+            EITP__REF(put_moments)(call, first, count, m, v);
     }
 }
 
@@ -11887,6 +12188,76 @@ EITP__SIMD_INLINE __m256 eitp__avx2_fraction(__m256i v) {
     return _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 8)) * _mm256_set1_ps(1.0f / 16777216.0f);
 }
 
+/* The lower halves, and the upper ones. */
+EITP__SIMD_INLINE void eitp__avx2_store_halves(uint16_t *lower, uint16_t *upper, __m256i v) {
+    _mm_storeu_si128((__m128i *)(void *)lower, eitp__avx2_low_halves(v));
+    _mm_storeu_si128((__m128i *)(void *)upper, eitp__avx2_low_halves(_mm256_srli_epi32(v, 16)));
+}
+
+/* f32 values of, and rounded to, integers of 8 bits. */
+EITP__SIMD_INLINE __m256 eitp__avx2_load_i8(const int8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+
+EITP__SIMD_INLINE __m256 eitp__avx2_load_u8(const uint8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+
+EITP__SIMD_INLINE __m128i eitp__avx2_narrow_integers(__m256 v) {
+    __m256i whole = _mm256_cvtps_epi32(v);
+    return _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_i8(int8_t *p, __m256 v) {
+    __m128i narrow = eitp__avx2_narrow_integers(v);
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packs_epi16(narrow, narrow));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_u8(uint8_t *p, __m256 v) {
+    __m128i narrow = eitp__avx2_narrow_integers(v);
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(narrow, narrow));
+}
+
+/* eitp__dither of consecutive elements, of which the first is at `place`. */
+EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
+    __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_ELEMENT));
+    lanes = _mm256_add_epi32(lanes, _mm256_set1_epi32((int)place));
+    lanes = _mm256_xor_si256(lanes, _mm256_srli_epi32(lanes, 16));
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_FIRST));
+    lanes = _mm256_xor_si256(lanes, _mm256_srli_epi32(lanes, 15));
+    lanes = _mm256_mullo_epi32(lanes, _mm256_set1_epi32((int)EITP__DITHER_SECOND));
+    return _mm256_cvtepi32_ps(lanes) * _mm256_set1_ps(1.0f / 4294967296.0f);
+}
+
+/* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
+EITP__SIMD_INLINE __m256 eitp__avx2_join_correction(const uint16_t *highs, const int8_t *corrections) {
+    __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)highs));
+    __m256i low = _mm256_cvtps_epi32(eitp__avx2_load_i8(corrections) * _mm256_set1_ps(32768.0f / 127.0f));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(high, 16), low));
+}
+
+EITP__SIMD_INLINE void eitp__avx2_split_correction(__m256 v, uint16_t *highs, int8_t *corrections) {
+    __m128i narrow = eitp__avx2_narrow_bf16(v);
+    __m256i high = _mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16);
+    __m256i below = _mm256_sub_epi32(_mm256_castps_si256(v), high);
+    _mm_storeu_si128((__m128i *)(void *)highs, narrow);
+    eitp__avx2_store_i8(corrections, _mm256_cvtepi32_ps(below) * _mm256_set1_ps(127.0f / 32768.0f));
+}
+
+/* See eitp__round_bf16. */
+EITP__SIMD_INLINE void eitp__avx2_store_rounded(uint16_t *p, __m256 v, const uint16_t *halves) {
+    __m256i bits = _mm256_castps_si256(v), magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff));
+    __m256i half = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)halves));
+    __m256i largest = _mm256_max_epi32(magnitude, _mm256_set1_epi32(0x7f7fffff));
+    __m256i quiet = _mm256_castps_si256(
+        _mm256_and_ps(_mm256_cmp_ps(v, v, _CMP_UNORD_Q), _mm256_castsi256_ps(_mm256_set1_epi32(0x400000))));
+    __m256i rounded = _mm256_or_si256(_mm256_min_epu32(_mm256_add_epi32(magnitude, half), largest), quiet);
+    bits = _mm256_srli_epi32(_mm256_or_si256(rounded, _mm256_andnot_si256(_mm256_set1_epi32(0x7fffffff), bits)), 16);
+    _mm_storeu_si128((__m128i *)(void *)p,
+                     _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
+}
+
 /* The first lane of each of the four, then the second of each, and so on. */
 EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1, __m256 v2, __m256 v3) {
     __m256 a = _mm256_unpacklo_ps(v0, v1), b = _mm256_unpacklo_ps(v2, v3);
@@ -12248,6 +12619,32 @@ static void EITP__SIMD(uniforms)(const int64_t *key, uint32_t stream, uint64_t f
         next = i + 4 * EITP__SIMD_LANES - skipped < count ? i + 4 * EITP__SIMD_LANES - skipped : count;
         memcpy(to + i, drawn + skipped, (size_t)(next - i) * sizeof *to);
     }
+}
+
+/* Of EITP__HALVES elements of a parameter, the number of the first a multiple of that: see eitp__random_half. */
+static void EITP__SIMD(draw_halves)(const int64_t *key, uint32_t stream, uint64_t number, uint16_t *to) {
+    EITP__SIMD(integers) words[4];
+    for (int block = 0; block < EITP__HALVES_BLOCKS; block += EITP__SIMD_LANES) {
+        uint64_t index = number / EITP__HALVES * EITP__HALVES_BLOCKS + (uint64_t)block;
+        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], stream, index, words);
+        for (int i = 0; i < 4; i++) {
+            uint16_t *lower = to + i * EITP__HALVES_BLOCKS + block;
+            EITP__SIMD(store_halves)(lower, lower + 4 * EITP__HALVES_BLOCKS, words[i]);
+        }
+    }
+}
+
+/* The same from any element on. */
+static void EITP__SIMD(halves)(const int64_t *key, uint32_t stream, uint64_t number, uint16_t *to) {
+    uint16_t drawn[2 * EITP__HALVES];
+    uint64_t skipped = number % EITP__HALVES;
+    if (!skipped) {
+        EITP__SIMD(draw_halves)(key, stream, number, to);
+        return;
+    }
+    EITP__SIMD(draw_halves)(key, stream, number - skipped, drawn);
+    EITP__SIMD(draw_halves)(key, stream, number - skipped + EITP__HALVES, drawn + EITP__HALVES);
+    memcpy(to, drawn + skipped, EITP__HALVES * sizeof *to);
 }
 /* <<kernels/simd/random.inc */
 
@@ -15727,102 +16124,290 @@ static void EITP__SIMD(register_products)(eitp__kernel_table *table) {
 /* >>kernels/simd/optimizer.inc */
 /*
  * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2). Where the step is not
- * to be applied the outputs are the inputs.
+ * to be applied the outputs are the inputs. Pasted into a function of its own for each form of parameter and moments,
+ * which are constants there.
  */
 
-/* The f32 values of `count` elements of a parameter from element `i` on; of 16 bits, with their remainders. */
-EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(adamw_fetch)(const eitp__call *call, int64_t i, int64_t count) {
-    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
-    uint16_t high[EITP__SIMD_LANES] = EITP__ZERO;
-    int16_t remainder[EITP__SIMD_LANES] = EITP__ZERO;
-    const uint16_t *highs = (const uint16_t *)call->inputs[0].data + i;
-    const int16_t *remainders;
-    if (call->dtype == EITP_F32)
-        return EITP__SIMD(fetch)((const float *)call->inputs[0].data + i, count, none);
-    if (call->dtype == EITP_F16) {
-        float values[EITP__SIMD_LANES] = EITP__ZERO;
-        for (int64_t j = 0; j < count && j < EITP__SIMD_LANES; j++)
-            values[j] = eitp__f16_to_f32(highs[j]);
-        return EITP__SIMD(load)(values) + EITP__SIMD(fetch)((const float *)call->inputs[6].data + i, count, none);
-    }
-    remainders = (const int16_t *)call->inputs[6].data + i;
-    if (count >= EITP__SIMD_LANES)
-        return EITP__SIMD(join_bf16)(highs, remainders);
-    memcpy(high, highs, (size_t)count * sizeof *high);
-    memcpy(remainder, remainders, (size_t)count * sizeof *remainder);
-    return EITP__SIMD(join_bf16)(high, remainder);
-}
+/* A group of EITP__MOMENT_GROUP elements, and how many vectors that is. */
+#define EITP__SIMD_GROUP EITP__MOMENT_GROUP
+#define EITP__SIMD_VECTORS (EITP__MOMENT_GROUP / EITP__SIMD_LANES)
 
-static void EITP__SIMD(adamw_put)(const eitp__call *call, int64_t i, int64_t count, EITP__SIMD(vector) p) {
-    uint16_t high[EITP__SIMD_LANES], *highs = (uint16_t *)call->outputs[0].data + i;
-    int16_t remainder[EITP__SIMD_LANES], *remainders;
-    float values[EITP__SIMD_LANES];
-    if (call->dtype == EITP_F32) {
-        EITP__SIMD(put)((float *)call->outputs[0].data + i, count, p);
-    } else if (call->dtype == EITP_F16) {
-        EITP__SIMD(store)(values, p);
-        for (int64_t j = 0; j < count && j < EITP__SIMD_LANES; j++) {
-            highs[j] = eitp__f32_to_f16(values[j]);
-            ((float *)call->outputs[4].data)[i + j] = values[j] - eitp__f16_to_f32(highs[j]);
-        }
-    } else {
-        remainders = (int16_t *)call->outputs[4].data + i;
-        if (count >= EITP__SIMD_LANES) {
-            EITP__SIMD(split_bf16)(p, highs, remainders);
-            return;
-        }
-        EITP__SIMD(split_bf16)(p, high, remainder);
-        memcpy(highs, high, (size_t)count * sizeof *high);
-        memcpy(remainders, remainder, (size_t)count * sizeof *remainder);
-    }
-}
+/* Where the operands of a group are. */
+typedef struct EITP__SIMD(adamw_group) {
+    char *parameter, *remainder, *m, *v;
+    const float *gradient;
+    uint16_t *m_scale, *v_scale;
+    const uint16_t *halves;
+    uint32_t dither; /* the place of its first element */
+} EITP__SIMD(adamw_group);
 
-/* Elements [begin, end), and their part of the sums of squares. */
-static void EITP__SIMD(adamw_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
-    const float *gradient = (const float *)call->inputs[1].data;
-    const float *old_m = (const float *)call->inputs[2].data, *old_v = (const float *)call->inputs[3].data;
+/* What is the same for all elements. */
+typedef struct EITP__SIMD(adamw_factors) {
+    EITP__SIMD(vector) scale, keep1, take1, keep2, take2, size, correction, epsilon, decay;
+} EITP__SIMD(adamw_factors);
+
+static EITP__SIMD(adamw_factors) EITP__SIMD(adamw_factors_of)(const eitp__call *call) {
     const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
-    float *new_m = (float *)call->outputs[1].data, *new_v = (float *)call->outputs[2].data;
     double beta1 = call->reals[0], beta2 = call->reals[1], rate = (double)hyper[0], step = (double)hyper[1];
-    EITP__SIMD(vector) scale = EITP__SIMD(spread)(commit[0]);
-    EITP__SIMD(vector) keep1 = EITP__SIMD(spread)((float)beta1), take1 = EITP__SIMD(spread)((float)(1.0 - beta1));
-    EITP__SIMD(vector) keep2 = EITP__SIMD(spread)((float)beta2), take2 = EITP__SIMD(spread)((float)(1.0 - beta2));
-    EITP__SIMD(vector) size = EITP__SIMD(spread)((float)(rate / (1.0 - pow(beta1, step))));
-    EITP__SIMD(vector) correction = EITP__SIMD(spread)((float)(1.0 / sqrt(1.0 - pow(beta2, step))));
-    EITP__SIMD(vector) epsilon = EITP__SIMD(spread)((float)call->reals[2]);
-    EITP__SIMD(vector) decay = EITP__SIMD(spread)((float)(rate * call->reals[3])), none = EITP__SIMD(zeros)();
-    EITP__SIMD(doubles) updates[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
-    EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
-    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) old = EITP__SIMD(adamw_fetch)(call, i, end - i), p = old;
-        EITP__SIMD(vector) m = EITP__SIMD(fetch)(old_m + i, end - i, none);
-        EITP__SIMD(vector) v = EITP__SIMD(fetch)(old_v + i, end - i, none);
-        if (commit[1] != 0.0f) {
-            EITP__SIMD(vector) g = EITP__SIMD(fetch)(gradient + i, end - i, none) * scale;
-            m = EITP__SIMD(multiply_add)(take1, g, keep1 * m);
-            v = EITP__SIMD(multiply_add)(take2, g * g, keep2 * v);
-            p = EITP__SIMD(subtract_product)(p, decay, p);
-            p -= size * m / EITP__SIMD(multiply_add)(EITP__SIMD(square_root)(v), correction, epsilon);
-        }
+    EITP__SIMD(adamw_factors) f;
+    f.scale = EITP__SIMD(spread)(commit[0]);
+    f.keep1 = EITP__SIMD(spread)((float)beta1);
+    f.take1 = EITP__SIMD(spread)((float)(1.0 - beta1));
+    f.keep2 = EITP__SIMD(spread)((float)beta2);
+    f.take2 = EITP__SIMD(spread)((float)(1.0 - beta2));
+    f.size = EITP__SIMD(spread)((float)(rate / (1.0 - pow(beta1, step))));
+    f.correction = EITP__SIMD(spread)((float)(1.0 / sqrt(1.0 - pow(beta2, step))));
+    f.epsilon = EITP__SIMD(spread)((float)call->reals[2]);
+    f.decay = EITP__SIMD(spread)((float)(rate * call->reals[3]));
+    return f;
+}
+
+/* Elements j and on of a group's parameter. */
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD(adamw_load)(const EITP__SIMD(adamw_group) * x, eitp__weight_form form, int j) {
+    const uint16_t *high = (const uint16_t *)(const void *)x->parameter + j;
+    const void *remainder = x->remainder;
+    switch (form) {
+    case EITP__WEIGHT_DIFFERENCE:
+        return EITP__SIMD(load_f16)(high) + EITP__SIMD(load)((const float *)remainder + j);
+    case EITP__WEIGHT_EXACT:
+        return EITP__SIMD(join_bf16)(high, (const int16_t *)remainder + j);
+    case EITP__WEIGHT_CORRECTED:
+        return EITP__SIMD(join_correction)(high, (const int8_t *)remainder + j);
+    case EITP__WEIGHT_STOCHASTIC:
+        return EITP__SIMD(load_bf16)(high);
+    case EITP__WEIGHT_WIDE:
+    default:
+        return EITP__SIMD(load)((const float *)(const void *)x->parameter + j);
+    }
+}
+
+EITP__SIMD_INLINE void EITP__SIMD(adamw_store)(const EITP__SIMD(adamw_group) * x, eitp__weight_form form, int j,
+                                               EITP__SIMD(vector) p) {
+    uint16_t *high = (uint16_t *)(void *)x->parameter + j;
+    void *remainder = x->remainder;
+    switch (form) {
+    case EITP__WEIGHT_DIFFERENCE:
+        EITP__SIMD(store_f16)(high, p);
+        EITP__SIMD(store)((float *)remainder + j, p - EITP__SIMD(load_f16)(high));
+        break;
+    case EITP__WEIGHT_EXACT:
+        EITP__SIMD(split_bf16)(p, high, (int16_t *)remainder + j);
+        break;
+    case EITP__WEIGHT_CORRECTED:
+        EITP__SIMD(split_correction)(p, high, (int8_t *)remainder + j);
+        break;
+    case EITP__WEIGHT_STOCHASTIC:
+        EITP__SIMD(store_rounded)(high, p, x->halves + j);
+        break;
+    case EITP__WEIGHT_WIDE:
+    default:
+        EITP__SIMD(store)((float *)(void *)x->parameter + j, p);
+    }
+}
+
+/* The moments of a group from what 8 bits hold of them, and back: see eitp__moment_scale. */
+EITP__SIMD_INLINE void EITP__SIMD(unpack_moments)(const EITP__SIMD(adamw_group) * x, EITP__SIMD(vector) * m,
+                                                  EITP__SIMD(vector) * v) {
+    EITP__SIMD(vector) m_scale = EITP__SIMD(spread)(eitp__bf16_to_f32(*x->m_scale));
+    EITP__SIMD(vector) v_step = EITP__SIMD(spread)(eitp__bf16_to_f32(*x->v_scale) / 255.0f);
+    EITP__SIMD(vector) half = EITP__SIMD(spread)(0.5f), most = EITP__SIMD(spread)(254.0f);
+    for (int k = 0; k < EITP__SIMD_VECTORS; k++) {
+        EITP__SIMD(vector) q = EITP__SIMD(load_i8)((const int8_t *)x->m + k * EITP__SIMD_LANES);
+        EITP__SIMD(vector) root = EITP__SIMD(load_u8)((const uint8_t *)x->v + k * EITP__SIMD_LANES);
+        m[k] = m_scale * (q / (most - EITP__SIMD(magnitude)(q)));
+        root = v_step * EITP__SIMD(at_least)(half, root);
+        v[k] = root * root;
+    }
+}
+
+EITP__SIMD_INLINE void EITP__SIMD(pack_moments)(const EITP__SIMD(adamw_group) * x, const EITP__SIMD(vector) * m,
+                                                const EITP__SIMD(vector) * roots) {
+    EITP__SIMD(vector) top_m = EITP__SIMD(magnitude)(m[0]), top_root = roots[0], m_scale, steps;
+    EITP__SIMD(vector) most = EITP__SIMD(spread)(255.0f), twice = EITP__SIMD(spread)(254.0f);
+    EITP__SIMD(vector) most_m = EITP__SIMD(spread)(127.0f);
+    float m_largest, root_largest;
+    for (int k = 1; k < EITP__SIMD_VECTORS; k++) {
+        top_m = EITP__SIMD(at_least)(EITP__SIMD(magnitude)(m[k]), top_m);
+        top_root = EITP__SIMD(at_least)(roots[k], top_root);
+    }
+    m_largest = eitp__moment_scale(EITP__SIMD(largest)(top_m));
+    root_largest = eitp__moment_scale(EITP__SIMD(largest)(top_root));
+    *x->m_scale = (uint16_t)(eitp__bits_of_float(m_largest) >> 16);
+    *x->v_scale = (uint16_t)(eitp__bits_of_float(root_largest) >> 16);
+    m_scale = EITP__SIMD(spread)(m_largest > 0.0f ? m_largest : 1.0f);
+    steps = EITP__SIMD(spread)(root_largest > 0.0f ? 255.0f / root_largest : 0.0f);
+    for (int k = 0; k < EITP__SIMD_VECTORS; k++) {
+        int j = k * EITP__SIMD_LANES;
+        EITP__SIMD(vector) dither = EITP__SIMD(dither)(x->dither + (uint32_t)j * EITP__DITHER_ELEMENT);
+        EITP__SIMD(vector) q = twice * m[k] / (m_scale + EITP__SIMD(magnitude)(m[k])) + dither;
+        q = EITP__SIMD(at_least)(EITP__SIMD(zeros)() - most_m, EITP__SIMD(at_most)(most_m, q));
+        EITP__SIMD(store_i8)((int8_t *)x->m + j, q);
+        q = EITP__SIMD(at_least)(EITP__SIMD(zeros)(), EITP__SIMD(at_most)(most, roots[k] * steps + dither));
+        EITP__SIMD(store_u8)((uint8_t *)x->v + j, q);
+    }
+}
+
+/* One group, whose gradient is of f32. */
+EITP__SIMD_INLINE void EITP__SIMD(adamw_step)(const EITP__SIMD(adamw_factors) * f, const EITP__SIMD(adamw_group) * x,
+                                              eitp__weight_form form, int is_packed, EITP__SIMD(doubles) * updates,
+                                              EITP__SIMD(doubles) * parameters) {
+    EITP__SIMD(vector) m[EITP__SIMD_VECTORS], v[EITP__SIMD_VECTORS], root;
+    if (is_packed)
+        EITP__SIMD(unpack_moments)(x, m, v);
+    for (int k = 0; k < EITP__SIMD_VECTORS; k++) {
+        int j = k * EITP__SIMD_LANES;
+        float *m_wide = (float *)(void *)x->m + j, *v_wide = (float *)(void *)x->v + j;
+        EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p;
+        EITP__SIMD(vector) g = EITP__SIMD(load)(x->gradient + j) * f->scale;
+        m[k] = EITP__SIMD(multiply_add)(f->take1, g, f->keep1 * (is_packed ? m[k] : EITP__SIMD(load)(m_wide)));
+        v[k] = EITP__SIMD(multiply_add)(f->take2, g * g, f->keep2 * (is_packed ? v[k] : EITP__SIMD(load)(v_wide)));
+        root = EITP__SIMD(square_root)(v[k]);
+        p = EITP__SIMD(subtract_product)(old, f->decay, old);
+        p -= f->size * m[k] / EITP__SIMD(multiply_add)(root, f->correction, f->epsilon);
         EITP__SIMD(add_squares)(p - old, updates);
         EITP__SIMD(add_squares)(p, parameters);
-        EITP__SIMD(adamw_put)(call, i, end - i, p);
-        EITP__SIMD(put)(new_m + i, end - i, m);
-        EITP__SIMD(put)(new_v + i, end - i, v);
+        EITP__SIMD(adamw_store)(x, form, j, p);
+        if (is_packed) {
+            v[k] = root;
+        } else {
+            EITP__SIMD(store)(m_wide, m[k]);
+            EITP__SIMD(store)(v_wide, v[k]);
+        }
     }
-    sums[0] = EITP__SIMD(sum_doubles)(updates[0]) + EITP__SIMD(sum_doubles)(updates[1]);
-    sums[1] = EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
+    if (is_packed)
+        EITP__SIMD(pack_moments)(x, m, v);
+}
+
+/* The group that begins at element i. */
+EITP__SIMD_INLINE EITP__SIMD(adamw_group)
+    EITP__SIMD(adamw_group_at)(const eitp__call *call, eitp__weight_form form, int is_packed, int64_t i) {
+    EITP__SIMD(adamw_group) x;
+    int64_t moment = is_packed ? 1 : 4, lacks = form == EITP__WEIGHT_DIFFERENCE ? 4
+                                                : form == EITP__WEIGHT_EXACT    ? 2
+                                                                                : 1;
+    x.parameter = (char *)call->inputs[0].data + i * (form == EITP__WEIGHT_WIDE ? 4 : 2);
+    x.remainder =
+        form == EITP__WEIGHT_WIDE || form == EITP__WEIGHT_STOCHASTIC ? NULL : (char *)call->inputs[6].data + i * lacks;
+    x.gradient = (const float *)call->inputs[1].data + i;
+    x.m = (char *)call->inputs[2].data + i * moment;
+    x.v = (char *)call->inputs[3].data + i * moment;
+    x.m_scale = is_packed ? (uint16_t *)call->inputs[7].data + i / EITP__SIMD_GROUP : NULL;
+    x.v_scale = is_packed ? (uint16_t *)call->inputs[8].data + i / EITP__SIMD_GROUP : NULL;
+    x.halves = NULL;
+    x.dither = eitp__dither_place(((const float *)call->inputs[4].data)[1], call->integers[1] + i);
+    return x;
+}
+
+/* The groups of elements [begin, end), and their part of the sums of squares. */
+EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t begin, int64_t end, double *sums,
+                                              eitp__weight_form form, int is_packed) {
+    EITP__SIMD(adamw_factors) f = EITP__SIMD(adamw_factors_of)(call);
+    EITP__SIMD(doubles) updates[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
+    EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
+    const uint16_t *narrow = call->inputs[1].dtype == EITP_BF16 ? (const uint16_t *)call->inputs[1].data : NULL;
+    uint16_t halves[EITP__HALVES];
+    float wide[EITP__SIMD_GROUP];
+    for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, is_packed, i);
+        if (form == EITP__WEIGHT_STOCHASTIC) {
+            int64_t at = (i - begin) % EITP__HALVES;
+            if (at == 0)
+                EITP__SIMD(halves)
+            ((const int64_t *)call->inputs[9].data, (uint32_t)call->integers[0], (uint64_t)(call->integers[1] + i),
+             halves);
+            x.halves = halves + at;
+        }
+        if (form != EITP__WEIGHT_WIDE && narrow) {
+            for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES)
+                EITP__SIMD(store)(wide + j, EITP__SIMD(load_bf16)(narrow + i + j));
+            x.gradient = wide;
+        }
+        EITP__SIMD(adamw_step)(&f, &x, form, is_packed, updates, parameters);
+    }
+    sums[0] += EITP__SIMD(sum_doubles)(updates[0]) + EITP__SIMD(sum_doubles)(updates[1]);
+    sums[1] += EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
+}
+
+/* The sums of squares where the step is not applied. */
+static void EITP__SIMD(adamw_skip)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
+    EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
+    eitp__weight_form form = eitp__weight_form_of(call);
+    for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, 0, i);
+        for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES)
+            EITP__SIMD(add_squares)(EITP__SIMD(adamw_load)(&x, form, j), parameters);
+    }
+    sums[1] += EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
+}
+
+static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
+    int is_packed = call->inputs[7].data != NULL;
+    if (((const float *)call->inputs[5].data)[1] == 0.0f) {
+        EITP__SIMD(adamw_skip)(call, begin, end, sums);
+        return;
+    }
+    switch (eitp__weight_form_of(call)) {
+#define EITP__SIMD_FORM(form)                                                                                          \
+    case form:                                                                                                         \
+        if (is_packed)                                                                                                 \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 1);                                                   \
+        else                                                                                                           \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 0);                                                   \
+        break;
+        EITP__SIMD_FORM(EITP__WEIGHT_WIDE)
+        EITP__SIMD_FORM(EITP__WEIGHT_EXACT)
+        EITP__SIMD_FORM(EITP__WEIGHT_CORRECTED)
+        EITP__SIMD_FORM(EITP__WEIGHT_STOCHASTIC)
+#undef EITP__SIMD_FORM
+    case EITP__WEIGHT_DIFFERENCE:
+        EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, 0);
+    }
+}
+
+/* Less than a group, `count` elements from i on: in a group of its own, filled up with zeros. */
+static void EITP__SIMD(adamw_rest)(const eitp__call *call, int64_t i, int64_t count, double *sums) {
+    static const int by_element[] = {0, 1, 2, 3, 6}; /* operands; the scales are those of the group */
+    double room[EITP__COUNT(by_element)][EITP__SIMD_GROUP];
+    eitp__call rest = *call;
+    memset(room, 0, sizeof room);
+    for (size_t r = 0; r < EITP__COUNT(by_element); r++) {
+        eitp__operand *x = &rest.inputs[by_element[r]];
+        size_t size = eitp_dtype_size(x->dtype);
+        if (!x->data)
+            continue;
+        memcpy(room[r], (char *)x->data + (size_t)i * size, (size_t)count * size);
+        x->data = room[r];
+    }
+    for (int s = 7; s < 9 && call->inputs[s].data; s++)
+        rest.inputs[s].data = (uint16_t *)call->inputs[s].data + i / EITP__SIMD_GROUP;
+    rest.integers[1] += i;
+    EITP__SIMD(adamw_groups)(&rest, 0, EITP__SIMD_GROUP, sums);
+    for (size_t r = 0; r < EITP__COUNT(by_element); r++) {
+        const eitp__operand *x = &call->inputs[by_element[r]];
+        size_t size = eitp_dtype_size(x->dtype);
+        if (x->data && by_element[r] != 1)
+            memcpy((char *)x->data + (size_t)i * size, room[r], (size_t)count * size);
+    }
 }
 
 static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t elements = call->inputs[0].elements;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
-        int64_t first = block * EITP__SUM_BLOCK, last = first + EITP__SUM_BLOCK;
-        EITP__SIMD(adamw_block)
-        (call, first, last < elements ? last : elements, (double *)call->outputs[3].data + 2 * block);
+        int64_t first = block * EITP__SUM_BLOCK,
+                last = first + EITP__SUM_BLOCK < elements ? first + EITP__SUM_BLOCK : elements;
+        int64_t whole = first + (last - first) / EITP__SIMD_GROUP * EITP__SIMD_GROUP;
+        double *sums = (double *)call->outputs[3].data + 2 * block;
+        sums[0] = sums[1] = 0;
+        EITP__SIMD(adamw_groups)(call, first, whole, sums);
+        if (whole < last)
+            EITP__SIMD(adamw_rest)(call, whole, last - whole, sums);
     }
 }
+
+#undef EITP__SIMD_GROUP
+#undef EITP__SIMD_VECTORS
 /* <<kernels/simd/optimizer.inc */
 
 /* >>kernels/simd/attention.inc */
@@ -16703,6 +17288,77 @@ EITP__SIMD_INLINE __m512 eitp__avx512_fraction(__m512i v) {
     return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_srli_epi32(0xffff, v, 8)) * _mm512_set1_ps(1.0f / 16777216.0f);
 }
 
+/* The lower halves, and the upper ones. */
+EITP__SIMD_INLINE void eitp__avx512_store_halves(uint16_t *lower, uint16_t *upper, __m512i v) {
+    __m512i shifted = _mm512_maskz_srli_epi32(0xffff, v, 16);
+    _mm256_storeu_si256((__m256i *)(void *)lower, _mm512_maskz_cvtepi32_epi16(0xffff, v));
+    _mm256_storeu_si256((__m256i *)(void *)upper, _mm512_maskz_cvtepi32_epi16(0xffff, shifted));
+}
+
+/* f32 values of, and rounded to, integers of 8 bits. */
+EITP__SIMD_INLINE __m512 eitp__avx512_load_i8(const int8_t *p) {
+    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, v));
+}
+
+EITP__SIMD_INLINE __m512 eitp__avx512_load_u8(const uint8_t *p) {
+    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepu8_epi32(0xffff, v));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_i8(int8_t *p, __m512 v) {
+    __m512i whole = _mm512_maskz_cvtps_epi32(0xffff, v);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_maskz_cvtepi32_epi8(0xffff, whole));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_u8(uint8_t *p, __m512 v) {
+    eitp__avx512_store_i8((int8_t *)p, v);
+}
+
+/* eitp__dither of consecutive elements, of which the first is at `place`. */
+EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
+#define EITP__AVX512_LANES(i) (i) * EITP__DITHER_ELEMENT, ((i) + 1u) * EITP__DITHER_ELEMENT
+    static const uint32_t lanes[16] = {EITP__AVX512_LANES(0u),  EITP__AVX512_LANES(2u), EITP__AVX512_LANES(4u),
+                                       EITP__AVX512_LANES(6u),  EITP__AVX512_LANES(8u), EITP__AVX512_LANES(10u),
+                                       EITP__AVX512_LANES(12u), EITP__AVX512_LANES(14u)};
+#undef EITP__AVX512_LANES
+    __m512i v = _mm512_add_epi32(_mm512_loadu_si512(lanes), _mm512_set1_epi32((int)place));
+    v = _mm512_xor_si512(v, _mm512_maskz_srli_epi32(0xffff, v, 16));
+    v = _mm512_maskz_mullo_epi32(0xffff, v, _mm512_set1_epi32((int)EITP__DITHER_FIRST));
+    v = _mm512_xor_si512(v, _mm512_maskz_srli_epi32(0xffff, v, 15));
+    v = _mm512_maskz_mullo_epi32(0xffff, v, _mm512_set1_epi32((int)EITP__DITHER_SECOND));
+    return _mm512_maskz_cvtepi32_ps(0xffff, v) * _mm512_set1_ps(1.0f / 4294967296.0f);
+}
+
+/* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
+EITP__SIMD_INLINE __m512 eitp__avx512_join_correction(const uint16_t *highs, const int8_t *corrections) {
+    __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
+    __m512 below = eitp__avx512_load_i8(corrections) * _mm512_set1_ps(32768.0f / 127.0f);
+    __m512i low = _mm512_maskz_cvtps_epi32(0xffff, below);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_maskz_slli_epi32(0xffff, high, 16), low));
+}
+
+EITP__SIMD_INLINE void eitp__avx512_split_correction(__m512 v, uint16_t *highs, int8_t *corrections) {
+    __m256i narrow = eitp__avx512_narrow_bf16(v);
+    __m512i high = _mm512_castps_si512(eitp__avx512_widen_bf16(narrow));
+    __m512i below = _mm512_sub_epi32(_mm512_castps_si512(v), high);
+    _mm256_storeu_si256((__m256i *)(void *)highs, narrow);
+    eitp__avx512_store_i8(corrections, _mm512_maskz_cvtepi32_ps(0xffff, below) * _mm512_set1_ps(127.0f / 32768.0f));
+}
+
+/* See eitp__round_bf16. */
+EITP__SIMD_INLINE void eitp__avx512_store_rounded(uint16_t *p, __m512 v, const uint16_t *halves) {
+    __m512i bits = _mm512_castps_si512(v), magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
+    __m512i half = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)halves));
+    __m512i largest = _mm512_maskz_max_epi32(0xffff, magnitude, _mm512_set1_epi32(0x7f7fffff));
+    __m512i rounded = _mm512_maskz_min_epu32(0xffff, _mm512_add_epi32(magnitude, half), largest);
+    __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    rounded = _mm512_mask_or_epi32(rounded, nan, rounded, _mm512_set1_epi32(0x400000));
+    bits = _mm512_or_si512(rounded, _mm512_and_si512(bits, _mm512_set1_epi32((int)0x80000000)));
+    _mm256_storeu_si256((__m256i *)(void *)p,
+                        _mm512_maskz_cvtepi32_epi16(0xffff, _mm512_maskz_srli_epi32(0xffff, bits, 16)));
+}
+
 /* The first lane of each of the four, then the second of each, and so on. */
 EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 v1, __m512 v2, __m512 v3) {
     __m512 a = _mm512_maskz_unpacklo_ps(0xffff, v0, v1), b = _mm512_maskz_unpacklo_ps(0xffff, v2, v3);
@@ -17067,6 +17723,32 @@ static void EITP__SIMD(uniforms)(const int64_t *key, uint32_t stream, uint64_t f
         next = i + 4 * EITP__SIMD_LANES - skipped < count ? i + 4 * EITP__SIMD_LANES - skipped : count;
         memcpy(to + i, drawn + skipped, (size_t)(next - i) * sizeof *to);
     }
+}
+
+/* Of EITP__HALVES elements of a parameter, the number of the first a multiple of that: see eitp__random_half. */
+static void EITP__SIMD(draw_halves)(const int64_t *key, uint32_t stream, uint64_t number, uint16_t *to) {
+    EITP__SIMD(integers) words[4];
+    for (int block = 0; block < EITP__HALVES_BLOCKS; block += EITP__SIMD_LANES) {
+        uint64_t index = number / EITP__HALVES * EITP__HALVES_BLOCKS + (uint64_t)block;
+        EITP__SIMD(philox)((uint64_t)key[0], (uint64_t)key[1], stream, index, words);
+        for (int i = 0; i < 4; i++) {
+            uint16_t *lower = to + i * EITP__HALVES_BLOCKS + block;
+            EITP__SIMD(store_halves)(lower, lower + 4 * EITP__HALVES_BLOCKS, words[i]);
+        }
+    }
+}
+
+/* The same from any element on. */
+static void EITP__SIMD(halves)(const int64_t *key, uint32_t stream, uint64_t number, uint16_t *to) {
+    uint16_t drawn[2 * EITP__HALVES];
+    uint64_t skipped = number % EITP__HALVES;
+    if (!skipped) {
+        EITP__SIMD(draw_halves)(key, stream, number, to);
+        return;
+    }
+    EITP__SIMD(draw_halves)(key, stream, number - skipped, drawn);
+    EITP__SIMD(draw_halves)(key, stream, number - skipped + EITP__HALVES, drawn + EITP__HALVES);
+    memcpy(to, drawn + skipped, EITP__HALVES * sizeof *to);
 }
 /* <<kernels/simd/random.inc */
 
@@ -20546,102 +21228,290 @@ static void EITP__SIMD(register_products)(eitp__kernel_table *table) {
 /* >>kernels/simd/optimizer.inc */
 /*
  * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2). Where the step is not
- * to be applied the outputs are the inputs.
+ * to be applied the outputs are the inputs. Pasted into a function of its own for each form of parameter and moments,
+ * which are constants there.
  */
 
-/* The f32 values of `count` elements of a parameter from element `i` on; of 16 bits, with their remainders. */
-EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(adamw_fetch)(const eitp__call *call, int64_t i, int64_t count) {
-    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
-    uint16_t high[EITP__SIMD_LANES] = EITP__ZERO;
-    int16_t remainder[EITP__SIMD_LANES] = EITP__ZERO;
-    const uint16_t *highs = (const uint16_t *)call->inputs[0].data + i;
-    const int16_t *remainders;
-    if (call->dtype == EITP_F32)
-        return EITP__SIMD(fetch)((const float *)call->inputs[0].data + i, count, none);
-    if (call->dtype == EITP_F16) {
-        float values[EITP__SIMD_LANES] = EITP__ZERO;
-        for (int64_t j = 0; j < count && j < EITP__SIMD_LANES; j++)
-            values[j] = eitp__f16_to_f32(highs[j]);
-        return EITP__SIMD(load)(values) + EITP__SIMD(fetch)((const float *)call->inputs[6].data + i, count, none);
-    }
-    remainders = (const int16_t *)call->inputs[6].data + i;
-    if (count >= EITP__SIMD_LANES)
-        return EITP__SIMD(join_bf16)(highs, remainders);
-    memcpy(high, highs, (size_t)count * sizeof *high);
-    memcpy(remainder, remainders, (size_t)count * sizeof *remainder);
-    return EITP__SIMD(join_bf16)(high, remainder);
-}
+/* A group of EITP__MOMENT_GROUP elements, and how many vectors that is. */
+#define EITP__SIMD_GROUP EITP__MOMENT_GROUP
+#define EITP__SIMD_VECTORS (EITP__MOMENT_GROUP / EITP__SIMD_LANES)
 
-static void EITP__SIMD(adamw_put)(const eitp__call *call, int64_t i, int64_t count, EITP__SIMD(vector) p) {
-    uint16_t high[EITP__SIMD_LANES], *highs = (uint16_t *)call->outputs[0].data + i;
-    int16_t remainder[EITP__SIMD_LANES], *remainders;
-    float values[EITP__SIMD_LANES];
-    if (call->dtype == EITP_F32) {
-        EITP__SIMD(put)((float *)call->outputs[0].data + i, count, p);
-    } else if (call->dtype == EITP_F16) {
-        EITP__SIMD(store)(values, p);
-        for (int64_t j = 0; j < count && j < EITP__SIMD_LANES; j++) {
-            highs[j] = eitp__f32_to_f16(values[j]);
-            ((float *)call->outputs[4].data)[i + j] = values[j] - eitp__f16_to_f32(highs[j]);
-        }
-    } else {
-        remainders = (int16_t *)call->outputs[4].data + i;
-        if (count >= EITP__SIMD_LANES) {
-            EITP__SIMD(split_bf16)(p, highs, remainders);
-            return;
-        }
-        EITP__SIMD(split_bf16)(p, high, remainder);
-        memcpy(highs, high, (size_t)count * sizeof *high);
-        memcpy(remainders, remainder, (size_t)count * sizeof *remainder);
-    }
-}
+/* Where the operands of a group are. */
+typedef struct EITP__SIMD(adamw_group) {
+    char *parameter, *remainder, *m, *v;
+    const float *gradient;
+    uint16_t *m_scale, *v_scale;
+    const uint16_t *halves;
+    uint32_t dither; /* the place of its first element */
+} EITP__SIMD(adamw_group);
 
-/* Elements [begin, end), and their part of the sums of squares. */
-static void EITP__SIMD(adamw_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
-    const float *gradient = (const float *)call->inputs[1].data;
-    const float *old_m = (const float *)call->inputs[2].data, *old_v = (const float *)call->inputs[3].data;
+/* What is the same for all elements. */
+typedef struct EITP__SIMD(adamw_factors) {
+    EITP__SIMD(vector) scale, keep1, take1, keep2, take2, size, correction, epsilon, decay;
+} EITP__SIMD(adamw_factors);
+
+static EITP__SIMD(adamw_factors) EITP__SIMD(adamw_factors_of)(const eitp__call *call) {
     const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
-    float *new_m = (float *)call->outputs[1].data, *new_v = (float *)call->outputs[2].data;
     double beta1 = call->reals[0], beta2 = call->reals[1], rate = (double)hyper[0], step = (double)hyper[1];
-    EITP__SIMD(vector) scale = EITP__SIMD(spread)(commit[0]);
-    EITP__SIMD(vector) keep1 = EITP__SIMD(spread)((float)beta1), take1 = EITP__SIMD(spread)((float)(1.0 - beta1));
-    EITP__SIMD(vector) keep2 = EITP__SIMD(spread)((float)beta2), take2 = EITP__SIMD(spread)((float)(1.0 - beta2));
-    EITP__SIMD(vector) size = EITP__SIMD(spread)((float)(rate / (1.0 - pow(beta1, step))));
-    EITP__SIMD(vector) correction = EITP__SIMD(spread)((float)(1.0 / sqrt(1.0 - pow(beta2, step))));
-    EITP__SIMD(vector) epsilon = EITP__SIMD(spread)((float)call->reals[2]);
-    EITP__SIMD(vector) decay = EITP__SIMD(spread)((float)(rate * call->reals[3])), none = EITP__SIMD(zeros)();
-    EITP__SIMD(doubles) updates[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
-    EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
-    for (int64_t i = begin; i < end; i += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) old = EITP__SIMD(adamw_fetch)(call, i, end - i), p = old;
-        EITP__SIMD(vector) m = EITP__SIMD(fetch)(old_m + i, end - i, none);
-        EITP__SIMD(vector) v = EITP__SIMD(fetch)(old_v + i, end - i, none);
-        if (commit[1] != 0.0f) {
-            EITP__SIMD(vector) g = EITP__SIMD(fetch)(gradient + i, end - i, none) * scale;
-            m = EITP__SIMD(multiply_add)(take1, g, keep1 * m);
-            v = EITP__SIMD(multiply_add)(take2, g * g, keep2 * v);
-            p = EITP__SIMD(subtract_product)(p, decay, p);
-            p -= size * m / EITP__SIMD(multiply_add)(EITP__SIMD(square_root)(v), correction, epsilon);
-        }
+    EITP__SIMD(adamw_factors) f;
+    f.scale = EITP__SIMD(spread)(commit[0]);
+    f.keep1 = EITP__SIMD(spread)((float)beta1);
+    f.take1 = EITP__SIMD(spread)((float)(1.0 - beta1));
+    f.keep2 = EITP__SIMD(spread)((float)beta2);
+    f.take2 = EITP__SIMD(spread)((float)(1.0 - beta2));
+    f.size = EITP__SIMD(spread)((float)(rate / (1.0 - pow(beta1, step))));
+    f.correction = EITP__SIMD(spread)((float)(1.0 / sqrt(1.0 - pow(beta2, step))));
+    f.epsilon = EITP__SIMD(spread)((float)call->reals[2]);
+    f.decay = EITP__SIMD(spread)((float)(rate * call->reals[3]));
+    return f;
+}
+
+/* Elements j and on of a group's parameter. */
+EITP__SIMD_INLINE EITP__SIMD(vector)
+    EITP__SIMD(adamw_load)(const EITP__SIMD(adamw_group) * x, eitp__weight_form form, int j) {
+    const uint16_t *high = (const uint16_t *)(const void *)x->parameter + j;
+    const void *remainder = x->remainder;
+    switch (form) {
+    case EITP__WEIGHT_DIFFERENCE:
+        return EITP__SIMD(load_f16)(high) + EITP__SIMD(load)((const float *)remainder + j);
+    case EITP__WEIGHT_EXACT:
+        return EITP__SIMD(join_bf16)(high, (const int16_t *)remainder + j);
+    case EITP__WEIGHT_CORRECTED:
+        return EITP__SIMD(join_correction)(high, (const int8_t *)remainder + j);
+    case EITP__WEIGHT_STOCHASTIC:
+        return EITP__SIMD(load_bf16)(high);
+    case EITP__WEIGHT_WIDE:
+    default:
+        return EITP__SIMD(load)((const float *)(const void *)x->parameter + j);
+    }
+}
+
+EITP__SIMD_INLINE void EITP__SIMD(adamw_store)(const EITP__SIMD(adamw_group) * x, eitp__weight_form form, int j,
+                                               EITP__SIMD(vector) p) {
+    uint16_t *high = (uint16_t *)(void *)x->parameter + j;
+    void *remainder = x->remainder;
+    switch (form) {
+    case EITP__WEIGHT_DIFFERENCE:
+        EITP__SIMD(store_f16)(high, p);
+        EITP__SIMD(store)((float *)remainder + j, p - EITP__SIMD(load_f16)(high));
+        break;
+    case EITP__WEIGHT_EXACT:
+        EITP__SIMD(split_bf16)(p, high, (int16_t *)remainder + j);
+        break;
+    case EITP__WEIGHT_CORRECTED:
+        EITP__SIMD(split_correction)(p, high, (int8_t *)remainder + j);
+        break;
+    case EITP__WEIGHT_STOCHASTIC:
+        EITP__SIMD(store_rounded)(high, p, x->halves + j);
+        break;
+    case EITP__WEIGHT_WIDE:
+    default:
+        EITP__SIMD(store)((float *)(void *)x->parameter + j, p);
+    }
+}
+
+/* The moments of a group from what 8 bits hold of them, and back: see eitp__moment_scale. */
+EITP__SIMD_INLINE void EITP__SIMD(unpack_moments)(const EITP__SIMD(adamw_group) * x, EITP__SIMD(vector) * m,
+                                                  EITP__SIMD(vector) * v) {
+    EITP__SIMD(vector) m_scale = EITP__SIMD(spread)(eitp__bf16_to_f32(*x->m_scale));
+    EITP__SIMD(vector) v_step = EITP__SIMD(spread)(eitp__bf16_to_f32(*x->v_scale) / 255.0f);
+    EITP__SIMD(vector) half = EITP__SIMD(spread)(0.5f), most = EITP__SIMD(spread)(254.0f);
+    for (int k = 0; k < EITP__SIMD_VECTORS; k++) {
+        EITP__SIMD(vector) q = EITP__SIMD(load_i8)((const int8_t *)x->m + k * EITP__SIMD_LANES);
+        EITP__SIMD(vector) root = EITP__SIMD(load_u8)((const uint8_t *)x->v + k * EITP__SIMD_LANES);
+        m[k] = m_scale * (q / (most - EITP__SIMD(magnitude)(q)));
+        root = v_step * EITP__SIMD(at_least)(half, root);
+        v[k] = root * root;
+    }
+}
+
+EITP__SIMD_INLINE void EITP__SIMD(pack_moments)(const EITP__SIMD(adamw_group) * x, const EITP__SIMD(vector) * m,
+                                                const EITP__SIMD(vector) * roots) {
+    EITP__SIMD(vector) top_m = EITP__SIMD(magnitude)(m[0]), top_root = roots[0], m_scale, steps;
+    EITP__SIMD(vector) most = EITP__SIMD(spread)(255.0f), twice = EITP__SIMD(spread)(254.0f);
+    EITP__SIMD(vector) most_m = EITP__SIMD(spread)(127.0f);
+    float m_largest, root_largest;
+    for (int k = 1; k < EITP__SIMD_VECTORS; k++) {
+        top_m = EITP__SIMD(at_least)(EITP__SIMD(magnitude)(m[k]), top_m);
+        top_root = EITP__SIMD(at_least)(roots[k], top_root);
+    }
+    m_largest = eitp__moment_scale(EITP__SIMD(largest)(top_m));
+    root_largest = eitp__moment_scale(EITP__SIMD(largest)(top_root));
+    *x->m_scale = (uint16_t)(eitp__bits_of_float(m_largest) >> 16);
+    *x->v_scale = (uint16_t)(eitp__bits_of_float(root_largest) >> 16);
+    m_scale = EITP__SIMD(spread)(m_largest > 0.0f ? m_largest : 1.0f);
+    steps = EITP__SIMD(spread)(root_largest > 0.0f ? 255.0f / root_largest : 0.0f);
+    for (int k = 0; k < EITP__SIMD_VECTORS; k++) {
+        int j = k * EITP__SIMD_LANES;
+        EITP__SIMD(vector) dither = EITP__SIMD(dither)(x->dither + (uint32_t)j * EITP__DITHER_ELEMENT);
+        EITP__SIMD(vector) q = twice * m[k] / (m_scale + EITP__SIMD(magnitude)(m[k])) + dither;
+        q = EITP__SIMD(at_least)(EITP__SIMD(zeros)() - most_m, EITP__SIMD(at_most)(most_m, q));
+        EITP__SIMD(store_i8)((int8_t *)x->m + j, q);
+        q = EITP__SIMD(at_least)(EITP__SIMD(zeros)(), EITP__SIMD(at_most)(most, roots[k] * steps + dither));
+        EITP__SIMD(store_u8)((uint8_t *)x->v + j, q);
+    }
+}
+
+/* One group, whose gradient is of f32. */
+EITP__SIMD_INLINE void EITP__SIMD(adamw_step)(const EITP__SIMD(adamw_factors) * f, const EITP__SIMD(adamw_group) * x,
+                                              eitp__weight_form form, int is_packed, EITP__SIMD(doubles) * updates,
+                                              EITP__SIMD(doubles) * parameters) {
+    EITP__SIMD(vector) m[EITP__SIMD_VECTORS], v[EITP__SIMD_VECTORS], root;
+    if (is_packed)
+        EITP__SIMD(unpack_moments)(x, m, v);
+    for (int k = 0; k < EITP__SIMD_VECTORS; k++) {
+        int j = k * EITP__SIMD_LANES;
+        float *m_wide = (float *)(void *)x->m + j, *v_wide = (float *)(void *)x->v + j;
+        EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p;
+        EITP__SIMD(vector) g = EITP__SIMD(load)(x->gradient + j) * f->scale;
+        m[k] = EITP__SIMD(multiply_add)(f->take1, g, f->keep1 * (is_packed ? m[k] : EITP__SIMD(load)(m_wide)));
+        v[k] = EITP__SIMD(multiply_add)(f->take2, g * g, f->keep2 * (is_packed ? v[k] : EITP__SIMD(load)(v_wide)));
+        root = EITP__SIMD(square_root)(v[k]);
+        p = EITP__SIMD(subtract_product)(old, f->decay, old);
+        p -= f->size * m[k] / EITP__SIMD(multiply_add)(root, f->correction, f->epsilon);
         EITP__SIMD(add_squares)(p - old, updates);
         EITP__SIMD(add_squares)(p, parameters);
-        EITP__SIMD(adamw_put)(call, i, end - i, p);
-        EITP__SIMD(put)(new_m + i, end - i, m);
-        EITP__SIMD(put)(new_v + i, end - i, v);
+        EITP__SIMD(adamw_store)(x, form, j, p);
+        if (is_packed) {
+            v[k] = root;
+        } else {
+            EITP__SIMD(store)(m_wide, m[k]);
+            EITP__SIMD(store)(v_wide, v[k]);
+        }
     }
-    sums[0] = EITP__SIMD(sum_doubles)(updates[0]) + EITP__SIMD(sum_doubles)(updates[1]);
-    sums[1] = EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
+    if (is_packed)
+        EITP__SIMD(pack_moments)(x, m, v);
+}
+
+/* The group that begins at element i. */
+EITP__SIMD_INLINE EITP__SIMD(adamw_group)
+    EITP__SIMD(adamw_group_at)(const eitp__call *call, eitp__weight_form form, int is_packed, int64_t i) {
+    EITP__SIMD(adamw_group) x;
+    int64_t moment = is_packed ? 1 : 4, lacks = form == EITP__WEIGHT_DIFFERENCE ? 4
+                                                : form == EITP__WEIGHT_EXACT    ? 2
+                                                                                : 1;
+    x.parameter = (char *)call->inputs[0].data + i * (form == EITP__WEIGHT_WIDE ? 4 : 2);
+    x.remainder =
+        form == EITP__WEIGHT_WIDE || form == EITP__WEIGHT_STOCHASTIC ? NULL : (char *)call->inputs[6].data + i * lacks;
+    x.gradient = (const float *)call->inputs[1].data + i;
+    x.m = (char *)call->inputs[2].data + i * moment;
+    x.v = (char *)call->inputs[3].data + i * moment;
+    x.m_scale = is_packed ? (uint16_t *)call->inputs[7].data + i / EITP__SIMD_GROUP : NULL;
+    x.v_scale = is_packed ? (uint16_t *)call->inputs[8].data + i / EITP__SIMD_GROUP : NULL;
+    x.halves = NULL;
+    x.dither = eitp__dither_place(((const float *)call->inputs[4].data)[1], call->integers[1] + i);
+    return x;
+}
+
+/* The groups of elements [begin, end), and their part of the sums of squares. */
+EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t begin, int64_t end, double *sums,
+                                              eitp__weight_form form, int is_packed) {
+    EITP__SIMD(adamw_factors) f = EITP__SIMD(adamw_factors_of)(call);
+    EITP__SIMD(doubles) updates[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
+    EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
+    const uint16_t *narrow = call->inputs[1].dtype == EITP_BF16 ? (const uint16_t *)call->inputs[1].data : NULL;
+    uint16_t halves[EITP__HALVES];
+    float wide[EITP__SIMD_GROUP];
+    for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, is_packed, i);
+        if (form == EITP__WEIGHT_STOCHASTIC) {
+            int64_t at = (i - begin) % EITP__HALVES;
+            if (at == 0)
+                EITP__SIMD(halves)
+            ((const int64_t *)call->inputs[9].data, (uint32_t)call->integers[0], (uint64_t)(call->integers[1] + i),
+             halves);
+            x.halves = halves + at;
+        }
+        if (form != EITP__WEIGHT_WIDE && narrow) {
+            for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES)
+                EITP__SIMD(store)(wide + j, EITP__SIMD(load_bf16)(narrow + i + j));
+            x.gradient = wide;
+        }
+        EITP__SIMD(adamw_step)(&f, &x, form, is_packed, updates, parameters);
+    }
+    sums[0] += EITP__SIMD(sum_doubles)(updates[0]) + EITP__SIMD(sum_doubles)(updates[1]);
+    sums[1] += EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
+}
+
+/* The sums of squares where the step is not applied. */
+static void EITP__SIMD(adamw_skip)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
+    EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
+    eitp__weight_form form = eitp__weight_form_of(call);
+    for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, 0, i);
+        for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES)
+            EITP__SIMD(add_squares)(EITP__SIMD(adamw_load)(&x, form, j), parameters);
+    }
+    sums[1] += EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
+}
+
+static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
+    int is_packed = call->inputs[7].data != NULL;
+    if (((const float *)call->inputs[5].data)[1] == 0.0f) {
+        EITP__SIMD(adamw_skip)(call, begin, end, sums);
+        return;
+    }
+    switch (eitp__weight_form_of(call)) {
+#define EITP__SIMD_FORM(form)                                                                                          \
+    case form:                                                                                                         \
+        if (is_packed)                                                                                                 \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 1);                                                   \
+        else                                                                                                           \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 0);                                                   \
+        break;
+        EITP__SIMD_FORM(EITP__WEIGHT_WIDE)
+        EITP__SIMD_FORM(EITP__WEIGHT_EXACT)
+        EITP__SIMD_FORM(EITP__WEIGHT_CORRECTED)
+        EITP__SIMD_FORM(EITP__WEIGHT_STOCHASTIC)
+#undef EITP__SIMD_FORM
+    case EITP__WEIGHT_DIFFERENCE:
+        EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, 0);
+    }
+}
+
+/* Less than a group, `count` elements from i on: in a group of its own, filled up with zeros. */
+static void EITP__SIMD(adamw_rest)(const eitp__call *call, int64_t i, int64_t count, double *sums) {
+    static const int by_element[] = {0, 1, 2, 3, 6}; /* operands; the scales are those of the group */
+    double room[EITP__COUNT(by_element)][EITP__SIMD_GROUP];
+    eitp__call rest = *call;
+    memset(room, 0, sizeof room);
+    for (size_t r = 0; r < EITP__COUNT(by_element); r++) {
+        eitp__operand *x = &rest.inputs[by_element[r]];
+        size_t size = eitp_dtype_size(x->dtype);
+        if (!x->data)
+            continue;
+        memcpy(room[r], (char *)x->data + (size_t)i * size, (size_t)count * size);
+        x->data = room[r];
+    }
+    for (int s = 7; s < 9 && call->inputs[s].data; s++)
+        rest.inputs[s].data = (uint16_t *)call->inputs[s].data + i / EITP__SIMD_GROUP;
+    rest.integers[1] += i;
+    EITP__SIMD(adamw_groups)(&rest, 0, EITP__SIMD_GROUP, sums);
+    for (size_t r = 0; r < EITP__COUNT(by_element); r++) {
+        const eitp__operand *x = &call->inputs[by_element[r]];
+        size_t size = eitp_dtype_size(x->dtype);
+        if (x->data && by_element[r] != 1)
+            memcpy((char *)x->data + (size_t)i * size, room[r], (size_t)count * size);
+    }
 }
 
 static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t elements = call->inputs[0].elements;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
-        int64_t first = block * EITP__SUM_BLOCK, last = first + EITP__SUM_BLOCK;
-        EITP__SIMD(adamw_block)
-        (call, first, last < elements ? last : elements, (double *)call->outputs[3].data + 2 * block);
+        int64_t first = block * EITP__SUM_BLOCK,
+                last = first + EITP__SUM_BLOCK < elements ? first + EITP__SUM_BLOCK : elements;
+        int64_t whole = first + (last - first) / EITP__SIMD_GROUP * EITP__SIMD_GROUP;
+        double *sums = (double *)call->outputs[3].data + 2 * block;
+        sums[0] = sums[1] = 0;
+        EITP__SIMD(adamw_groups)(call, first, whole, sums);
+        if (whole < last)
+            EITP__SIMD(adamw_rest)(call, whole, last - whole, sums);
     }
 }
+
+#undef EITP__SIMD_GROUP
+#undef EITP__SIMD_VECTORS
 /* <<kernels/simd/optimizer.inc */
 
 /* >>kernels/simd/attention.inc */
@@ -23498,6 +24368,10 @@ eitp_dtype eitp_context_precision(const eitp_context *context) {
     return context->precision;
 }
 
+eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
+    return context->parameters;
+}
+
 eitp_host eitp_context_host(const eitp_context *context) {
     return context->host;
 }
@@ -23679,30 +24553,60 @@ static eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__var
     return index >= 0 ? &context->variables[index] : NULL;
 }
 
-/* The two planes of up to EITP__PLANE_PIECE values at a time, of which `high` has the variable's dtype. */
+/* Up to EITP__PLANE_PIECE values as they are stored: in a variable, and in its remainder, which may be NULL. */
 enum { EITP__PLANE_PIECE = 1024 };
 
 typedef struct eitp__planes {
-    double high[EITP__PLANE_PIECE]; /* room for any floating dtype */
-    int16_t integers[EITP__PLANE_PIECE];
-    float differences[EITP__PLANE_PIECE];
+    eitp__variable *variable, *remainder;
+    double high[EITP__PLANE_PIECE], low[EITP__PLANE_PIECE]; /* room for any dtype */
 } eitp__planes;
 
-static void eitp__split_values(eitp_dtype dtype, const float *values, size_t count, eitp__planes *planes) {
+static void eitp__split_values(eitp__planes *planes, const float *values, size_t count) {
+    eitp_dtype dtype = planes->variable->info.dtype;
     uint16_t *high = (uint16_t *)(void *)planes->high;
+    void *low = planes->low;
     eitp__convert_from_f32(dtype, values, planes->high, count);
-    for (size_t i = 0; i < count && dtype == EITP_F16; i++)
-        planes->differences[i] = values[i] - eitp__f16_to_f32(high[i]);
-    for (size_t i = 0; i < count && dtype == EITP_BF16; i++)
-        eitp__split_bf16(values[i], &high[i], &planes->integers[i]);
+    for (size_t i = 0; i < count && planes->remainder; i++) {
+        if (dtype == EITP_F16)
+            ((float *)low)[i] = values[i] - eitp__f16_to_f32(high[i]);
+        else if (planes->remainder->info.dtype == EITP_I8)
+            eitp__split_correction(values[i], &high[i], (int8_t *)low + i);
+        else
+            eitp__split_bf16(values[i], &high[i], (int16_t *)low + i);
+    }
 }
 
-static void eitp__join_values(eitp_dtype dtype, const eitp__planes *planes, size_t count, float *values) {
+static void eitp__join_values(const eitp__planes *planes, float *values, size_t count) {
+    eitp_dtype dtype = planes->variable->info.dtype;
     const uint16_t *high = (const uint16_t *)(const void *)planes->high;
-    for (size_t i = 0; i < count && dtype == EITP_F16; i++)
-        values[i] = eitp__f16_to_f32(high[i]) + planes->differences[i];
-    for (size_t i = 0; i < count && dtype == EITP_BF16; i++)
-        values[i] = eitp__join_bf16(high[i], planes->integers[i]);
+    const void *low = planes->low;
+    eitp__convert_to_f32(dtype, planes->high, values, count);
+    for (size_t i = 0; i < count && planes->remainder; i++) {
+        if (dtype == EITP_F16)
+            values[i] += ((const float *)low)[i];
+        else if (planes->remainder->info.dtype == EITP_I8)
+            values[i] = eitp__join_correction(high[i], ((const int8_t *)low)[i]);
+        else
+            values[i] = eitp__join_bf16(high[i], ((const int16_t *)low)[i]);
+    }
+}
+
+/* Moves `count` elements from element `first` of a variable on; does nothing where there is no variable. */
+static eitp_status eitp__move_plane(eitp_context *context, const eitp__variable *variable, size_t first, size_t count,
+                                    void *plane, int writes, eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    size_t size = variable ? eitp_dtype_size(variable->info.dtype) : 0;
+    char *data = variable ? (char *)variable->data + first * size : NULL;
+    if (!variable)
+        return EITP_OK;
+    return writes ? interface->upload(context->backend, data, plane, count * size, error)
+                  : interface->download(context->backend, plane, data, count * size, error);
+}
+
+static eitp_status eitp__move_planes(eitp_context *context, eitp__planes *planes, size_t first, size_t count,
+                                     int writes, eitp_error *error) {
+    eitp_status status = eitp__move_plane(context, planes->variable, first, count, planes->high, writes, error);
+    return status ? status : eitp__move_plane(context, planes->remainder, first, count, planes->low, writes, error);
 }
 
 /* Checks a range of elements of a floating variable, and finds its remainder. */
@@ -23724,55 +24628,35 @@ static eitp_status eitp__value_range(eitp_context *context, const char *name, in
     return eitp__variables_allocate(context, error);
 }
 
+static int64_t eitp__plane_piece(int64_t count) {
+    return count < EITP__PLANE_PIECE ? count : EITP__PLANE_PIECE;
+}
+
 eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int64_t first, const float *values,
                                     int64_t count, eitp_error *error) {
-    const eitp__backend_interface *interface = context->backend->interface;
-    eitp__variable *variable = NULL, *remainder = NULL;
     eitp__planes planes;
-    eitp_status status = eitp__value_range(context, name, first, count, &variable, &remainder, error);
+    eitp_status status;
+    planes.variable = planes.remainder = NULL;
+    status = eitp__value_range(context, name, first, count, &planes.variable, &planes.remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
-        size_t piece = count - i < EITP__PLANE_PIECE ? (size_t)(count - i) : (size_t)EITP__PLANE_PIECE;
-        size_t size = eitp_dtype_size(variable->info.dtype), at = (size_t)(first + i), low_size;
-        const void *low;
-        if (remainder) {
-            eitp__split_values(variable->info.dtype, values + i, piece, &planes);
-            low = variable->info.dtype == EITP_BF16 ? (const void *)planes.integers : (const void *)planes.differences;
-            low_size = eitp_dtype_size(remainder->info.dtype);
-            status = interface->upload(context->backend, (char *)remainder->data + at * low_size, low, piece * low_size,
-                                       error);
-        } else {
-            eitp__convert_from_f32(variable->info.dtype, values + i, planes.high, piece);
-        }
-        if (!status)
-            status = interface->upload(context->backend, (char *)variable->data + at * size, planes.high, piece * size,
-                                       error);
+        size_t piece = (size_t)eitp__plane_piece(count - i);
+        eitp__split_values(&planes, values + i, piece);
+        status = eitp__move_planes(context, &planes, (size_t)(first + i), piece, 1, error);
     }
     return status;
 }
 
 eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int64_t first, float *values, int64_t count,
                                    eitp_error *error) {
-    const eitp__backend_interface *interface = context->backend->interface;
-    eitp__variable *variable = NULL, *remainder = NULL;
     eitp__planes planes;
-    eitp_status status = eitp__value_range(context, name, first, count, &variable, &remainder, error);
+    eitp_status status;
+    planes.variable = planes.remainder = NULL;
+    status = eitp__value_range(context, name, first, count, &planes.variable, &planes.remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
-        size_t piece = count - i < EITP__PLANE_PIECE ? (size_t)(count - i) : (size_t)EITP__PLANE_PIECE;
-        size_t size = eitp_dtype_size(variable->info.dtype), at = (size_t)(first + i), low_size;
-        void *low;
-        status =
-            interface->download(context->backend, planes.high, (char *)variable->data + at * size, piece * size, error);
-        if (status)
-            return status;
-        if (remainder) {
-            low = variable->info.dtype == EITP_BF16 ? (void *)planes.integers : (void *)planes.differences;
-            low_size = eitp_dtype_size(remainder->info.dtype);
-            status = interface->download(context->backend, low, (char *)remainder->data + at * low_size,
-                                         piece * low_size, error);
-            eitp__join_values(variable->info.dtype, &planes, piece, values + i);
-        } else {
-            eitp__convert_to_f32(variable->info.dtype, planes.high, values + i, piece);
-        }
+        size_t piece = (size_t)eitp__plane_piece(count - i);
+        status = eitp__move_planes(context, &planes, (size_t)(first + i), piece, 0, error);
+        if (!status)
+            eitp__join_values(&planes, values + i, piece);
     }
     return status;
 }
@@ -24127,6 +25011,18 @@ static int eitp__check_inputs(eitp_graph *graph, const eitp__op_info *info, eitp
     return 1;
 }
 
+EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output) {
+    const int *shares = eitp__op(node->op)->shares;
+    for (int i = 0; i < EITP__MAX_OUTPUTS; i++) {
+        eitp_tensor *input = shares[i] && shares[i] <= node->input_count ? node->inputs[shares[i] - 1] : NULL;
+        if (shares[i] && !input)
+            continue;
+        if (output-- == 0)
+            return input;
+    }
+    return NULL;
+}
+
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes) {
     const eitp__op_info *info = eitp__op(op);
@@ -24156,9 +25052,10 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
         return NULL;
     }
     for (int i = 0; i < node->output_count; i++) {
-        if (info->shares[i]) {
-            node->outputs[i]->storage = node->inputs[info->shares[i] - 1]->storage;
-            node->outputs[i]->first += node->inputs[info->shares[i] - 1]->first;
+        eitp_tensor *shared = eitp__shared_input(node, i);
+        if (shared) {
+            node->outputs[i]->storage = shared->storage;
+            node->outputs[i]->first += shared->first;
         }
     }
     graph->nodes[graph->node_count++] = node;
@@ -25887,29 +26784,78 @@ EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, EITP_F32, 1, &extent, 0, error);
 }
 
-/* What a remainder is kept in, for a parameter's dtype; F32 and F64 parameters have none. */
+/* What a remainder is kept in, for a parameter's dtype, where it is all that the parameter lacks of its F32 value; F32
+ * and F64 parameters have none. */
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype) {
     return dtype == EITP_BF16 ? EITP_I16 : EITP_F32;
 }
 
+static const eitp_tensor *eitp__optional_input(const eitp__node *node, int i) {
+    return i < node->input_count ? node->inputs[i] : NULL;
+}
+
+static int eitp__is_like(const eitp_tensor *x, const eitp_tensor *like, eitp_dtype dtype) {
+    return x->dtype == dtype && eitp__same_shape(x, like);
+}
+
+/* The gradient, and the moments with their scales. */
+static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[0], *gradient = node->inputs[1], *m = node->inputs[2];
+    const eitp_tensor *v = node->inputs[3], *m_scale = eitp__optional_input(node, 7);
+    const eitp_tensor *v_scale = eitp__optional_input(node, 8);
+    const char *name = eitp_dtype_name(parameter->dtype);
+    eitp_dtype wide = eitp__wide(parameter->dtype);
+    int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+    int fits = eitp__is_like(gradient, parameter, wide) ||
+               (parameter->dtype == EITP_BF16 && eitp__is_like(gradient, parameter, EITP_BF16));
+    eitp_status status = eitp__require(fits, error, "the gradient of a %s parameter must have its shape and be %s%s",
+                                       name, eitp_dtype_name(wide), parameter->dtype == EITP_BF16 ? " or bf16" : "");
+    if (status || (!m_scale && !v_scale))
+        return status ? status
+                      : eitp__require(eitp__is_like(m, parameter, wide) && eitp__is_like(v, parameter, wide), error,
+                                      "the moments of a %s parameter must have its shape and be %s, or i8 and u8 with "
+                                      "scales",
+                                      name, eitp_dtype_name(wide));
+    if (parameter->dtype != EITP_F32 && parameter->dtype != EITP_BF16)
+        return eitp__require(0, error, "a %s parameter has no 8-bit moments; an f32 or bf16 one may", name);
+    status = eitp__require(eitp__is_like(m, parameter, EITP_I8) && eitp__is_like(v, parameter, EITP_U8), error,
+                           "moments with scales must have the parameter's shape and be i8 and u8");
+    fits = m_scale && v_scale && m_scale->dtype == EITP_BF16 && m_scale->rank == 1 && m_scale->shape[0] == groups &&
+           eitp__is_like(v_scale, m_scale, EITP_BF16);
+    return status ? status
+                  : eitp__require(fits, error, "8-bit moments need two scales, bf16 [%lld]: one for %d elements",
+                                  (long long)groups, EITP__MOMENT_GROUP);
+}
+
+/* What the parameter lacks of its value. */
+static eitp_status eitp__check_remainder(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
+    const eitp_tensor *key = eitp__optional_input(node, 9);
+    const char *name = eitp_dtype_name(parameter->dtype);
+    eitp_dtype dtype = eitp__remainder_dtype(parameter->dtype);
+    if (key)
+        return eitp__require(
+            parameter->dtype == EITP_BF16 && !remainder && key->dtype == EITP_I64 && key->rank == 1 &&
+                key->shape[0] == 3 && node->attributes.integers[1] >= 0,
+            error,
+            "a key rounds a bf16 parameter that has no remainder; it must be i64 [3], and the number of "
+            "the first element 0 or more");
+    if (eitp__wide(parameter->dtype) == parameter->dtype)
+        return eitp__require(!remainder, error, "a %s parameter has no remainder", name);
+    return eitp__require(remainder && (eitp__is_like(remainder, parameter, dtype) ||
+                                       (parameter->dtype == EITP_BF16 && eitp__is_like(remainder, parameter, EITP_I8))),
+                         error, "a %s parameter needs its remainder, of the same shape and %s", name,
+                         parameter->dtype == EITP_BF16 ? "i16 or i8, or a key" : eitp_dtype_name(dtype));
+}
+
 static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *remainder = node->input_count > 6 ? node->inputs[6] : NULL;
-    int is_wide = eitp__wide(parameter->dtype) == parameter->dtype;
-    eitp_status status = EITP_OK;
-    for (int i = 1; i < 4 && !status; i++)
-        status = eitp__require(eitp__same_shape(parameter, node->inputs[i]) &&
-                                   node->inputs[i]->dtype == eitp__wide(parameter->dtype),
-                               error, "parameter, gradient and moments differ in shape or dtype");
+    eitp_status status = eitp__check_moments(node, error);
     if (!status)
-        status = eitp__require(is_wide ? !remainder
-                                       : remainder && eitp__same_shape(parameter, remainder) &&
-                                             remainder->dtype == eitp__remainder_dtype(parameter->dtype),
-                               error, "a %s parameter %s", eitp_dtype_name(parameter->dtype),
-                               is_wide ? "has no remainder" : "needs its remainder, of the same shape");
-    for (int i = 0; i < node->input_count && !status; i++) {
-        if (i == 0 || i == 2 || i == 3 || i == 6)
-            status = eitp__require(node->inputs[i]->storage->leaf == EITP__VARIABLE, error,
-                                   "parameter, moments and remainder must be variables");
+        status = eitp__check_remainder(node, error);
+    for (int i = 0; i < 9 && !status; i++) {
+        const eitp_tensor *x = i == 1 || i == 4 || i == 5 ? NULL : eitp__optional_input(node, i);
+        status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
+                               "parameter, moments, remainder and scales must be variables");
     }
     return status ? status
                   : eitp__require(eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
@@ -25917,17 +26863,19 @@ static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) 
 }
 
 EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
-    int64_t sums[2];
+    static const int changed[] = {0, 2, 3, -1, 6, 7, 8};
     eitp_status status = eitp__check_adamw(node, error);
-    for (int i = 0; i < 4 && !status; i++) {
-        if (i != 1)
-            status = eitp__node_output_like(node, node->inputs[i], error);
-    }
+    int64_t sums[2];
     sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
     sums[1] = 2;
-    if (!status)
-        status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
-    return status || node->input_count < 7 ? status : eitp__node_output_like(node, node->inputs[6], error);
+    for (size_t i = 0; i < EITP__COUNT(changed) && !status; i++) {
+        const eitp_tensor *x = changed[i] < 0 ? NULL : eitp__optional_input(node, changed[i]);
+        if (changed[i] < 0)
+            status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+        else if (x)
+            status = eitp__node_output_like(node, x, error);
+    }
+    return status;
 }
 /* <<src/tensor/ops_update.c */
 
@@ -26146,14 +27094,14 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     {"commit", 2, 3, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
     {"adamw",
      6,
+     10,
      7,
-     5,
      eitp__shape_adamw,
      NULL,
      NULL,
      0,
      EITP__NO_WRT,
-     {1, 3, 4, 0, 7},
+     {1, 3, 4, 0, 7, 8, 9},
      0,
      0,
      eitp__flops_elements,
@@ -26493,7 +27441,7 @@ EITP__PRIVATE int eitp__is_view(const eitp__node *node) {
 static int eitp__mutates(const eitp__node *node) {
     int shares = 0;
     for (int i = 0; i < node->output_count; i++)
-        shares |= eitp__op(node->op)->shares[i];
+        shares |= eitp__shared_input(node, i) != NULL;
     return shares && !eitp__is_view(node);
 }
 
@@ -26822,7 +27770,6 @@ static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *no
 /* ---- Steps ---- */
 
 static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__node *node) {
-    const eitp__op_info *info = eitp__op(node->op);
     memset(step, 0, sizeof *step);
     step->node = node;
     step->input_count = node->input_count;
@@ -26836,8 +27783,8 @@ static void eitp__fill_step(const eitp__fusion *fusion, eitp__step *step, eitp__
         if (accumulation) {
             step->replaces[i] = eitp__lowered(accumulation->inputs[0]);
             step->carry = eitp__lowered(accumulation->inputs[2]);
-        } else if (info->shares[i]) {
-            step->replaces[i] = eitp__lowered(node->inputs[info->shares[i] - 1]);
+        } else {
+            step->replaces[i] = eitp__lowered(eitp__shared_input(node, i));
         }
     }
     if (fusion->endings[node->id])
@@ -29247,27 +30194,59 @@ eitp_adamw_config eitp_adamw_config_default(void) {
     config.beta2 = 0.999;
     config.epsilon = 1e-8;
     config.weight_decay = 0.01;
+    config.moments = EITP_MOMENTS_F32;
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
     return config;
 }
 
-/* The state of a parameter called "adamw.<moment>.<name>". */
-static eitp_tensor *eitp__moment(const eitp_tensor *parameter, const char *moment) {
-    char name[256];
-    snprintf(name, sizeof name, "adamw.%s.%s", moment, eitp__variable_name(parameter));
-    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, eitp__wide(parameter->dtype), parameter->rank,
-                                parameter->shape);
+const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
+    static const eitp_optimizer_info optimizers[EITP_OPTIMIZER_COUNT] = {
+        {"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
+        {"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
+         EITP_MOMENTS_8BIT},
+        {"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
+         EITP_MOMENTS_8BIT},
+    };
+    return &optimizers[optimizer];
 }
 
-/* What a 16-bit parameter lacks of its f32 value, zero to begin with; NULL for others. */
-static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
+/* A variable of the optimizer for a parameter, "adamw.<what>.<name>". */
+static eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *what, eitp_dtype dtype, int rank,
+                                       const int64_t *shape) {
     char name[256];
-    if (eitp__wide(parameter->dtype) == parameter->dtype)
+    snprintf(name, sizeof name, "adamw.%s.%s", what, eitp__variable_name(parameter));
+    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
+}
+
+static int eitp__has_8bit_moments(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+    return config->moments == EITP_MOMENTS_8BIT && parameter->rank > 1;
+}
+
+static eitp_tensor *eitp__moment(const eitp_tensor *parameter, const char *moment, eitp_dtype dtype) {
+    return eitp__state_tensor(parameter, moment, dtype, parameter->rank, parameter->shape);
+}
+
+static eitp_tensor *eitp__moment_scales(const eitp_tensor *parameter, const char *name) {
+    int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+    return eitp__state_tensor(parameter, name, EITP_BF16, 1, &groups);
+}
+
+/* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
+static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
+    eitp_parameter_form form = parameter->graph->context->parameters;
+    char name[256];
+    if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
         return NULL;
     eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name);
-    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER, eitp__remainder_dtype(parameter->dtype),
+    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
+                                form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
                                 parameter->rank, parameter->shape);
+}
+
+/* Is the parameter rounded stochastically? */
+static int eitp__is_rounded(const eitp_tensor *parameter) {
+    return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
 }
 
 static int eitp__decays(eitp_context *context, const eitp_tensor *parameter) {
@@ -29326,24 +30305,42 @@ static eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more) 
     return blocks ? eitp_concat(both, 2, 0) : more;
 }
 
+/* The scales of the same rows. */
+static eitp_tensor *eitp__piece_scales(const eitp__update_piece *piece, eitp_tensor *scales) {
+    int64_t columns = eitp__elements(piece->parameter) / piece->parameter->shape[0];
+    int64_t end = (piece->end * columns + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+    return scales ? eitp__rows(scales, piece->begin * columns / EITP__MOMENT_GROUP, end) : NULL;
+}
+
+/* Random streams of updates: one for each parameter, far from those that graphs hand out. */
+#define EITP__UPDATE_STREAMS 0x40000000
+
 /* Adds the update of one piece; returns the sums of squares of update and parameter, a row for each block. */
 static eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
                                      const eitp__update_piece *piece) {
-    eitp_tensor *parameter = piece->parameter, *inputs[7];
+    eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;
+    int is_8bit = eitp__has_8bit_moments(config, parameter);
     eitp__node *node;
     attributes.reals[0] = config->beta1;
     attributes.reals[1] = config->beta2;
     attributes.reals[2] = config->epsilon;
     attributes.reals[3] = eitp__decays(parameter->graph->context, parameter) ? config->weight_decay : 0;
+    attributes.integers[0] = EITP__UPDATE_STREAMS + parameter->variable;
+    attributes.integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;
-    inputs[2] = eitp__piece_of(piece, eitp__moment(parameter, "m"));
-    inputs[3] = eitp__piece_of(piece, eitp__moment(parameter, "v"));
+    inputs[2] = eitp__piece_of(piece, eitp__moment(parameter, "m", is_8bit ? EITP_I8 : eitp__wide(parameter->dtype)));
+    inputs[3] = eitp__piece_of(piece, eitp__moment(parameter, "v", is_8bit ? EITP_U8 : eitp__wide(parameter->dtype)));
     inputs[4] = update->hyper;
     inputs[5] = update->commit;
     inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
-    node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, inputs[6] ? 7 : 6, &attributes);
+    if (is_8bit) {
+        inputs[7] = eitp__piece_scales(piece, eitp__moment_scales(parameter, "m_scale"));
+        inputs[8] = eitp__piece_scales(piece, eitp__moment_scales(parameter, "v_scale"));
+    }
+    inputs[9] = eitp__is_rounded(parameter) ? update->key : NULL;
+    node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, 10, &attributes);
     return node ? node->outputs[3] : NULL;
 }
 
@@ -29388,7 +30385,11 @@ static eitp_status eitp__adamw_pieces(eitp_graph *graph, const eitp_adamw_config
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
     eitp_tensor *inputs[3];
     eitp__node *commit;
-    int64_t two = 2, one = 1;
+    int64_t two = 2, one = 1, three = 3;
+    for (size_t i = 0; i < list->count && !update->key; i++) {
+        if (eitp__is_rounded(list->pieces[i].parameter))
+            update->key = eitp_input(graph, "rounding key", EITP_I64, 1, &three);
+    }
     update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
     update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
     inputs[0] = eitp__gradient_squares(list);
@@ -34626,6 +35627,134 @@ eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, 
 }
 /* <<src/train/evaluate.c */
 
+/* >>src/train/moments.c */
+/* Whole groups, moved at a time. */
+enum { EITP__MOMENT_GROUPS = 256, EITP__MOMENT_PIECE = EITP__MOMENT_GROUPS * EITP__MOMENT_GROUP };
+
+typedef struct eitp__moment_piece {
+    float values[EITP__MOMENT_PIECE];
+    float scales[EITP__MOMENT_GROUPS];
+    uint8_t codes[EITP__MOMENT_PIECE];
+} eitp__moment_piece;
+
+/* One moment of a parameter: its variable, that of its scales, and the same in the file; scales only with 8 bits. */
+typedef struct eitp__moment_source {
+    eitp_context *context;
+    const eitp__safetensors *collection;
+    eitp_variable variable;
+    char scale_name[256];
+    int is_square; /* v, whose codes are of its root */
+    const eitp__safetensors_entry *entry, *scales;
+} eitp__moment_source;
+
+static void eitp__unpack_piece(const eitp__moment_source *source, eitp__moment_piece *piece, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        float scale = piece->scales[i / EITP__MOMENT_GROUP];
+        piece->values[i] =
+            source->is_square ? eitp__unpack_v(piece->codes[i], scale) : eitp__unpack_m((int8_t)piece->codes[i], scale);
+    }
+}
+
+static void eitp__pack_piece(const eitp__moment_source *source, eitp__moment_piece *piece, int64_t count) {
+    for (int64_t first = 0; first < count; first += EITP__MOMENT_GROUP) {
+        int64_t end = first + EITP__MOMENT_GROUP < count ? first + EITP__MOMENT_GROUP : count;
+        float largest = 0, scale;
+        for (int64_t i = first; i < end; i++)
+            largest = fmaxf(largest, source->is_square ? sqrtf(piece->values[i]) : fabsf(piece->values[i]));
+        scale = piece->scales[first / EITP__MOMENT_GROUP] = largest > 0 ? eitp__moment_scale(largest) : 0;
+        for (int64_t i = first; i < end; i++)
+            piece->codes[i] = source->is_square ? eitp__pack_v(piece->values[i], scale, 0)
+                                                : (uint8_t)eitp__pack_m(piece->values[i], scale, 0);
+    }
+}
+
+static eitp_status eitp__read_piece(const eitp__moment_source *source, int64_t first, int64_t count,
+                                    eitp__moment_piece *piece, eitp_error *error) {
+    int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+    eitp_status status;
+    if (!source->scales)
+        return eitp__safetensors_read_f32(source->collection, source->entry, first, count, piece->values, NULL, error);
+    status = eitp__safetensors_read(source->collection, source->entry, first, count, piece->codes, NULL, error);
+    if (!status)
+        status = eitp__safetensors_read_f32(source->collection, source->scales, first / EITP__MOMENT_GROUP, groups,
+                                            piece->scales, NULL, error);
+    if (!status)
+        eitp__unpack_piece(source, piece, count);
+    return status;
+}
+
+static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t first, int64_t count,
+                                     eitp__moment_piece *piece, eitp_error *error) {
+    int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+    eitp_status status;
+    if (source->variable.dtype == EITP_F32)
+        return eitp_variable_write_f32(source->context, source->variable.name, first, piece->values, count, error);
+    eitp__pack_piece(source, piece, count);
+    status =
+        eitp_variable_write(source->context, source->variable.name, (size_t)first, piece->codes, (size_t)count, error);
+    return status ? status
+                  : eitp_variable_write_f32(source->context, source->scale_name, first / EITP__MOMENT_GROUP,
+                                            piece->scales, groups, error);
+}
+
+static eitp_status eitp__check_source(const eitp__moment_source *source, const char *path, int64_t elements,
+                                      eitp_error *error) {
+    const eitp__safetensors_entry *entry = source->entry;
+    eitp_dtype codes = source->is_square ? EITP_U8 : EITP_I8;
+    int64_t there = 1;
+    for (int i = 0; entry && i < entry->rank; i++)
+        there *= entry->shape[i];
+    if (!entry || there != elements)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no tensor '%s' of %lld elements", path,
+                          source->variable.name, (long long)elements);
+    if (source->scales && (entry->dtype != (int)codes || source->scales->rank != 1 ||
+                           source->scales->shape[0] != (elements + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' and its scales do not fit together", path, entry->name);
+    return EITP_OK;
+}
+
+/* Converts one moment, "adamw.m.<name>" or "adamw.v.<name>". */
+static eitp_status eitp__convert_moment(eitp__moment_source *source, const char *path, eitp__moment_piece *piece,
+                                        eitp_error *error) {
+    int64_t elements = (int64_t)(source->variable.size / eitp_dtype_size(source->variable.dtype)), piece_size;
+    eitp_status status;
+    source->is_square = source->variable.name[6] == 'v';
+    snprintf(source->scale_name, sizeof source->scale_name, "adamw.%c_scale.%s", source->variable.name[6],
+             source->variable.name + 8);
+    source->entry = eitp__safetensors_find(source->collection, source->variable.name);
+    source->scales = eitp__safetensors_find(source->collection, source->scale_name);
+    status = eitp__check_source(source, path, elements, error);
+    piece_size = EITP__MOMENT_PIECE;
+    for (int64_t first = 0; first < elements && !status; first += piece_size) {
+        int64_t count = elements - first < piece_size ? elements - first : piece_size;
+        status = eitp__read_piece(source, first, count, piece, error);
+        if (!status)
+            status = eitp__write_piece(source, first, count, piece, error);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path, eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    eitp__moment_piece *piece = (eitp__moment_piece *)eitp__allocate(&host, sizeof *piece);
+    eitp__safetensors *collection = NULL;
+    eitp_status status = piece ? eitp__safetensors_open(&host, path, &collection, error)
+                               : eitp__fail_memory(error, sizeof *piece, "converting moments");
+    for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
+        eitp__moment_source source = EITP__ZERO;
+        source.context = context;
+        source.collection = collection;
+        source.variable = eitp_variable_at(context, i);
+        if (!strncmp(source.variable.name, "adamw.m.", 8) || !strncmp(source.variable.name, "adamw.v.", 8))
+            status = eitp__convert_moment(&source, path, piece, error);
+    }
+    if (collection)
+        eitp__safetensors_close(collection);
+    eitp__release(&host, piece, sizeof *piece);
+    return status;
+}
+/* <<src/train/moments.c */
+
 /* >>src/train/trainer.c */
 /* Where dynamic loss scaling starts: high, since it comes down in a few skipped steps. */
 #define EITP__FIRST_LOSS_SCALE 65536.0
@@ -34642,6 +35771,23 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     config.schedule.peak = 5e-5;
     config.shuffle = EITP_SHUFFLE_WINDOWS;
     return config;
+}
+
+/* Parameters must be kept as the optimizer updates them. */
+static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, const eitp_context *context,
+                                         eitp_error *error) {
+    const eitp_optimizer_info *optimizer;
+    if ((unsigned)config->optimizer >= EITP_OPTIMIZER_COUNT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no optimizer of number %d", (int)config->optimizer);
+    optimizer = eitp_optimizer_get(config->optimizer);
+    if (eitp_context_precision(context) == EITP_F16 && optimizer->moments != EITP_MOMENTS_F32)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s keeps no weights of fp16; use bf16 or fp32",
+                          optimizer->name);
+    if (eitp_context_precision(context) != EITP_F32 && eitp_context_parameters(context) != optimizer->parameters)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the context was made for other parameters than those of %s; see eitp_context_config",
+                          optimizer->name);
+    return EITP_OK;
 }
 
 static eitp_status eitp__check_config(const eitp_trainer_config *config, const eitp_model *model, eitp_error *error) {
@@ -34715,6 +35861,7 @@ static eitp_adamw_config eitp__adamw_in(eitp_trainer *trainer, eitp_graph *graph
     if (eitp_context_precision(eitp_model_context(trainer->model)) == EITP_F16)
         trainer->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
     adamw.loss_scale = trainer->scale;
+    adamw.moments = eitp_optimizer_get(trainer->config.optimizer)->moments;
     return adamw;
 }
 
@@ -34802,6 +35949,8 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
     const eitp_host host = eitp_context_host(eitp_model_context(model));
     eitp_trainer *made;
     eitp_status status = eitp__check_config(config, model, error);
+    if (!status)
+        status = eitp__check_optimizer(config, eitp_model_context(model), error);
     *trainer = NULL;
     if (status)
         return status;
@@ -34965,11 +36114,17 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     eitp_plan *plan = eitp__update_plan_of(trainer);
     const eitp_update *update = &trainer->update;
     float hyper[2], limit = (float)trainer->config.max_grad_norm, scale = (float)trainer->loss_scale;
+    int64_t key[3];
     eitp_status status;
     report->learning_rate = eitp_schedule_rate(&trainer->config.schedule, report->step);
     hyper[0] = (float)report->learning_rate;
     hyper[1] = (float)report->step;
+    key[0] = (int64_t)trainer->config.seed;
+    key[1] = report->step;
+    key[2] = 0;
     status = eitp__write_values(plan, update->hyper, hyper, sizeof hyper, error);
+    if (!status)
+        status = eitp__write_values(plan, update->key, key, sizeof key, error);
     if (!status)
         status = eitp__write_values(plan, update->limit, &limit, sizeof limit, error);
     return status ? status : eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);
@@ -35043,7 +36198,8 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_e
 
 #define EITP__STATE_FILE "trainer_state.json"
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
-#define EITP__STATE_VERSION 2
+#define EITP__STATE_VERSION 3
+#define EITP__OLDEST_STATE_VERSION 2 /* had no optimizer but adamw */
 
 /* What trainer_state.json says; numbers that are compared or handed over as they are. */
 typedef struct eitp__state {
@@ -35165,8 +36321,9 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     eitp__state_fields(state, &mirror, integers, numbers);
     eitp__buffer_init(&text, &trainer->host);
     eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %d,\n", EITP__STATE_VERSION);
-    eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"adamw\",\n  \"numerics\": \"%s\",\n",
-                        state->info.precision, state->info.numerics);
+    eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
+                        state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
+                        state->info.numerics);
     for (size_t i = 0; i < EITP__COUNT(integers); i++)
         eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
     for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
@@ -35212,6 +36369,14 @@ eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_director
 
 /* ---- Reading ---- */
 
+/* The optimizer of that name; EITP_OPTIMIZER_COUNT: there is none. */
+static eitp_optimizer eitp__optimizer_named(const char *name) {
+    int i = 0;
+    while (i < EITP_OPTIMIZER_COUNT && strcmp(name, eitp_optimizer_get((eitp_optimizer)i)->name))
+        i++;
+    return (eitp_optimizer)i;
+}
+
 static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
     eitp__state_integer integers[EITP__STATE_INTEGERS];
     eitp__state_number numbers[EITP__STATE_NUMBERS];
@@ -35232,13 +36397,14 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__json_get_text(root, "optimizer", &optimizer, error);
     if (!status && strcmp(format, "eitp checkpoint"))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "this is not the state of an eitp checkpoint");
-    if (!status && (version != EITP__STATE_VERSION || strlen(precision) >= sizeof state->info.precision ||
-                    strcmp(optimizer, "adamw")))
-        status =
-            eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                       "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads version %d with "
-                       "adamw; start from its weights with --model",
-                       (long long)version, precision, optimizer, EITP__STATE_VERSION);
+    state->info.config.optimizer = eitp__optimizer_named(optimizer);
+    if (!status &&
+        (version < EITP__OLDEST_STATE_VERSION || version > EITP__STATE_VERSION ||
+         strlen(precision) >= sizeof state->info.precision || state->info.config.optimizer == EITP_OPTIMIZER_COUNT))
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                            "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads versions %d "
+                            "to %d; start from its weights with --model",
+                            (long long)version, precision, optimizer, EITP__OLDEST_STATE_VERSION, EITP__STATE_VERSION);
     for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++) {
         if (!eitp__json_member(root, integers[i].name))
             status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", integers[i].name);
@@ -35296,12 +36462,17 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
     eitp__state_to_mirror(written, &their_mirror);
     eitp__state_fields(&current, &my_mirror, mine, my_numbers);
     eitp__state_fields(written, &their_mirror, theirs, their_numbers);
-    if (strcmp(current.info.precision, written->info.precision))
+    if (current.info.config.optimizer != written->info.config.optimizer)
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
+                  checkpoint, eitp_optimizer_get(written->info.config.optimizer)->name, written->info.precision,
+                  eitp_optimizer_get(current.info.config.optimizer)->name, current.info.precision);
+    else if (strcmp(current.info.precision, written->info.precision))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' was made with precision %s, and this run has %s; use --precision %s, or start from the "
                           "weights with --model",
                           checkpoint, written->info.precision, current.info.precision, written->info.precision);
-    if (strcmp(current.info.numerics, written->info.numerics))
+    else if (strcmp(current.info.numerics, written->info.numerics))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
                           "EITP_ISA and build, or start from the weights with --model",
@@ -35343,6 +36514,15 @@ static eitp_status eitp__load_checked(const eitp_trainer *trainer, const char *c
     return status;
 }
 
+/* Reads the moments that another optimizer wrote. */
+static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
+    char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
+    eitp_status status = path ? eitp__moments_load(eitp_model_context(trainer->model), path, error)
+                              : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
@@ -35351,9 +36531,11 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
     if (!status)
         status =
             eitp__load_checked(trainer, checkpoint, "model.safetensors", EITP_PARAMETER, state.model_checksum, error);
-    if (!status)
+    if (!status && state.info.config.optimizer == trainer->config.optimizer)
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);
+    else if (!status)
+        status = eitp__convert_moments(trainer, checkpoint, error);
     if (status)
         return status;
     trainer->step = state.info.step;

@@ -193,9 +193,6 @@ typedef enum eitp__slot {
 #define EITP__MAX_INPUTS 10
 #define EITP__MAX_OUTPUTS 7
 
-/* Consecutive elements whose 8-bit moments share a scale: see ADAMW. No group is in two of EITP__SUM_BLOCK. */
-#define EITP__MOMENT_GROUP 32
-
 /* Columns of logits whose exponentials share a largest: see HEAD. */
 #define EITP__HEAD_BLOCK 192
 

@@ -1,4 +1,7 @@
-/* Exact conversions between f32 and the 16-bit floating-point types, one value or many. Inline, for kernels. */
+/*
+ * Conversions between f32 and the 16-bit floating-point types, exact, one value or many; and 8-bit moments. Inline, for
+ * kernels.
+ */
 #ifndef EITP_CONVERT_H
 #define EITP_CONVERT_H
 
@@ -73,5 +76,61 @@ EITP__PRIVATE int eitp__is_floating(eitp_dtype dtype);
 /* `count` elements of a floating `dtype` at `source`, which need not be aligned, into `destination`; F64 is rounded. */
 EITP__PRIVATE void eitp__convert_to_f32(eitp_dtype dtype, const void *source, float *destination, size_t count);
 EITP__PRIVATE void eitp__convert_from_f32(eitp_dtype dtype, const float *source, void *destination, size_t count);
+
+/* Consecutive elements whose 8-bit moments share a scale. No group is in two of EITP__SUM_BLOCK. */
+#define EITP__MOMENT_GROUP 32
+
+/*
+ * 8-bit moments (FlashOptim, arXiv 2602.23349). The scale of a group is the smallest BF16 that is not below any |m|,
+ * or any sqrt(v), of it. m / scale is stored as 127 phi(m / scale), phi(x) = 2 x / (1 + |x|), sqrt(v) / scale as 255
+ * of itself, each dithered before it is rounded: a moment changes by less than half a step at a time, and would stay
+ * where it is for ever. The sqrt(v) of a byte of 0 is read as half a step: AdamW keeps |m| below a multiple of
+ * sqrt(v), what m gains by its own rounding near 0 is at most a step of its scale, and so m / sqrt(v) stays within
+ * four times that multiple.
+ */
+
+/*
+ * What is added before rounding, in [-1/2, 1/2]: a hash (of the kind of Wellons' lowbias32) of where the element and
+ * the step are; `step` counts from 1. An evenly spaced sequence would do worse: it keeps step with the moments.
+ */
+#define EITP__DITHER_STEP 0xC13FA9A9u
+#define EITP__DITHER_ELEMENT 0x91E10DA5u
+#define EITP__DITHER_FIRST 0x7FEB352Du
+#define EITP__DITHER_SECOND 0x846CA68Bu
+
+static inline EITP__UNUSED uint32_t eitp__dither_place(float step, int64_t number) {
+    return (uint32_t)step * EITP__DITHER_STEP + (uint32_t)number * EITP__DITHER_ELEMENT;
+}
+
+static inline EITP__UNUSED float eitp__dither(uint32_t place) {
+    place = (place ^ place >> 16) * EITP__DITHER_FIRST;
+    place = (place ^ place >> 15) * EITP__DITHER_SECOND;
+    return (float)(int32_t)place * (1.0f / 4294967296.0f);
+}
+
+static inline EITP__UNUSED float eitp__moment_scale(float largest) {
+    uint32_t bits = (eitp__bits_of_float(largest) + 0xffff) & 0xffff0000;
+    return eitp__float_of_bits(bits < 0x7f7f0000 ? bits : 0x7f7f0000);
+}
+
+static inline EITP__UNUSED float eitp__unpack_m(int8_t code, float scale) {
+    float q = (float)code;
+    return scale * (q / (254.0f - fabsf(q)));
+}
+
+static inline EITP__UNUSED int8_t eitp__pack_m(float m, float scale, float dither) {
+    float x = scale > 0.0f ? m / scale : 0.0f, q = rintf(254.0f * x / (1.0f + fabsf(x)) + dither);
+    return (int8_t)(q > 127.0f ? 127.0f : q < -127.0f ? -127.0f : q);
+}
+
+static inline EITP__UNUSED float eitp__unpack_v(uint8_t code, float scale) {
+    float root = scale * ((code ? (float)code : 0.5f) / 255.0f);
+    return root * root;
+}
+
+static inline EITP__UNUSED uint8_t eitp__pack_v(float v, float scale, float dither) {
+    float q = rintf((scale > 0.0f ? sqrtf(v) / scale * 255.0f : 0.0f) + dither);
+    return (uint8_t)(q < 255.0f ? q : 255.0f);
+}
 
 #endif

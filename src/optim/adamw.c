@@ -10,27 +10,59 @@ eitp_adamw_config eitp_adamw_config_default(void) {
     config.beta2 = 0.999;
     config.epsilon = 1e-8;
     config.weight_decay = 0.01;
+    config.moments = EITP_MOMENTS_F32;
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
     return config;
 }
 
-/* The state of a parameter called "adamw.<moment>.<name>". */
-static eitp_tensor *eitp__moment(const eitp_tensor *parameter, const char *moment) {
-    char name[256];
-    snprintf(name, sizeof name, "adamw.%s.%s", moment, eitp__variable_name(parameter));
-    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, eitp__wide(parameter->dtype), parameter->rank,
-                                parameter->shape);
+const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
+    static const eitp_optimizer_info optimizers[EITP_OPTIMIZER_COUNT] = {
+        {"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
+        {"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
+         EITP_MOMENTS_8BIT},
+        {"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
+         EITP_MOMENTS_8BIT},
+    };
+    return &optimizers[optimizer];
 }
 
-/* What a 16-bit parameter lacks of its f32 value, zero to begin with; NULL for others. */
-static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
+/* A variable of the optimizer for a parameter, "adamw.<what>.<name>". */
+static eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *what, eitp_dtype dtype, int rank,
+                                       const int64_t *shape) {
     char name[256];
-    if (eitp__wide(parameter->dtype) == parameter->dtype)
+    snprintf(name, sizeof name, "adamw.%s.%s", what, eitp__variable_name(parameter));
+    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
+}
+
+static int eitp__has_8bit_moments(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+    return config->moments == EITP_MOMENTS_8BIT && parameter->rank > 1;
+}
+
+static eitp_tensor *eitp__moment(const eitp_tensor *parameter, const char *moment, eitp_dtype dtype) {
+    return eitp__state_tensor(parameter, moment, dtype, parameter->rank, parameter->shape);
+}
+
+static eitp_tensor *eitp__moment_scales(const eitp_tensor *parameter, const char *name) {
+    int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+    return eitp__state_tensor(parameter, name, EITP_BF16, 1, &groups);
+}
+
+/* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
+static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
+    eitp_parameter_form form = parameter->graph->context->parameters;
+    char name[256];
+    if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
         return NULL;
     eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name);
-    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER, eitp__remainder_dtype(parameter->dtype),
+    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
+                                form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
                                 parameter->rank, parameter->shape);
+}
+
+/* Is the parameter rounded stochastically? */
+static int eitp__is_rounded(const eitp_tensor *parameter) {
+    return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
 }
 
 static int eitp__decays(eitp_context *context, const eitp_tensor *parameter) {
@@ -89,24 +121,42 @@ static eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more) 
     return blocks ? eitp_concat(both, 2, 0) : more;
 }
 
+/* The scales of the same rows. */
+static eitp_tensor *eitp__piece_scales(const eitp__update_piece *piece, eitp_tensor *scales) {
+    int64_t columns = eitp__elements(piece->parameter) / piece->parameter->shape[0];
+    int64_t end = (piece->end * columns + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+    return scales ? eitp__rows(scales, piece->begin * columns / EITP__MOMENT_GROUP, end) : NULL;
+}
+
+/* Random streams of updates: one for each parameter, far from those that graphs hand out. */
+#define EITP__UPDATE_STREAMS 0x40000000
+
 /* Adds the update of one piece; returns the sums of squares of update and parameter, a row for each block. */
 static eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
                                      const eitp__update_piece *piece) {
-    eitp_tensor *parameter = piece->parameter, *inputs[7];
+    eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;
+    int is_8bit = eitp__has_8bit_moments(config, parameter);
     eitp__node *node;
     attributes.reals[0] = config->beta1;
     attributes.reals[1] = config->beta2;
     attributes.reals[2] = config->epsilon;
     attributes.reals[3] = eitp__decays(parameter->graph->context, parameter) ? config->weight_decay : 0;
+    attributes.integers[0] = EITP__UPDATE_STREAMS + parameter->variable;
+    attributes.integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;
-    inputs[2] = eitp__piece_of(piece, eitp__moment(parameter, "m"));
-    inputs[3] = eitp__piece_of(piece, eitp__moment(parameter, "v"));
+    inputs[2] = eitp__piece_of(piece, eitp__moment(parameter, "m", is_8bit ? EITP_I8 : eitp__wide(parameter->dtype)));
+    inputs[3] = eitp__piece_of(piece, eitp__moment(parameter, "v", is_8bit ? EITP_U8 : eitp__wide(parameter->dtype)));
     inputs[4] = update->hyper;
     inputs[5] = update->commit;
     inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
-    node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, inputs[6] ? 7 : 6, &attributes);
+    if (is_8bit) {
+        inputs[7] = eitp__piece_scales(piece, eitp__moment_scales(parameter, "m_scale"));
+        inputs[8] = eitp__piece_scales(piece, eitp__moment_scales(parameter, "v_scale"));
+    }
+    inputs[9] = eitp__is_rounded(parameter) ? update->key : NULL;
+    node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, 10, &attributes);
     return node ? node->outputs[3] : NULL;
 }
 
@@ -151,7 +201,11 @@ static eitp_status eitp__adamw_pieces(eitp_graph *graph, const eitp_adamw_config
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
     eitp_tensor *inputs[3];
     eitp__node *commit;
-    int64_t two = 2, one = 1;
+    int64_t two = 2, one = 1, three = 3;
+    for (size_t i = 0; i < list->count && !update->key; i++) {
+        if (eitp__is_rounded(list->pieces[i].parameter))
+            update->key = eitp_input(graph, "rounding key", EITP_I64, 1, &three);
+    }
     update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
     update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
     inputs[0] = eitp__gradient_squares(list);

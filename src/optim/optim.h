@@ -8,22 +8,30 @@ EITP_BEGIN_DECLARATIONS
 
 #define EITP_PIECE_BYTES ((size_t)16 << 20)
 
+/* What the two moments of a matrix are kept in; those of vectors are F32. */
+typedef enum eitp_moments {
+    EITP_MOMENTS_F32 = 0,
+    EITP_MOMENTS_8BIT = 1 /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
+} eitp_moments;
+
 /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101). */
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
-    size_t piece_bytes;  /* a larger gradient is made and used in pieces of about this size; the bits are the same */
+    eitp_moments moments;
+    size_t piece_bytes; /* a larger gradient is made and used in pieces of about this size; the bits are the same */
     /* What the loss was multiplied by, F32 [1] of the same graph; it is divided out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1 */
     eitp_tensor *loss_scale;
 } eitp_adamw_config;
 
-/* 0.9, 0.999, 1e-8, 0.01, EITP_PIECE_BYTES, no loss scale */
+/* 0.9, 0.999, 1e-8, 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale */
 EITP_API eitp_adamw_config eitp_adamw_config_default(void);
 
 /* What an update reads and tells: inputs are written before a run, outputs may be read after it. */
 typedef struct eitp_update {
     eitp_tensor *hyper; /* input F32 [2]: learning rate, number of the step from 1 */
+    eitp_tensor *key; /* input I64 [3]: seed, step, 0, of parameters that round stochastically; NULL: there are none */
     eitp_tensor *limit; /* input F32 [1]: largest norm of the whole gradient; 0: no limit */
     eitp_tensor
         *commit; /* output F32 [2]: what gradients were multiplied by; 1 if the step was made, 0 if it was not finite */
@@ -34,8 +42,9 @@ typedef struct eitp_update {
 /*
  * Adds one AdamW step to the graph: of every parameter the graph uses, by its gradient of `loss` (a scalar). The
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
- * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER; what a
- * 16-bit parameter lacks of the F32 value that is updated is the variable "remainder.<name>" of role EITP_REMAINDER.
+ * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
+ * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; what a 16-bit parameter lacks of the F32 value that is
+ * updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
@@ -44,6 +53,32 @@ EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_con
  * one. */
 EITP_API eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
                                       eitp_error *error);
+
+/* ---- Optimizers: what parameters and their states are kept in ---- */
+
+typedef enum eitp_optimizer {
+    EITP_ADAMW = 0,     /* F32 weights (in 16-bit precision two planes), F32 moments */
+    EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
+    EITP_ADAMW8_SR = 2, /* BF16 weights, rounded stochastically, 8-bit moments */
+    EITP_OPTIMIZER_COUNT = 3
+} eitp_optimizer;
+
+/* How close a run comes to one with F32 weights and states. */
+typedef enum eitp_fidelity {
+    EITP_SAME_BITS = 0,  /* as the precision has them */
+    EITP_SEED_NOISE = 1, /* as close as a run with another seed */
+    EITP_APPROXIMATE = 2
+} eitp_fidelity;
+
+typedef struct eitp_optimizer_info {
+    const char *name;  /* "adamw", "adamw8", "adamw8-sr" */
+    const char *keeps; /* in words */
+    eitp_fidelity fidelity;
+    eitp_parameter_form parameters;
+    eitp_moments moments;
+} eitp_optimizer_info;
+
+EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
 
 typedef enum eitp_schedule_kind {
     EITP_SCHEDULE_CONSTANT = 0,

@@ -118,6 +118,10 @@ eitp_dtype eitp_context_precision(const eitp_context *context) {
     return context->precision;
 }
 
+eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
+    return context->parameters;
+}
+
 eitp_host eitp_context_host(const eitp_context *context) {
     return context->host;
 }

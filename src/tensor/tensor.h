@@ -66,7 +66,10 @@ EITP_API const char *eitp_context_numerics(const eitp_context *context);
 /* What models of the context keep their matrices and activations in: EITP_F32, EITP_BF16 or EITP_F16. */
 EITP_API eitp_dtype eitp_context_precision(const eitp_context *context);
 
-/* The same as "fp32", "bf16" or "fp16". */
+/* What models of the context keep of 16-bit parameters. */
+EITP_API eitp_parameter_form eitp_context_parameters(const eitp_context *context);
+
+/* Its precision as "fp32", "bf16" or "fp16". */
 EITP_API const char *eitp_context_precision_name(const eitp_context *context);
 
 /* What the device can do at most, with all threads of the context. */

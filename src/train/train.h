@@ -19,7 +19,9 @@ typedef struct eitp_trainer_config {
     int64_t block_size;   /* tokens in a sequence */
     int64_t grad_accum;   /* micro-batches in a step */
     double max_grad_norm; /* 0: no clipping */
-    eitp_adamw_config adamw;
+    eitp_optimizer
+        optimizer; /* the context must have been made with its eitp_parameter_form, where parameters are BF16 */
+    eitp_adamw_config adamw; /* its moments are those of the optimizer */
     eitp_schedule schedule;
     /*
      * Micro-batches that one forward and backward takes together, which gives the same gradient: a weight is then read

@@ -19,6 +19,23 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     return config;
 }
 
+/* Parameters must be kept as the optimizer updates them. */
+static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, const eitp_context *context,
+                                         eitp_error *error) {
+    const eitp_optimizer_info *optimizer;
+    if ((unsigned)config->optimizer >= EITP_OPTIMIZER_COUNT)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no optimizer of number %d", (int)config->optimizer);
+    optimizer = eitp_optimizer_get(config->optimizer);
+    if (eitp_context_precision(context) == EITP_F16 && optimizer->moments != EITP_MOMENTS_F32)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s keeps no weights of fp16; use bf16 or fp32",
+                          optimizer->name);
+    if (eitp_context_precision(context) != EITP_F32 && eitp_context_parameters(context) != optimizer->parameters)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the context was made for other parameters than those of %s; see eitp_context_config",
+                          optimizer->name);
+    return EITP_OK;
+}
+
 static eitp_status eitp__check_config(const eitp_trainer_config *config, const eitp_model *model, eitp_error *error) {
     int64_t positions = eitp_model_config(model).positions;
     if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > 1 << 20 ||
@@ -90,6 +107,7 @@ static eitp_adamw_config eitp__adamw_in(eitp_trainer *trainer, eitp_graph *graph
     if (eitp_context_precision(eitp_model_context(trainer->model)) == EITP_F16)
         trainer->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
     adamw.loss_scale = trainer->scale;
+    adamw.moments = eitp_optimizer_get(trainer->config.optimizer)->moments;
     return adamw;
 }
 
@@ -177,6 +195,8 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
     const eitp_host host = eitp_context_host(eitp_model_context(model));
     eitp_trainer *made;
     eitp_status status = eitp__check_config(config, model, error);
+    if (!status)
+        status = eitp__check_optimizer(config, eitp_model_context(model), error);
     *trainer = NULL;
     if (status)
         return status;
@@ -340,11 +360,17 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     eitp_plan *plan = eitp__update_plan_of(trainer);
     const eitp_update *update = &trainer->update;
     float hyper[2], limit = (float)trainer->config.max_grad_norm, scale = (float)trainer->loss_scale;
+    int64_t key[3];
     eitp_status status;
     report->learning_rate = eitp_schedule_rate(&trainer->config.schedule, report->step);
     hyper[0] = (float)report->learning_rate;
     hyper[1] = (float)report->step;
+    key[0] = (int64_t)trainer->config.seed;
+    key[1] = report->step;
+    key[2] = 0;
     status = eitp__write_values(plan, update->hyper, hyper, sizeof hyper, error);
+    if (!status)
+        status = eitp__write_values(plan, update->key, key, sizeof key, error);
     if (!status)
         status = eitp__write_values(plan, update->limit, &limit, sizeof limit, error);
     return status ? status : eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);

@@ -5,11 +5,13 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "train/moments.h"
 #include "train/trainer.h"
 
 #define EITP__STATE_FILE "trainer_state.json"
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
-#define EITP__STATE_VERSION 2
+#define EITP__STATE_VERSION 3
+#define EITP__OLDEST_STATE_VERSION 2 /* had no optimizer but adamw */
 
 /* What trainer_state.json says; numbers that are compared or handed over as they are. */
 typedef struct eitp__state {
@@ -131,8 +133,9 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     eitp__state_fields(state, &mirror, integers, numbers);
     eitp__buffer_init(&text, &trainer->host);
     eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %d,\n", EITP__STATE_VERSION);
-    eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"adamw\",\n  \"numerics\": \"%s\",\n",
-                        state->info.precision, state->info.numerics);
+    eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
+                        state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
+                        state->info.numerics);
     for (size_t i = 0; i < EITP__COUNT(integers); i++)
         eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
     for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
@@ -178,6 +181,14 @@ eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_director
 
 /* ---- Reading ---- */
 
+/* The optimizer of that name; EITP_OPTIMIZER_COUNT: there is none. */
+static eitp_optimizer eitp__optimizer_named(const char *name) {
+    int i = 0;
+    while (i < EITP_OPTIMIZER_COUNT && strcmp(name, eitp_optimizer_get((eitp_optimizer)i)->name))
+        i++;
+    return (eitp_optimizer)i;
+}
+
 static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
     eitp__state_integer integers[EITP__STATE_INTEGERS];
     eitp__state_number numbers[EITP__STATE_NUMBERS];
@@ -198,13 +209,14 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__json_get_text(root, "optimizer", &optimizer, error);
     if (!status && strcmp(format, "eitp checkpoint"))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "this is not the state of an eitp checkpoint");
-    if (!status && (version != EITP__STATE_VERSION || strlen(precision) >= sizeof state->info.precision ||
-                    strcmp(optimizer, "adamw")))
-        status =
-            eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                       "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads version %d with "
-                       "adamw; start from its weights with --model",
-                       (long long)version, precision, optimizer, EITP__STATE_VERSION);
+    state->info.config.optimizer = eitp__optimizer_named(optimizer);
+    if (!status &&
+        (version < EITP__OLDEST_STATE_VERSION || version > EITP__STATE_VERSION ||
+         strlen(precision) >= sizeof state->info.precision || state->info.config.optimizer == EITP_OPTIMIZER_COUNT))
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                            "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads versions %d "
+                            "to %d; start from its weights with --model",
+                            (long long)version, precision, optimizer, EITP__OLDEST_STATE_VERSION, EITP__STATE_VERSION);
     for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++) {
         if (!eitp__json_member(root, integers[i].name))
             status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", integers[i].name);
@@ -262,12 +274,17 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
     eitp__state_to_mirror(written, &their_mirror);
     eitp__state_fields(&current, &my_mirror, mine, my_numbers);
     eitp__state_fields(written, &their_mirror, theirs, their_numbers);
-    if (strcmp(current.info.precision, written->info.precision))
+    if (current.info.config.optimizer != written->info.config.optimizer)
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
+                  checkpoint, eitp_optimizer_get(written->info.config.optimizer)->name, written->info.precision,
+                  eitp_optimizer_get(current.info.config.optimizer)->name, current.info.precision);
+    else if (strcmp(current.info.precision, written->info.precision))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "'%s' was made with precision %s, and this run has %s; use --precision %s, or start from the "
                           "weights with --model",
                           checkpoint, written->info.precision, current.info.precision, written->info.precision);
-    if (strcmp(current.info.numerics, written->info.numerics))
+    else if (strcmp(current.info.numerics, written->info.numerics))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
                           "EITP_ISA and build, or start from the weights with --model",
@@ -309,6 +326,15 @@ static eitp_status eitp__load_checked(const eitp_trainer *trainer, const char *c
     return status;
 }
 
+/* Reads the moments that another optimizer wrote. */
+static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
+    char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
+    eitp_status status = path ? eitp__moments_load(eitp_model_context(trainer->model), path, error)
+                              : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
@@ -317,9 +343,11 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
     if (!status)
         status =
             eitp__load_checked(trainer, checkpoint, "model.safetensors", EITP_PARAMETER, state.model_checksum, error);
-    if (!status)
+    if (!status && state.info.config.optimizer == trainer->config.optimizer)
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);
+    else if (!status)
+        status = eitp__convert_moments(trainer, checkpoint, error);
     if (status)
         return status;
     trainer->step = state.info.step;
