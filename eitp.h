@@ -24629,7 +24629,7 @@ static eitp_status eitp__value_range(eitp_context *context, const char *name, in
 }
 
 static int64_t eitp__plane_piece(int64_t count) {
-    return count < EITP__PLANE_PIECE ? count : EITP__PLANE_PIECE;
+    return count < (int64_t)EITP__PLANE_PIECE ? count : (int64_t)EITP__PLANE_PIECE;
 }
 
 eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int64_t first, const float *values,
