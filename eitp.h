@@ -1424,6 +1424,44 @@ EITP_API eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_fil
                                          const eitp_trainer_config *config, eitp_trainer **trainer, eitp_error *error);
 EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
+/* ---- Planning: what a run takes, before anything is loaded ---- */
+
+/* A run that is to be planned. */
+typedef struct eitp_fit {
+    eitp_context_config context; /* its parameters and plans_only are the planner's */
+    eitp_gpt2_config model;
+    eitp_trainer_config trainer;
+    int any_optimizer; /* any that fits, the most faithful first; 0: the trainer's */
+    int validates;
+    size_t process; /* resident bytes of the process beside the run, 0: what they are now */
+    size_t budget;  /* bytes that may be resident in all; 0: no limit */
+} eitp_fit;
+
+/* One way to run it, and what that takes: a rung of the ladder. */
+typedef struct eitp_rung {
+    eitp_optimizer optimizer;
+    char precision[8];
+    int64_t merged;        /* micro-batches that one run takes together; 0 asks for the trainer's choice */
+    eitp_plan_config plan; /* of a run */
+    size_t parameters, gradients, states; /* that outlive a run */
+    size_t arena, workspace, logits;      /* logits: part of the arena, where they are kept whole */
+    size_t process;                       /* everything else */
+    size_t total;
+    double flops, recomputed_flops; /* of a step */
+    int recomputed;                 /* values that a run computes again */
+    double seconds;                 /* that a step takes at the nominal speed of the device */
+    int fits;
+} eitp_rung;
+
+/* Fills in what a rung takes, given its optimizer, merged and plan. Takes next to no memory itself. */
+EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error);
+
+/*
+ * The fastest rung of the most faithful optimizer that fits the budget. EITP_ERROR_MEMORY, with the budget that would
+ * do, where none does; *smallest, which may be NULL, is the rung that takes least of those looked at.
+ */
+EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
+
 /* What a step did. */
 typedef struct eitp_step_report {
     int64_t step; /* its number, from 1 */
@@ -3827,6 +3865,12 @@ struct eitp_trainer {
     eitp__batch evaluation_batch;
     int64_t step; /* steps made */
 };
+
+/* Makes the plans, batches and evaluator of a trainer whose model, configuration and `validates` are set. */
+EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_error *error);
+
+/* Runs that a step takes. */
+EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer);
 /* <<src/train/trainer.h */
 
 /* >>src/base/status.c */
@@ -29068,7 +29112,7 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
 eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                     eitp_error *error) {
     eitp_status status = eitp__plan_prepare(graph, config, plan, error);
-    if (!status && config && config->memory && eitp__plan_bytes(*plan) > config->memory)
+    if (!status && config && config->memory && eitp__plan_bytes(*plan) > config->memory && !graph->context->plans_only)
         status = eitp__fail(error, EITP_ERROR_MEMORY,
                             "the plan needs %zu bytes beside the variables, and %zu are allowed; take smaller or fewer "
                             "sequences at a time",
@@ -35821,7 +35865,7 @@ static int64_t eitp__run_capacity(const eitp_trainer *trainer) {
     return trainer->config.batch_size * trainer->config.merged;
 }
 
-static int64_t eitp__runs(const eitp_trainer *trainer) {
+EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer) {
     return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
 }
 
@@ -35917,7 +35961,7 @@ static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error)
 
 static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
     eitp_status status = eitp__choose_merged(trainer, error);
-    int alone = !status && eitp__runs(trainer) == 1 && !trainer->config.keep_gradients;
+    int alone = !status && eitp__trainer_runs(trainer) == 1 && !trainer->config.keep_gradients;
     if (!status)
         status = alone ? eitp__build_step(trainer, error) : eitp__build_gradients(trainer, error);
     if (!status)
@@ -35932,13 +35976,31 @@ static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
 
 static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) {
     eitp_status status = EITP_OK;
-    size_t bytes = (size_t)eitp__runs(trainer) * sizeof *trainer->batches;
+    size_t bytes = (size_t)eitp__trainer_runs(trainer) * sizeof *trainer->batches;
     trainer->batches = (eitp__batch *)eitp__allocate(&trainer->host, bytes);
     if (!trainer->batches)
         return eitp__fail_memory(error, bytes, "the batches of a step");
-    for (int64_t i = 0; i < eitp__runs(trainer) && !status; i++)
+    for (int64_t i = 0; i < eitp__trainer_runs(trainer) && !status; i++)
         status = eitp__batch_create(&trainer->host, eitp__run_capacity(trainer), trainer->config.block_size,
                                     &trainer->batches[i], error);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_error *error) {
+    const eitp_trainer_config *config = &trainer->config;
+    eitp_status status = eitp__check_config(config, trainer->model, error);
+    if (!status)
+        status = eitp__check_optimizer(config, eitp_model_context(trainer->model), error);
+    if (!status)
+        status = eitp__make_plans(trainer, error);
+    if (!status)
+        status = eitp__make_batches(trainer, error);
+    if (!status && trainer->validates)
+        status =
+            eitp__evaluator_create(trainer->model, config->batch_size, config->block_size, &trainer->evaluator, error);
+    if (!status && trainer->validates)
+        status = eitp__batch_create(&trainer->host, config->batch_size, config->block_size, &trainer->evaluation_batch,
+                                    error);
     return status;
 }
 
@@ -35949,8 +36011,6 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
     const eitp_host host = eitp_context_host(eitp_model_context(model));
     eitp_trainer *made;
     eitp_status status = eitp__check_config(config, model, error);
-    if (!status)
-        status = eitp__check_optimizer(config, eitp_model_context(model), error);
     *trainer = NULL;
     if (status)
         return status;
@@ -35970,13 +36030,7 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
         status = eitp_windows_init(&made->validation, validation_file, validation, config->block_size,
                                    EITP_SHUFFLE_NONE, 0, error);
     if (!status)
-        status = eitp__make_plans(made, error);
-    if (!status)
-        status = eitp__make_batches(made, error);
-    if (!status && made->validates)
-        status = eitp__evaluator_create(model, config->batch_size, config->block_size, &made->evaluator, error);
-    if (!status && made->validates)
-        status = eitp__batch_create(&host, config->batch_size, config->block_size, &made->evaluation_batch, error);
+        status = eitp__trainer_prepare(made, error);
     if (status) {
         eitp_trainer_destroy(made);
         return status;
@@ -35990,14 +36044,14 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     if (!trainer)
         return;
     host = trainer->host;
-    for (int64_t i = 0; trainer->batches && i < eitp__runs(trainer); i++) {
+    for (int64_t i = 0; trainer->batches && i < eitp__trainer_runs(trainer); i++) {
         if (trainer->batches[i].tokens)
             eitp__batch_release(&trainer->batches[i]);
     }
     if (trainer->evaluation_batch.tokens)
         eitp__batch_release(&trainer->evaluation_batch);
     if (trainer->batches)
-        eitp__release(&host, trainer->batches, (size_t)eitp__runs(trainer) * sizeof *trainer->batches);
+        eitp__release(&host, trainer->batches, (size_t)eitp__trainer_runs(trainer) * sizeof *trainer->batches);
     eitp__evaluator_release(&trainer->evaluator);
     eitp_plan_destroy(trainer->update_plan);
     eitp_graph_destroy(trainer->update_graph);
@@ -36041,7 +36095,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_e
     uint64_t samples = (uint64_t)(trainer->config.batch_size * trainer->config.grad_accum);
     eitp_status status = EITP_OK;
     *valid = 0;
-    for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
+    for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
         eitp__batch *batch = &trainer->batches[run];
         uint64_t first;
         int64_t count = eitp__run_sequences(trainer, run, &first);
@@ -36160,7 +36214,7 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     status = eitp__read_step(trainer, &report->tokens, error);
     if (!status && !trainer->update_plan)
         status = eitp__write_update(trainer, report, error);
-    for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
+    for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
         int64_t count = eitp__run_sequences(trainer, run, &first);
         if (count)
             status = eitp__run_gradients(trainer, run, count, report->tokens, &sum, error);
@@ -36545,6 +36599,212 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
     return EITP_OK;
 }
 /* <<src/train/trainer_state.c */
+
+/* >>src/train/planner.c */
+/*
+ * What a run takes, before anything is loaded. A rung is measured by making it: the model's variables, the graphs and
+ * the plans, in a context that gives them no memory, through an allocator that counts.
+ */
+
+/* What no allocator counts: stacks, pages that are partly used, buffers of files. */
+#define EITP__PROCESS_SLACK ((size_t)3 << 20)
+
+/* A host's allocator, and the bytes that are taken through it. */
+typedef struct eitp__counter {
+    eitp_allocator allocator;
+    size_t now, most;
+} eitp__counter;
+
+static void *eitp__count_allocate(void *user, size_t size, size_t alignment) {
+    eitp__counter *counter = (eitp__counter *)user;
+    void *memory = counter->allocator.allocate(counter->allocator.user, size, alignment);
+    if (!memory)
+        return NULL;
+    counter->now += size;
+    if (counter->now > counter->most)
+        counter->most = counter->now;
+    return memory;
+}
+
+static void eitp__count_release(void *user, void *memory, size_t size) {
+    eitp__counter *counter = (eitp__counter *)user;
+    counter->allocator.release(counter->allocator.user, memory, size);
+    counter->now -= size;
+}
+
+/* The precision that an optimizer runs in: compact weights are BF16 where nothing else was asked for. */
+static const char *eitp__rung_precision(const eitp_fit *fit, eitp_optimizer optimizer) {
+    const char *asked = fit->context.precision;
+    int is_compact = eitp_optimizer_get(optimizer)->parameters != EITP_PARAMETERS_EXACT;
+    return is_compact && asked && !strcmp(asked, "auto") ? "bf16" : asked;
+}
+
+static size_t eitp__bytes_of_role(const eitp_context *context, eitp_role role) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        eitp_variable variable = eitp_variable_at(context, i);
+        bytes += variable.role == role ? variable.size : 0;
+    }
+    return bytes;
+}
+
+static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, const eitp__counter *counter,
+                            size_t resident, eitp_rung *rung) {
+    const eitp_context *context = eitp_model_context(trainer->model);
+    eitp_plan_stats run = eitp_plan_statistics(trainer->gradient_plan), update = EITP__ZERO;
+    double runs = (double)eitp__trainer_runs(trainer);
+    int is_wide = eitp_context_precision(context) == EITP_F32;
+    if (trainer->update_plan)
+        update = eitp_plan_statistics(trainer->update_plan);
+    snprintf(rung->precision, sizeof rung->precision, "%s", eitp_context_precision_name(context));
+    rung->merged = trainer->config.merged;
+    rung->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
+    rung->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
+    rung->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
+    rung->workspace = run.workspace_bytes;
+    rung->arena = eitp_context_arena_bytes(context) - run.workspace_bytes;
+    rung->logits =
+        (size_t)(trainer->config.batch_size * rung->merged * trainer->config.block_size * fit->model.vocabulary) *
+        (is_wide ? 4 : 2);
+    rung->process = resident + counter->most + EITP__PROCESS_SLACK;
+    rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace + rung->process;
+    rung->flops = runs * run.flops + update.flops;
+    rung->recomputed_flops = runs * run.recomputed_flops;
+    rung->recomputed = run.recomputed;
+    rung->seconds = runs * run.seconds + update.seconds;
+    rung->fits = !fit->budget || rung->total <= fit->budget;
+}
+
+/* The process as it is now, where the caller did not say. */
+static eitp_status eitp__resident_bytes(const eitp_fit *fit, size_t *resident, eitp_error *error) {
+    eitp_memory_info info;
+    eitp_status status;
+    *resident = fit->process;
+    if (fit->process)
+        return EITP_OK;
+    status = eitp_memory_info_read(&fit->context.host, &info, error);
+    *resident = status ? 0 : (size_t)info.resident;
+    return status;
+}
+
+eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
+    const eitp_optimizer_info *optimizer = eitp_optimizer_get(rung->optimizer);
+    eitp_context_config config = fit->context;
+    eitp__counter counter = EITP__ZERO;
+    eitp_trainer *trainer = NULL;
+    eitp_context *context = NULL;
+    eitp_model *model = NULL;
+    size_t resident = 0;
+    eitp_status status = eitp__resident_bytes(fit, &resident, error);
+    counter.allocator = config.host.allocator;
+    config.host.allocator.user = &counter;
+    config.host.allocator.allocate = eitp__count_allocate;
+    config.host.allocator.release = eitp__count_release;
+    memset(&config.host.log, 0, sizeof config.host.log);
+    config.precision = eitp__rung_precision(fit, rung->optimizer);
+    config.parameters = optimizer->parameters;
+    config.plans_only = 1;
+    if (!status)
+        status = eitp_context_create(&config, &context, error);
+    if (!status)
+        status = eitp_gpt2_create(context, &fit->model, &model, error);
+    trainer = status ? NULL : (eitp_trainer *)eitp__allocate(&config.host, sizeof *trainer);
+    if (!status && !trainer)
+        status = eitp__fail_memory(error, sizeof *trainer, "a trainer");
+    if (trainer) {
+        trainer->host = config.host;
+        trainer->model = model;
+        trainer->config = fit->trainer;
+        trainer->config.optimizer = rung->optimizer;
+        trainer->config.merged = rung->merged;
+        trainer->config.plan = rung->plan;
+        trainer->validates = fit->validates;
+        status = eitp__trainer_prepare(trainer, error);
+        if (!status)
+            eitp__fill_rung(fit, trainer, &counter, resident, rung);
+    }
+    eitp_trainer_destroy(trainer);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    return status;
+}
+
+/* ---- The choice ---- */
+
+/* Lets a rung that is too large compute again as much as it must. */
+static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int attempt = 0; attempt < 4 && !status && !rung->fits; attempt++) {
+        size_t excess = rung->total - fit->budget, run = rung->arena + rung->workspace;
+        int is_least = rung->plan.memory && run > rung->plan.memory;
+        if (is_least || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
+            break;
+        rung->plan.memory = excess < run ? run - excess : 1;
+        status = eitp_rung_measure(fit, rung, error);
+    }
+    return status;
+}
+
+/* The next smaller number of merged micro-batches; 0: there is none. */
+static int64_t eitp__fewer_merged(const eitp_fit *fit, int64_t merged) {
+    return fit->trainer.merged || merged < 2 ? 0 : merged / 2;
+}
+
+/* The fastest rung with this optimizer that fits, in *best; its `fits` is 0 where none does. */
+static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_rung *best,
+                                     eitp_rung *smallest, eitp_error *error) {
+    int64_t merged = fit->trainer.merged;
+    eitp_status status = EITP_OK;
+    memset(best, 0, sizeof *best);
+    do {
+        eitp_rung rung = EITP__ZERO;
+        rung.optimizer = optimizer;
+        rung.merged = merged;
+        rung.plan = fit->trainer.plan;
+        status = eitp_rung_measure(fit, &rung, error);
+        if (!status)
+            status = eitp__shrink_rung(fit, &rung, error);
+        if (status)
+            return status;
+        if (!smallest->total || rung.total < smallest->total)
+            *smallest = rung;
+        if (rung.fits && (!best->fits || rung.seconds < best->seconds))
+            *best = rung;
+        merged = eitp__fewer_merged(fit, rung.merged);
+        /* With everything kept, fewer micro-batches at a time are only slower. */
+        if (rung.fits && !rung.recomputed)
+            merged = 0;
+    } while (merged);
+    return EITP_OK;
+}
+
+/* Can the optimizer run in the precision that was asked for, and is it not the same there as one before it? */
+static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
+    const char *asked = fit->context.precision;
+    int is_16_bits = asked && (!strcmp(asked, "auto") || !strcmp(asked, "bf16"));
+    if (!fit->any_optimizer)
+        return optimizer == fit->trainer.optimizer;
+    if (optimizer == EITP_ADAMW || is_16_bits)
+        return 1;
+    return optimizer == EITP_ADAMW8 && (!asked || strcmp(asked, "fp16"));
+}
+
+eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+    eitp_rung least = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    memset(chosen, 0, sizeof *chosen);
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
+        if (eitp__is_candidate(fit, (eitp_optimizer)i))
+            status = eitp__choose_rung(fit, (eitp_optimizer)i, chosen, &least, error);
+    }
+    if (smallest)
+        *smallest = least;
+    if (status || chosen->fits)
+        return status;
+    return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %.0f MB, and %.0f MB are allowed",
+                      ceil((double)least.total / 1e6), floor((double)fit->budget / 1e6));
+}
+/* <<src/train/planner.c */
 
 #endif /* EITP_IMPLEMENTATION */
 

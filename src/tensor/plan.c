@@ -161,7 +161,7 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
 eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                     eitp_error *error) {
     eitp_status status = eitp__plan_prepare(graph, config, plan, error);
-    if (!status && config && config->memory && eitp__plan_bytes(*plan) > config->memory)
+    if (!status && config && config->memory && eitp__plan_bytes(*plan) > config->memory && !graph->context->plans_only)
         status = eitp__fail(error, EITP_ERROR_MEMORY,
                             "the plan needs %zu bytes beside the variables, and %zu are allowed; take smaller or fewer "
                             "sequences at a time",

@@ -56,6 +56,44 @@ EITP_API eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_fil
                                          const eitp_trainer_config *config, eitp_trainer **trainer, eitp_error *error);
 EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
+/* ---- Planning: what a run takes, before anything is loaded ---- */
+
+/* A run that is to be planned. */
+typedef struct eitp_fit {
+    eitp_context_config context; /* its parameters and plans_only are the planner's */
+    eitp_gpt2_config model;
+    eitp_trainer_config trainer;
+    int any_optimizer; /* any that fits, the most faithful first; 0: the trainer's */
+    int validates;
+    size_t process; /* resident bytes of the process beside the run, 0: what they are now */
+    size_t budget;  /* bytes that may be resident in all; 0: no limit */
+} eitp_fit;
+
+/* One way to run it, and what that takes: a rung of the ladder. */
+typedef struct eitp_rung {
+    eitp_optimizer optimizer;
+    char precision[8];
+    int64_t merged;        /* micro-batches that one run takes together; 0 asks for the trainer's choice */
+    eitp_plan_config plan; /* of a run */
+    size_t parameters, gradients, states; /* that outlive a run */
+    size_t arena, workspace, logits;      /* logits: part of the arena, where they are kept whole */
+    size_t process;                       /* everything else */
+    size_t total;
+    double flops, recomputed_flops; /* of a step */
+    int recomputed;                 /* values that a run computes again */
+    double seconds;                 /* that a step takes at the nominal speed of the device */
+    int fits;
+} eitp_rung;
+
+/* Fills in what a rung takes, given its optimizer, merged and plan. Takes next to no memory itself. */
+EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error);
+
+/*
+ * The fastest rung of the most faithful optimizer that fits the budget. EITP_ERROR_MEMORY, with the budget that would
+ * do, where none does; *smallest, which may be NULL, is the rung that takes least of those looked at.
+ */
+EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
+
 /* What a step did. */
 typedef struct eitp_step_report {
     int64_t step; /* its number, from 1 */

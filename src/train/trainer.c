@@ -67,7 +67,7 @@ static int64_t eitp__run_capacity(const eitp_trainer *trainer) {
     return trainer->config.batch_size * trainer->config.merged;
 }
 
-static int64_t eitp__runs(const eitp_trainer *trainer) {
+EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer) {
     return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
 }
 
@@ -163,7 +163,7 @@ static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error)
 
 static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
     eitp_status status = eitp__choose_merged(trainer, error);
-    int alone = !status && eitp__runs(trainer) == 1 && !trainer->config.keep_gradients;
+    int alone = !status && eitp__trainer_runs(trainer) == 1 && !trainer->config.keep_gradients;
     if (!status)
         status = alone ? eitp__build_step(trainer, error) : eitp__build_gradients(trainer, error);
     if (!status)
@@ -178,13 +178,31 @@ static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
 
 static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) {
     eitp_status status = EITP_OK;
-    size_t bytes = (size_t)eitp__runs(trainer) * sizeof *trainer->batches;
+    size_t bytes = (size_t)eitp__trainer_runs(trainer) * sizeof *trainer->batches;
     trainer->batches = (eitp__batch *)eitp__allocate(&trainer->host, bytes);
     if (!trainer->batches)
         return eitp__fail_memory(error, bytes, "the batches of a step");
-    for (int64_t i = 0; i < eitp__runs(trainer) && !status; i++)
+    for (int64_t i = 0; i < eitp__trainer_runs(trainer) && !status; i++)
         status = eitp__batch_create(&trainer->host, eitp__run_capacity(trainer), trainer->config.block_size,
                                     &trainer->batches[i], error);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_error *error) {
+    const eitp_trainer_config *config = &trainer->config;
+    eitp_status status = eitp__check_config(config, trainer->model, error);
+    if (!status)
+        status = eitp__check_optimizer(config, eitp_model_context(trainer->model), error);
+    if (!status)
+        status = eitp__make_plans(trainer, error);
+    if (!status)
+        status = eitp__make_batches(trainer, error);
+    if (!status && trainer->validates)
+        status =
+            eitp__evaluator_create(trainer->model, config->batch_size, config->block_size, &trainer->evaluator, error);
+    if (!status && trainer->validates)
+        status = eitp__batch_create(&trainer->host, config->batch_size, config->block_size, &trainer->evaluation_batch,
+                                    error);
     return status;
 }
 
@@ -195,8 +213,6 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
     const eitp_host host = eitp_context_host(eitp_model_context(model));
     eitp_trainer *made;
     eitp_status status = eitp__check_config(config, model, error);
-    if (!status)
-        status = eitp__check_optimizer(config, eitp_model_context(model), error);
     *trainer = NULL;
     if (status)
         return status;
@@ -216,13 +232,7 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
         status = eitp_windows_init(&made->validation, validation_file, validation, config->block_size,
                                    EITP_SHUFFLE_NONE, 0, error);
     if (!status)
-        status = eitp__make_plans(made, error);
-    if (!status)
-        status = eitp__make_batches(made, error);
-    if (!status && made->validates)
-        status = eitp__evaluator_create(model, config->batch_size, config->block_size, &made->evaluator, error);
-    if (!status && made->validates)
-        status = eitp__batch_create(&host, config->batch_size, config->block_size, &made->evaluation_batch, error);
+        status = eitp__trainer_prepare(made, error);
     if (status) {
         eitp_trainer_destroy(made);
         return status;
@@ -236,14 +246,14 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     if (!trainer)
         return;
     host = trainer->host;
-    for (int64_t i = 0; trainer->batches && i < eitp__runs(trainer); i++) {
+    for (int64_t i = 0; trainer->batches && i < eitp__trainer_runs(trainer); i++) {
         if (trainer->batches[i].tokens)
             eitp__batch_release(&trainer->batches[i]);
     }
     if (trainer->evaluation_batch.tokens)
         eitp__batch_release(&trainer->evaluation_batch);
     if (trainer->batches)
-        eitp__release(&host, trainer->batches, (size_t)eitp__runs(trainer) * sizeof *trainer->batches);
+        eitp__release(&host, trainer->batches, (size_t)eitp__trainer_runs(trainer) * sizeof *trainer->batches);
     eitp__evaluator_release(&trainer->evaluator);
     eitp_plan_destroy(trainer->update_plan);
     eitp_graph_destroy(trainer->update_graph);
@@ -287,7 +297,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_e
     uint64_t samples = (uint64_t)(trainer->config.batch_size * trainer->config.grad_accum);
     eitp_status status = EITP_OK;
     *valid = 0;
-    for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
+    for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
         eitp__batch *batch = &trainer->batches[run];
         uint64_t first;
         int64_t count = eitp__run_sequences(trainer, run, &first);
@@ -406,7 +416,7 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     status = eitp__read_step(trainer, &report->tokens, error);
     if (!status && !trainer->update_plan)
         status = eitp__write_update(trainer, report, error);
-    for (int64_t run = 0; run < eitp__runs(trainer) && !status; run++) {
+    for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
         int64_t count = eitp__run_sequences(trainer, run, &first);
         if (count)
             status = eitp__run_gradients(trainer, run, count, report->tokens, &sum, error);

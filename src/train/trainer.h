@@ -38,4 +38,10 @@ struct eitp_trainer {
     int64_t step; /* steps made */
 };
 
+/* Makes the plans, batches and evaluator of a trainer whose model, configuration and `validates` are set. */
+EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_error *error);
+
+/* Runs that a step takes. */
+EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer);
+
 #endif

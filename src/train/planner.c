@@ -1,0 +1,204 @@
+/*
+ * What a run takes, before anything is loaded. A rung is measured by making it: the model's variables, the graphs and
+ * the plans, in a context that gives them no memory, through an allocator that counts.
+ */
+#include "train/trainer.h"
+
+/* What no allocator counts: stacks, pages that are partly used, buffers of files. */
+#define EITP__PROCESS_SLACK ((size_t)3 << 20)
+
+/* A host's allocator, and the bytes that are taken through it. */
+typedef struct eitp__counter {
+    eitp_allocator allocator;
+    size_t now, most;
+} eitp__counter;
+
+static void *eitp__count_allocate(void *user, size_t size, size_t alignment) {
+    eitp__counter *counter = (eitp__counter *)user;
+    void *memory = counter->allocator.allocate(counter->allocator.user, size, alignment);
+    if (!memory)
+        return NULL;
+    counter->now += size;
+    if (counter->now > counter->most)
+        counter->most = counter->now;
+    return memory;
+}
+
+static void eitp__count_release(void *user, void *memory, size_t size) {
+    eitp__counter *counter = (eitp__counter *)user;
+    counter->allocator.release(counter->allocator.user, memory, size);
+    counter->now -= size;
+}
+
+/* The precision that an optimizer runs in: compact weights are BF16 where nothing else was asked for. */
+static const char *eitp__rung_precision(const eitp_fit *fit, eitp_optimizer optimizer) {
+    const char *asked = fit->context.precision;
+    int is_compact = eitp_optimizer_get(optimizer)->parameters != EITP_PARAMETERS_EXACT;
+    return is_compact && asked && !strcmp(asked, "auto") ? "bf16" : asked;
+}
+
+static size_t eitp__bytes_of_role(const eitp_context *context, eitp_role role) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        eitp_variable variable = eitp_variable_at(context, i);
+        bytes += variable.role == role ? variable.size : 0;
+    }
+    return bytes;
+}
+
+static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, const eitp__counter *counter,
+                            size_t resident, eitp_rung *rung) {
+    const eitp_context *context = eitp_model_context(trainer->model);
+    eitp_plan_stats run = eitp_plan_statistics(trainer->gradient_plan), update = EITP__ZERO;
+    double runs = (double)eitp__trainer_runs(trainer);
+    int is_wide = eitp_context_precision(context) == EITP_F32;
+    if (trainer->update_plan)
+        update = eitp_plan_statistics(trainer->update_plan);
+    snprintf(rung->precision, sizeof rung->precision, "%s", eitp_context_precision_name(context));
+    rung->merged = trainer->config.merged;
+    rung->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
+    rung->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
+    rung->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
+    rung->workspace = run.workspace_bytes;
+    rung->arena = eitp_context_arena_bytes(context) - run.workspace_bytes;
+    rung->logits =
+        (size_t)(trainer->config.batch_size * rung->merged * trainer->config.block_size * fit->model.vocabulary) *
+        (is_wide ? 4 : 2);
+    rung->process = resident + counter->most + EITP__PROCESS_SLACK;
+    rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace + rung->process;
+    rung->flops = runs * run.flops + update.flops;
+    rung->recomputed_flops = runs * run.recomputed_flops;
+    rung->recomputed = run.recomputed;
+    rung->seconds = runs * run.seconds + update.seconds;
+    rung->fits = !fit->budget || rung->total <= fit->budget;
+}
+
+/* The process as it is now, where the caller did not say. */
+static eitp_status eitp__resident_bytes(const eitp_fit *fit, size_t *resident, eitp_error *error) {
+    eitp_memory_info info;
+    eitp_status status;
+    *resident = fit->process;
+    if (fit->process)
+        return EITP_OK;
+    status = eitp_memory_info_read(&fit->context.host, &info, error);
+    *resident = status ? 0 : (size_t)info.resident;
+    return status;
+}
+
+eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
+    const eitp_optimizer_info *optimizer = eitp_optimizer_get(rung->optimizer);
+    eitp_context_config config = fit->context;
+    eitp__counter counter = EITP__ZERO;
+    eitp_trainer *trainer = NULL;
+    eitp_context *context = NULL;
+    eitp_model *model = NULL;
+    size_t resident = 0;
+    eitp_status status = eitp__resident_bytes(fit, &resident, error);
+    counter.allocator = config.host.allocator;
+    config.host.allocator.user = &counter;
+    config.host.allocator.allocate = eitp__count_allocate;
+    config.host.allocator.release = eitp__count_release;
+    memset(&config.host.log, 0, sizeof config.host.log);
+    config.precision = eitp__rung_precision(fit, rung->optimizer);
+    config.parameters = optimizer->parameters;
+    config.plans_only = 1;
+    if (!status)
+        status = eitp_context_create(&config, &context, error);
+    if (!status)
+        status = eitp_gpt2_create(context, &fit->model, &model, error);
+    trainer = status ? NULL : (eitp_trainer *)eitp__allocate(&config.host, sizeof *trainer);
+    if (!status && !trainer)
+        status = eitp__fail_memory(error, sizeof *trainer, "a trainer");
+    if (trainer) {
+        trainer->host = config.host;
+        trainer->model = model;
+        trainer->config = fit->trainer;
+        trainer->config.optimizer = rung->optimizer;
+        trainer->config.merged = rung->merged;
+        trainer->config.plan = rung->plan;
+        trainer->validates = fit->validates;
+        status = eitp__trainer_prepare(trainer, error);
+        if (!status)
+            eitp__fill_rung(fit, trainer, &counter, resident, rung);
+    }
+    eitp_trainer_destroy(trainer);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    return status;
+}
+
+/* ---- The choice ---- */
+
+/* Lets a rung that is too large compute again as much as it must. */
+static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int attempt = 0; attempt < 4 && !status && !rung->fits; attempt++) {
+        size_t excess = rung->total - fit->budget, run = rung->arena + rung->workspace;
+        int is_least = rung->plan.memory && run > rung->plan.memory;
+        if (is_least || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
+            break;
+        rung->plan.memory = excess < run ? run - excess : 1;
+        status = eitp_rung_measure(fit, rung, error);
+    }
+    return status;
+}
+
+/* The next smaller number of merged micro-batches; 0: there is none. */
+static int64_t eitp__fewer_merged(const eitp_fit *fit, int64_t merged) {
+    return fit->trainer.merged || merged < 2 ? 0 : merged / 2;
+}
+
+/* The fastest rung with this optimizer that fits, in *best; its `fits` is 0 where none does. */
+static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_rung *best,
+                                     eitp_rung *smallest, eitp_error *error) {
+    int64_t merged = fit->trainer.merged;
+    eitp_status status = EITP_OK;
+    memset(best, 0, sizeof *best);
+    do {
+        eitp_rung rung = EITP__ZERO;
+        rung.optimizer = optimizer;
+        rung.merged = merged;
+        rung.plan = fit->trainer.plan;
+        status = eitp_rung_measure(fit, &rung, error);
+        if (!status)
+            status = eitp__shrink_rung(fit, &rung, error);
+        if (status)
+            return status;
+        if (!smallest->total || rung.total < smallest->total)
+            *smallest = rung;
+        if (rung.fits && (!best->fits || rung.seconds < best->seconds))
+            *best = rung;
+        merged = eitp__fewer_merged(fit, rung.merged);
+        /* With everything kept, fewer micro-batches at a time are only slower. */
+        if (rung.fits && !rung.recomputed)
+            merged = 0;
+    } while (merged);
+    return EITP_OK;
+}
+
+/* Can the optimizer run in the precision that was asked for, and is it not the same there as one before it? */
+static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
+    const char *asked = fit->context.precision;
+    int is_16_bits = asked && (!strcmp(asked, "auto") || !strcmp(asked, "bf16"));
+    if (!fit->any_optimizer)
+        return optimizer == fit->trainer.optimizer;
+    if (optimizer == EITP_ADAMW || is_16_bits)
+        return 1;
+    return optimizer == EITP_ADAMW8 && (!asked || strcmp(asked, "fp16"));
+}
+
+eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+    eitp_rung least = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    memset(chosen, 0, sizeof *chosen);
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
+        if (eitp__is_candidate(fit, (eitp_optimizer)i))
+            status = eitp__choose_rung(fit, (eitp_optimizer)i, chosen, &least, error);
+    }
+    if (smallest)
+        *smallest = least;
+    if (status || chosen->fits)
+        return status;
+    return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %.0f MB, and %.0f MB are allowed",
+                      ceil((double)least.total / 1e6), floor((double)fit->budget / 1e6));
+}
