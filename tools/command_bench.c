@@ -73,9 +73,12 @@ void bench_report_missing(const bench *b) {
 /* ---- The context and its limits ---- */
 
 eitp_status bench_open(bench *b, eitp_error *error) {
+    char isa[MODEL_ISA_SIZE];
+    eitp_context_config config = model_context_config(&b->options, NULL, isa);
     eitp_status status = open_earlier(b, error);
+    config.parameters = EITP_PARAMETERS_EXACT;
     if (!status)
-        status = model_create_context(&b->options, NULL, 1, &b->context, error);
+        status = eitp_context_create(&config, &b->context, error);
     if (!status)
         b->dtype = eitp_context_precision(b->context);
     return status;

@@ -27,7 +27,7 @@ static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
     if (!status)
         status = model_load_tokenizer(options_text(o, OPTION_TOKENIZER), e->directory, &e->tokenizer, error);
     if (!status)
-        status = model_create_context(o, NULL, 0, &e->context, error);
+        status = model_create_context(o, &e->context, error);
     if (!status)
         status = eitp_model_load(e->context, e->directory, &e->model, error);
     if (!status && !e->tokenizer && !is_token_file)

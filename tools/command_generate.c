@@ -78,7 +78,7 @@ static eitp_status generating_open(generating *g, eitp_error *error) {
         status =
             command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has no tokenizer; give one with --tokenizer", g->directory);
     if (!status)
-        status = model_create_context(o, NULL, 0, &g->context, error);
+        status = model_create_context(o, &g->context, error);
     if (!status)
         status = eitp_model_load(g->context, g->directory, &g->model, error);
     if (!status)

@@ -35,22 +35,27 @@ static void read_numerics(const char *numerics, char *isa, size_t size, const ch
     *products = strncmp(second + 1, "openblas", 8) ? "own" : "openblas";
 }
 
-eitp_status model_create_context(const option_set *o, const char *numerics, int trains, eitp_context **context,
-                                 eitp_error *error) {
+eitp_context_config model_context_config(const option_set *o, const char *numerics, char isa[MODEL_ISA_SIZE]) {
     static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16"};
     eitp_context_config config = eitp_context_config_default();
-    char isa[32] = "";
     config.host = command_host();
     config.device = options_text(o, OPTION_DEVICE);
     if (!strcmp(config.device, "gpu"))
         config.device = "cuda";
     config.threads = (int)options_integer(o, OPTION_THREADS);
     config.precision = precisions[options_choice(o, OPTION_PRECISION)];
-    config.parameters = trains ? EITP_PARAMETERS_EXACT : EITP_PARAMETERS_ROUNDED;
+    config.parameters = EITP_PARAMETERS_ROUNDED;
+    *isa = 0;
     if (numerics && !strncmp(numerics, "cpu-", 4)) {
-        read_numerics(numerics, isa, sizeof isa, &config.products);
+        read_numerics(numerics, isa, MODEL_ISA_SIZE, &config.products);
         config.isa = *isa ? isa : NULL;
     }
+    return config;
+}
+
+eitp_status model_create_context(const option_set *o, eitp_context **context, eitp_error *error) {
+    char isa[MODEL_ISA_SIZE];
+    const eitp_context_config config = model_context_config(o, NULL, isa);
     return eitp_context_create(&config, context, error);
 }
 

@@ -13,11 +13,14 @@ EITP_BEGIN_DECLARATIONS
 eitp_status model_find_directory(const char *path, char **directory, eitp_error *error);
 
 /*
- * A context of --device and --threads. `numerics`, which may be NULL, is what a checkpoint says of its kernels: the
- * same are used.
+ * The configuration of a context of --device, --threads and --precision, without parameters to train. `numerics`, which
+ * may be NULL, is what a checkpoint says of its kernels: the same are used. `isa` is room for their name.
  */
-eitp_status model_create_context(const option_set *o, const char *numerics, int trains, eitp_context **context,
-                                 eitp_error *error);
+enum { MODEL_ISA_SIZE = 32 };
+eitp_context_config model_context_config(const option_set *o, const char *numerics, char isa[MODEL_ISA_SIZE]);
+
+/* The context itself. */
+eitp_status model_create_context(const option_set *o, eitp_context **context, eitp_error *error);
 
 /* Does a directory have the files of a tokenizer? */
 int model_has_tokenizer(const char *directory);

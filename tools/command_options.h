@@ -19,7 +19,8 @@ enum {
     OPTIONS_PACK = 128,
     OPTIONS_BENCH_KERNELS = 256,
     OPTIONS_BENCH_STEP = 512,
-    OPTIONS_EVERY = 1023
+    OPTIONS_PLAN = 1024,
+    OPTIONS_EVERY = 2047
 };
 
 /* In the order of the table. */
@@ -58,6 +59,10 @@ typedef enum option_id {
     OPTION_LOG_EVERY,
     OPTION_PRECISION,
     OPTION_MERGE,
+    OPTION_OPTIMIZER,
+    OPTION_RECOMPUTE,
+    OPTION_PROFILE,
+    OPTION_PRESETS,
     OPTION_MEMORY_BUDGET, /* bytes; 0 or not given: what the machine has left */
     OPTION_PROMPT,
     OPTION_PROMPT_FILE,

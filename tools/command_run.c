@@ -56,6 +56,7 @@ static void take_checkpoint_options(run *r) {
     options_set_integer(o, OPTION_GRAD_ACCUM, c->grad_accum, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_MERGE, c->merged, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_PRECISION, r->resumed.precision, SOURCE_CHECKPOINT);
+    options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(c->optimizer)->name, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_SEED, (int64_t)c->seed, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_WARMUP_STEPS, c->schedule.warmup, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_MAX_GRAD_NORM, c->max_grad_norm, SOURCE_CHECKPOINT);
@@ -118,6 +119,7 @@ eitp_status run_resolve(run *r, eitp_error *error) {
         status = take_resumed_options(r, error);
     if (status)
         return status;
+    fit_take_profile(o);
     if (!options_has(o, OPTION_LR))
         options_set_number(o, OPTION_LR, starts_from_model(r) ? 5e-5 : 3e-4, SOURCE_DEFAULT);
     if (!options_has(o, OPTION_STEPS) && !options_has(o, OPTION_EPOCHS))
@@ -179,15 +181,27 @@ static eitp_status prepare_directory(run *r, eitp_error *error) {
 
 /* ---- Model and tokenizer ---- */
 
-static eitp_status configure_new_model(const run *r, eitp_gpt2_config *config, eitp_error *error) {
+/* The model's shape, with the dropout that was asked for. */
+static eitp_status read_shape(run *r, eitp_error *error) {
     const option_set *o = &r->options;
     const eitp_host host = command_host();
-    const char *init = options_text(o, OPTION_INIT);
-    int is_path = strchr(init, '/') || strstr(init, ".json") || files_info(init).kind == EITP_PATH_FILE;
-    eitp_status status =
-        is_path ? eitp_gpt2_config_read(&host, init, config, error) : eitp_gpt2_config_named(init, config, error);
-    if (!status && options_has(o, OPTION_VOCAB_SIZE))
-        config->vocabulary = options_integer(o, OPTION_VOCAB_SIZE);
+    double dropout = options_number(o, OPTION_DROPOUT);
+    char *directory = NULL, *path = NULL;
+    eitp_status status = EITP_OK;
+    if (r->checkpoint)
+        directory = command_copy(r->checkpoint);
+    else if (starts_from_model(r))
+        status = model_find_directory(options_text(o, OPTION_MODEL), &directory, error);
+    else
+        status = fit_read_shape(o, &r->shape, error);
+    if (!status && directory) {
+        path = files_join(directory, "config.json");
+        status = eitp_gpt2_config_read(&host, path, &r->shape, error);
+    }
+    if (!status && options_has(o, OPTION_DROPOUT) && !(r->checkpoint && !options_is_explicit(o, OPTION_DROPOUT)))
+        r->shape.embedding_dropout = r->shape.attention_dropout = r->shape.residual_dropout = dropout;
+    free(directory);
+    free(path);
     return status;
 }
 
@@ -206,7 +220,7 @@ static eitp_status make_model(run *r, eitp_error *error) {
         if (!status)
             status = eitp_model_load(r->context, path, &r->model, error);
     } else {
-        status = configure_new_model(r, &config, error);
+        status = fit_read_shape(o, &config, error);
     }
     free(path);
     if (!status && !r->model)
@@ -268,7 +282,7 @@ static eitp_status recognise_tokenizer(run *r, eitp_error *error) {
 
 static eitp_status open_data(run *r, eitp_error *error) {
     const option_set *o = &r->options;
-    int64_t vocabulary = eitp_model_config(r->model).vocabulary;
+    int64_t vocabulary = r->shape.vocabulary;
     int is_token_file, validation_is_token_file = 1;
     char *directory = files_join(r->directory, "data");
     eitp_status status = data_is_token_file(o, OPTION_DATA, &is_token_file, error);
@@ -333,13 +347,12 @@ static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *e
 
 static eitp_status make_trainer(run *r, eitp_error *error) {
     const option_set *o = &r->options;
-    eitp_trainer_config config = eitp_trainer_config_default();
+    eitp_trainer_config config = r->fit.trainer;
     const eitp_token_file *validation = r->validation.file ? r->validation.file : r->training.file;
     eitp_status status;
-    config.batch_size = options_integer(o, OPTION_BATCH_SIZE);
-    config.block_size = model_block_size(o, NULL, eitp_model_config(r->model).positions);
-    config.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
-    config.merged = options_integer(o, OPTION_MERGE);
+    config.merged = r->rung.merged;
+    config.optimizer = r->rung.optimizer;
+    config.plan = r->rung.plan;
     config.max_grad_norm = options_number(o, OPTION_MAX_GRAD_NORM);
     config.adamw.beta1 = options_number(o, OPTION_BETA1);
     config.adamw.beta2 = options_number(o, OPTION_BETA2);
@@ -351,9 +364,7 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
     config.schedule.warmup = options_integer(o, OPTION_WARMUP_STEPS);
     config.seed = (uint64_t)options_integer(o, OPTION_SEED);
     config.shuffle = (eitp_shuffle)options_choice(o, OPTION_SHUFFLE);
-    status = split_data(r, config.block_size, error);
-    if (!status)
-        status = set_length(r, &config, error);
+    status = set_length(r, &config, error);
     if (!status)
         status = eitp_trainer_create(r->model, r->training.file, r->training_range, validation, r->validation_range,
                                      r->tokenizer, &config, &r->trainer, error);
@@ -372,9 +383,14 @@ static void log_memory(const run *r) {
     size_t gradients = eitp_context_variable_bytes(r->context, EITP_GRADIENT);
     size_t state = eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
     size_t arena = eitp_context_arena_bytes(r->context);
-    output_info("memory: parameters %s, gradients %s, optimizer state %s, activations %s; %s in all",
+    char text[200];
+    output_info("memory: parameters %s, gradients %s, optimizer state %s, activations %s; %s in all with the process",
                 output_bytes((double)parameters), output_bytes((double)gradients), output_bytes((double)state),
-                output_bytes((double)arena), output_bytes((double)(parameters + gradients + state + arena)));
+                output_bytes((double)arena), output_bytes((double)r->rung.total));
+    output_info("it fits with %s", fit_describe(&r->fit, &r->rung, text, sizeof text));
+    if (eitp_optimizer_get(r->rung.optimizer)->fidelity != EITP_SAME_BITS && r->fit.any_optimizer)
+        output_warning("full precision does not fit into %s: %s (%s)", output_bytes((double)r->fit.budget),
+                       eitp_optimizer_get(r->rung.optimizer)->name, eitp_optimizer_get(r->rung.optimizer)->keeps);
 }
 
 static void log_run(const run *r) {
@@ -468,20 +484,35 @@ static eitp_status open_metrics(run *r, eitp_error *error) {
     return status;
 }
 
-static eitp_status make_context(run *r, eitp_error *error) {
+static eitp_status fit_run(run *r, eitp_error *error) {
     option_set *o = &r->options;
-    eitp_status status = model_create_context(o, r->checkpoint ? r->resumed.numerics : NULL, 1, &r->context, error);
+    const char *numerics = r->checkpoint ? r->resumed.numerics : NULL;
+    eitp_status status = fit_from_options(o, &r->shape, numerics, r->isa, &r->fit, error);
+    if (!status)
+        status = split_data(r, r->fit.trainer.block_size, error);
+    r->fit.validates = r->validates;
+    if (!status)
+        status = fit_choose(&r->fit, &r->rung, error);
     /* What "auto" was is recorded: a resumed run has the same. */
     if (!status)
-        options_set_text(o, OPTION_PRECISION, eitp_context_precision_name(r->context),
-                         o->values[OPTION_PRECISION].source);
+        options_set_text(o, OPTION_PRECISION, r->rung.precision, o->values[OPTION_PRECISION].source);
+    if (!status)
+        options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(r->rung.optimizer)->name,
+                         o->values[OPTION_OPTIMIZER].source);
     return status;
+}
+
+static eitp_status make_context(run *r, eitp_error *error) {
+    eitp_context_config config = r->fit.context;
+    config.precision = r->rung.precision;
+    config.parameters = eitp_optimizer_get(r->rung.optimizer)->parameters;
+    return eitp_context_create(&config, &r->context, error);
 }
 
 eitp_status run_prepare(run *r, eitp_error *error) {
     static eitp_status (*const stages[])(run *, eitp_error *) = {
-        prepare_directory, make_context, make_model,   set_dropout,  load_tokenizer,
-        open_data,         make_trainer, write_record, open_metrics,
+        prepare_directory, read_shape,  load_tokenizer, open_data,    fit_run,      make_context,
+        make_model,        set_dropout, make_trainer,   write_record, open_metrics,
     };
     eitp_status status = check_combination(r, error);
     for (size_t i = 0; i < COMMAND_COUNT(stages) && !status; i++) {

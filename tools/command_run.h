@@ -3,6 +3,8 @@
 #define COMMAND_RUN_H
 
 #include "command_data.h"
+#include "command_fit.h"
+#include "command_model.h"
 #include "command_metrics.h"
 #include "command_options.h"
 
@@ -13,6 +15,10 @@ typedef struct run {
     char *directory;  /* --output-dir */
     char *checkpoint; /* that it goes on from; NULL: a new run */
     eitp_checkpoint_info resumed;
+    eitp_gpt2_config shape; /* of the model */
+    eitp_fit fit;
+    char isa[MODEL_ISA_SIZE];
+    eitp_rung rung; /* how it fits */
     eitp_context *context;
     eitp_model *model;
     eitp_tokenizer *tokenizer; /* NULL: not known */

@@ -11,6 +11,7 @@ static const struct {
     int (*run)(int count, char **arguments);
     const char *help;
 } commands[] = {
+    {"plan", command_plan, "what a training run takes, and how it can be made to fit"},
     {"train", command_train, "train a language model, from weights or from nothing"},
     {"eval", command_eval, "mean loss and perplexity of a model on data"},
     {"generate", command_generate, "text from a model"},

@@ -134,7 +134,30 @@ static eitp_status eitp__build_update(eitp_trainer *trainer, eitp_error *error) 
 static void eitp__discard_gradients(eitp_trainer *trainer) {
     eitp_graph_destroy(trainer->gradient_graph);
     trainer->gradient_graph = NULL;
-    trainer->carry = NULL;
+    trainer->carry = trainer->scale = NULL;
+    memset(&trainer->update, 0, sizeof trainer->update);
+}
+
+/* Is a step one run, with its update? */
+static int eitp__is_one_run(const eitp_trainer *trainer) {
+    return eitp__trainer_runs(trainer) == 1 && !trainer->config.keep_gradients;
+}
+
+static eitp_status eitp__build_run(eitp_trainer *trainer, eitp_error *error) {
+    return eitp__is_one_run(trainer) ? eitp__build_step(trainer, error) : eitp__build_gradients(trainer, error);
+}
+
+/* What a run takes beside the gradients, wherever these are. */
+static eitp_status eitp__run_bytes(eitp_trainer *trainer, size_t *bytes, eitp_error *error) {
+    size_t gradients = eitp__is_one_run(trainer) ? 4 * (size_t)eitp_model_parameter_count(trainer->model) : 0;
+    eitp_plan_stats stats = EITP__ZERO;
+    eitp_status status = eitp__build_run(trainer, error);
+    if (!status)
+        status = eitp_plan_estimate(trainer->gradient_graph, NULL, &stats, error);
+    eitp__discard_gradients(trainer);
+    *bytes = stats.arena_bytes + stats.workspace_bytes;
+    *bytes -= gradients < *bytes ? gradients : *bytes;
+    return status;
 }
 
 /* A weight that is read for this many rows is used often enough: more of them only cost memory. */
@@ -149,12 +172,9 @@ static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error)
         return EITP_OK;
     config->merged = config->grad_accum < most ? config->grad_accum : most;
     while (config->merged > 1 && !status) {
-        eitp_plan_stats stats;
-        status = eitp__build_gradients(trainer, error);
-        if (!status)
-            status = eitp_plan_estimate(trainer->gradient_graph, NULL, &stats, error);
-        eitp__discard_gradients(trainer);
-        if (!status && stats.arena_bytes + stats.workspace_bytes <= EITP_MERGE_BYTES)
+        size_t bytes;
+        status = eitp__run_bytes(trainer, &bytes, error);
+        if (!status && bytes <= EITP_MERGE_BYTES)
             break;
         config->merged /= 2;
     }
@@ -163,15 +183,14 @@ static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error)
 
 static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
     eitp_status status = eitp__choose_merged(trainer, error);
-    int alone = !status && eitp__trainer_runs(trainer) == 1 && !trainer->config.keep_gradients;
     if (!status)
-        status = alone ? eitp__build_step(trainer, error) : eitp__build_gradients(trainer, error);
+        status = eitp__build_run(trainer, error);
     if (!status)
         status =
             eitp_plan_create_within(trainer->gradient_graph, &trainer->config.plan, &trainer->gradient_plan, error);
-    if (!status && !alone)
+    if (!status && !eitp__is_one_run(trainer))
         status = eitp__build_update(trainer, error);
-    if (!status && !alone)
+    if (!status && !eitp__is_one_run(trainer))
         status = eitp_plan_create(trainer->update_graph, &trainer->update_plan, error);
     return status;
 }

@@ -1,0 +1,161 @@
+#include "command_fit.h"
+
+#include "command_files.h"
+#include "command_model.h"
+#include "command_output.h"
+
+void fit_take_profile(option_set *o) {
+    static const int64_t profiles[][3] = {{0, 0, 0}, {1, 128, 16}, {4, 256, 4}, {8, 512, 1}};
+    static const option_id ids[] = {OPTION_BATCH_SIZE, OPTION_BLOCK_SIZE, OPTION_GRAD_ACCUM};
+    const int64_t *profile = profiles[options_choice(o, OPTION_PROFILE)];
+    for (size_t i = 0; i < COMMAND_COUNT(ids) && profile[0]; i++)
+        options_set_integer(o, ids[i], profile[i], SOURCE_DEFAULT);
+}
+
+eitp_status fit_read_shape(const option_set *o, eitp_gpt2_config *config, eitp_error *error) {
+    const eitp_host host = command_host();
+    const char *init = options_text(o, OPTION_INIT);
+    int is_path = strchr(init, '/') || strstr(init, ".json") || files_info(init).kind == EITP_PATH_FILE;
+    eitp_status status =
+        is_path ? eitp_gpt2_config_read(&host, init, config, error) : eitp_gpt2_config_named(init, config, error);
+    if (!status && options_has(o, OPTION_VOCAB_SIZE))
+        config->vocabulary = options_integer(o, OPTION_VOCAB_SIZE);
+    return status;
+}
+
+static eitp_status read_budget(const option_set *o, eitp_fit *fit, eitp_error *error) {
+    eitp_memory_info info;
+    eitp_status status;
+    fit->budget = (size_t)options_integer(o, OPTION_MEMORY_BUDGET);
+    if (fit->budget)
+        return EITP_OK;
+    status = eitp_memory_info_read(&fit->context.host, &info, error);
+    if (!status)
+        fit->budget = (size_t)eitp_memory_budget_default(&info);
+    if (!status && fit->budget)
+        output_info("memory budget: %s, from %s", output_bytes((double)fit->budget), info.source);
+    return status;
+}
+
+eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape, const char *numerics, char *isa,
+                             eitp_fit *fit, eitp_error *error) {
+    int optimizer = options_choice(o, OPTION_OPTIMIZER);
+    memset(fit, 0, sizeof *fit);
+    fit->context = model_context_config(o, numerics, isa);
+    fit->model = *shape;
+    fit->trainer = eitp_trainer_config_default();
+    fit->trainer.batch_size = options_integer(o, OPTION_BATCH_SIZE);
+    fit->trainer.block_size = model_block_size(o, NULL, shape->positions);
+    fit->trainer.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
+    fit->trainer.merged = options_integer(o, OPTION_MERGE);
+    fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
+    /* The first choice is auto; the others are in the order of the library's. */
+    fit->any_optimizer = optimizer == 0;
+    fit->trainer.optimizer = optimizer ? (eitp_optimizer)(optimizer - 1) : EITP_ADAMW;
+    return read_budget(o, fit, error);
+}
+
+const char *fit_describe(const eitp_fit *fit, const eitp_rung *rung, char *text, size_t size) {
+    int used = snprintf(text, size, "%s in %s, %lld of %lld micro-batches at a time",
+                        eitp_optimizer_get(rung->optimizer)->name, rung->precision, (long long)rung->merged,
+                        (long long)fit->trainer.grad_accum);
+    if (rung->recomputed && used > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, ", %d values computed again (%.0f %% more arithmetic)",
+                 rung->recomputed, 100 * rung->recomputed_flops / (rung->flops - rung->recomputed_flops));
+    return text;
+}
+
+/* ---- What to change where nothing fits ---- */
+
+/* A change of the run, what it is called, and what it would then need. */
+typedef struct fit_change {
+    char name[48];
+    size_t total;
+    double seconds; /* of a step, for as many tokens as before */
+} fit_change;
+
+enum { FIT_CHANGES = 5 };
+
+static void add_change(const eitp_fit *fit, const char *name, double tokens, fit_change *changes, size_t *count) {
+    eitp_rung chosen, smallest;
+    eitp_error ignored;
+    fit_change *change = &changes[*count];
+    eitp_status status = eitp_fit_choose(fit, &chosen, &smallest, &ignored);
+    if (status && status != EITP_ERROR_MEMORY)
+        return;
+    snprintf(change->name, sizeof change->name, "%s", name);
+    change->total = chosen.fits ? chosen.total : smallest.total;
+    change->seconds = (chosen.fits ? chosen.seconds : smallest.seconds) * tokens;
+    ++*count;
+}
+
+/* Half the sequences at a time, half as long ones, other optimizers, 16 bits, and more that is computed again. */
+static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
+    size_t count = 0;
+    char name[48];
+    eitp_fit other = *fit;
+    if (fit->trainer.batch_size > 1) {
+        other.trainer.batch_size = (fit->trainer.batch_size + 1) / 2;
+        snprintf(name, sizeof name, "--batch-size %lld", (long long)other.trainer.batch_size);
+        add_change(&other, name, 2, changes, &count);
+    }
+    other = *fit;
+    if (fit->trainer.block_size > 1) {
+        other.trainer.block_size = (fit->trainer.block_size + 1) / 2;
+        snprintf(name, sizeof name, "--block-size %lld", (long long)other.trainer.block_size);
+        add_change(&other, name, 2, changes, &count);
+    }
+    other = *fit;
+    if (!fit->any_optimizer) {
+        other.any_optimizer = 1;
+        add_change(&other, "--optimizer auto", 1, changes, &count);
+    }
+    other = *fit;
+    if (fit->context.precision && strcmp(fit->context.precision, "auto")) {
+        other.context.precision = "auto";
+        add_change(&other, "--precision auto", 1, changes, &count);
+    }
+    other = *fit;
+    if (fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO) {
+        other.trainer.plan.recompute = EITP_RECOMPUTE_AUTO;
+        add_change(&other, "--recompute auto", 1, changes, &count);
+    }
+    return count;
+}
+
+/* Those that would fit first, the faster before the slower; then those that need least. */
+static int is_cheaper(const fit_change *a, const fit_change *b, size_t budget) {
+    int a_fits = a->total <= budget, b_fits = b->total <= budget;
+    if (a_fits != b_fits)
+        return a_fits;
+    return a_fits ? a->seconds < b->seconds : a->total < b->total;
+}
+
+static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_rung *smallest, eitp_error *error) {
+    fit_change changes[FIT_CHANGES];
+    size_t count = list_changes(fit, changes);
+    text_buffer text = {NULL, 0, 0};
+    eitp_status status;
+    for (size_t i = 1; i < count; i++) {
+        for (size_t j = i; j && is_cheaper(&changes[j], &changes[j - 1], fit->budget); j--) {
+            fit_change other = changes[j];
+            changes[j] = changes[j - 1];
+            changes[j - 1] = other;
+        }
+    }
+    for (size_t i = 0; i < count && i < 3; i++)
+        text_format(&text, "%s %s (%s%.0fM)", i ? "," : "; or change", changes[i].name,
+                    changes[i].total <= fit->budget ? "fits: " : "", ceil((double)changes[i].total / 1e6));
+    status =
+        command_fail(error, EITP_ERROR_MEMORY,
+                     "the run does not fit into %.0f MB: the smallest --memory-budget that would do is %.0fM%s",
+                     floor((double)fit->budget / 1e6), ceil((double)smallest->total / 1e6), text.data ? text.data : "");
+    text_release(&text);
+    return status;
+}
+
+eitp_status fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_error *error) {
+    eitp_rung smallest;
+    eitp_status status = eitp_fit_choose(fit, chosen, &smallest, error);
+    return status == EITP_ERROR_MEMORY && smallest.total ? fail_to_fit(fit, &smallest, error) : status;
+}

@@ -1,0 +1,33 @@
+/* How a run is made to fit: from options to the rung that is taken, for train and plan. */
+#ifndef COMMAND_FIT_H
+#define COMMAND_FIT_H
+
+#include "command_options.h"
+
+EITP_BEGIN_DECLARATIONS
+
+/* Gives batch, length and accumulation the values of --profile, where they are not given. */
+void fit_take_profile(option_set *o);
+
+/* The shape that --init names, or a config.json. */
+eitp_status fit_read_shape(const option_set *o, eitp_gpt2_config *config, eitp_error *error);
+
+/*
+ * The run that the options describe, of a model of this shape. `numerics` as for model_context_config; `isa` must live
+ * as long as the fit. What only training needs is the caller's to fill in.
+ */
+eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape, const char *numerics, char *isa,
+                             eitp_fit *fit, eitp_error *error);
+
+/*
+ * The rung that is taken. Where none fits, the error names the smallest budget that would do and up to three changes,
+ * the cheapest first, with what each would need.
+ */
+eitp_status fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_error *error);
+
+/* "adamw in bf16, 4 of 4 micro-batches at a time, 120 values computed again" */
+const char *fit_describe(const eitp_fit *fit, const eitp_rung *rung, char *text, size_t size);
+
+EITP_END_DECLARATIONS
+
+#endif
