@@ -28149,6 +28149,7 @@ typedef struct eitp__recompute {
     size_t kept_count, kept_capacity;
     int crowded;
     size_t peak;
+    size_t inserted; /* steps, in this round */
     eitp__gap *gaps;
     size_t gap_capacity;
     double patience; /* how much longer for a byte what is needed for a value may take than the value itself */
@@ -28498,10 +28499,10 @@ static int eitp__redirect(eitp_tensor **operand, const eitp_tensor *from, eitp_t
     return *operand != NULL;
 }
 
-/* Steps from `first` on read `to` instead of `from`. */
-static int eitp__redirect_steps(eitp_plan *plan, size_t first, const eitp_tensor *from, eitp_tensor *to) {
+/* Steps [first, end) read `to` instead of `from`. */
+static int eitp__redirect_steps(eitp_plan *plan, size_t first, size_t end, const eitp_tensor *from, eitp_tensor *to) {
     int done = 1;
-    for (size_t s = first; s < plan->step_count; s++) {
+    for (size_t s = first; s < end; s++) {
         eitp__step *step = &plan->steps[s];
         for (int i = 0; i < step->input_count; i++)
             done &= eitp__redirect(&step->inputs[i], from, to);
@@ -28561,22 +28562,26 @@ static int eitp__have_operands(eitp__recompute *r, eitp__step *recipe, double pr
     return 1;
 }
 
-/* Steps from `at` on read `to` instead of any other tensor that has its value. */
-static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, size_t at) {
+/*
+ * Steps from `at` on, where step `before` was, read `to` instead of any other tensor that has its value. Their last uses
+ * are known but for the steps that were inserted since.
+ */
+static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, int before, size_t at) {
+    size_t steps = r->plan->step_count;
     int done = 1;
     for (int t = r->uses[to->id].origin; t >= 0; t = r->uses[t].sibling) {
         eitp__uses *uses = &r->uses[t];
-        if (t == to->id)
+        size_t end = (size_t)uses->last + r->inserted + 1;
+        if (t == to->id || uses->last < before)
             continue;
-        done &= eitp__redirect_steps(r->plan, at, r->plan->graph->tensors[t], to);
-        if (uses->last >= (int)at)
-            uses->last = uses->next >= (int)at ? uses->previous : (int)at - 1;
+        done &= eitp__redirect_steps(r->plan, at, end < steps ? end : steps, r->plan->graph->tensors[t], to);
+        uses->last = uses->next >= before ? uses->previous : before - 1;
     }
     return done;
 }
 
 /* Gives the recipe outputs of its own, which stand for the old ones from step `at` on. */
-static int eitp__replace_outputs(eitp__recompute *r, eitp__step *recipe, size_t at) {
+static int eitp__replace_outputs(eitp__recompute *r, eitp__step *recipe, int before, size_t at) {
     for (int i = 0; i < recipe->output_count; i++) {
         eitp_tensor *from = recipe->outputs[i], *to = eitp__tensor_copy(from, NULL, 0);
         eitp__uses *origin;
@@ -28589,7 +28594,7 @@ static int eitp__replace_outputs(eitp__recompute *r, eitp__step *recipe, size_t 
         r->uses[to->id].sibling = origin->sibling;
         origin->sibling = to->id;
         recipe->outputs[i] = to;
-        if (!eitp__redirect_instances(r, to, at))
+        if (!eitp__redirect_instances(r, to, before, at))
             return 0;
     }
     return 1;
@@ -28605,10 +28610,11 @@ static int eitp__make_again(eitp__recompute *r, eitp_tensor *value, int before, 
     eitp__step recipe = eitp__recipe(&plan->steps[made], value);
     double price = eitp__recipe_seconds(r, &recipe, value) / eitp__value_bytes(value);
     if (!eitp__have_operands(r, &recipe, price, before, depth, inserted) ||
-        !eitp__replace_outputs(r, &recipe, (size_t)(before + *inserted)) ||
+        !eitp__replace_outputs(r, &recipe, before, (size_t)(before + *inserted)) ||
         !eitp__insert_step(plan, &recipe, before + *inserted))
         return 0;
     (*inserted)++;
+    r->inserted++;
     return 1;
 }
 
@@ -28653,6 +28659,7 @@ static void eitp__drop_idle(eitp__recompute *r) {
 static int eitp__close_gaps(eitp__recompute *r, int count) {
     memcpy(r->kept, r->plan->steps, r->plan->step_count * sizeof *r->kept);
     r->kept_count = r->plan->step_count;
+    r->inserted = 0;
     eitp__sort(r->gaps, (size_t)count, sizeof *r->gaps, eitp__compare_steps);
     for (int i = 0; i < count; i++) {
         int inserted = 0;
@@ -28722,7 +28729,7 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
     r.patience = 1;
     while (going > 0 && r.peak > target && most--) {
         going = eitp__recompute_round(&r, target);
-        if (!going && r.patience < EITP__RECOMPUTE_PATIENCE) {
+        if (!going && mode == EITP_RECOMPUTE_AUTO && r.patience < EITP__RECOMPUTE_PATIENCE) {
             r.patience *= 8;
             eitp__forget_refused(&r);
             going = 1;
