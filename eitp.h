@@ -2389,10 +2389,13 @@ static inline EITP__UNUSED void eitp__split_bf16(float value, uint16_t *high, in
 
 /*
  * An f32 value in three bytes: the nearest BF16, and 127ths of half its unit in the last place, counted in the bits, so
- * that one that is next to another binade is as fine there. A NaN stays one.
+ * that one that is next to another binade is as fine there. A NaN stays one. The half itself is never reached, so that
+ * a value that is read, and split again, is the same three bytes.
  */
+#define EITP__CORRECTION_STEP (32767.0f / 127.0f)
+
 static inline EITP__UNUSED float eitp__join_correction(uint16_t high, int8_t correction) {
-    int32_t bits = (int32_t)rintf((float)correction * (32768.0f / 127.0f));
+    int32_t bits = (int32_t)rintf((float)correction * EITP__CORRECTION_STEP);
     return eitp__float_of_bits(((uint32_t)high << 16) + (uint32_t)bits);
 }
 
@@ -2400,7 +2403,7 @@ static inline EITP__UNUSED void eitp__split_correction(float value, uint16_t *hi
     int32_t below;
     *high = eitp__f32_to_bf16(value);
     below = (int32_t)(eitp__bits_of_float(value) - ((uint32_t)*high << 16));
-    *correction = value == value ? (int8_t)rintf((float)below * (127.0f / 32768.0f)) : (int8_t)0;
+    *correction = value == value ? (int8_t)rintf((float)below * (1.0f / EITP__CORRECTION_STEP)) : (int8_t)0;
 }
 
 /* The sizes of a MATMUL call. */
@@ -12277,7 +12280,7 @@ EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
 /* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
 EITP__SIMD_INLINE __m256 eitp__avx2_join_correction(const uint16_t *highs, const int8_t *corrections) {
     __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)highs));
-    __m256i low = _mm256_cvtps_epi32(eitp__avx2_load_i8(corrections) * _mm256_set1_ps(32768.0f / 127.0f));
+    __m256i low = _mm256_cvtps_epi32(eitp__avx2_load_i8(corrections) * _mm256_set1_ps(EITP__CORRECTION_STEP));
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(high, 16), low));
 }
 
@@ -12286,7 +12289,7 @@ EITP__SIMD_INLINE void eitp__avx2_split_correction(__m256 v, uint16_t *highs, in
     __m256i high = _mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16);
     __m256i below = _mm256_sub_epi32(_mm256_castps_si256(v), high);
     _mm_storeu_si128((__m128i *)(void *)highs, narrow);
-    eitp__avx2_store_i8(corrections, _mm256_cvtepi32_ps(below) * _mm256_set1_ps(127.0f / 32768.0f));
+    eitp__avx2_store_i8(corrections, _mm256_cvtepi32_ps(below) * _mm256_set1_ps(1.0f / EITP__CORRECTION_STEP));
 }
 
 /* See eitp__round_bf16. */
@@ -17377,7 +17380,7 @@ EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
 /* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
 EITP__SIMD_INLINE __m512 eitp__avx512_join_correction(const uint16_t *highs, const int8_t *corrections) {
     __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
-    __m512 below = eitp__avx512_load_i8(corrections) * _mm512_set1_ps(32768.0f / 127.0f);
+    __m512 below = eitp__avx512_load_i8(corrections) * _mm512_set1_ps(EITP__CORRECTION_STEP);
     __m512i low = _mm512_maskz_cvtps_epi32(0xffff, below);
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_maskz_slli_epi32(0xffff, high, 16), low));
 }
@@ -17387,7 +17390,8 @@ EITP__SIMD_INLINE void eitp__avx512_split_correction(__m512 v, uint16_t *highs, 
     __m512i high = _mm512_castps_si512(eitp__avx512_widen_bf16(narrow));
     __m512i below = _mm512_sub_epi32(_mm512_castps_si512(v), high);
     _mm256_storeu_si256((__m256i *)(void *)highs, narrow);
-    eitp__avx512_store_i8(corrections, _mm512_maskz_cvtepi32_ps(0xffff, below) * _mm512_set1_ps(127.0f / 32768.0f));
+    eitp__avx512_store_i8(corrections,
+                          _mm512_maskz_cvtepi32_ps(0xffff, below) * _mm512_set1_ps(1.0f / EITP__CORRECTION_STEP));
 }
 
 /* See eitp__round_bf16. */
@@ -28563,8 +28567,8 @@ static int eitp__have_operands(eitp__recompute *r, eitp__step *recipe, double pr
 }
 
 /*
- * Steps from `at` on, where step `before` was, read `to` instead of any other tensor that has its value. Their last uses
- * are known but for the steps that were inserted since.
+ * Steps from `at` on, where step `before` was, read `to` instead of any other tensor that has its value. Their last
+ * uses are known but for the steps that were inserted since.
  */
 static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, int before, size_t at) {
     size_t steps = r->plan->step_count;

@@ -290,10 +290,13 @@ static inline EITP__UNUSED void eitp__split_bf16(float value, uint16_t *high, in
 
 /*
  * An f32 value in three bytes: the nearest BF16, and 127ths of half its unit in the last place, counted in the bits, so
- * that one that is next to another binade is as fine there. A NaN stays one.
+ * that one that is next to another binade is as fine there. A NaN stays one. The half itself is never reached, so that
+ * a value that is read, and split again, is the same three bytes.
  */
+#define EITP__CORRECTION_STEP (32767.0f / 127.0f)
+
 static inline EITP__UNUSED float eitp__join_correction(uint16_t high, int8_t correction) {
-    int32_t bits = (int32_t)rintf((float)correction * (32768.0f / 127.0f));
+    int32_t bits = (int32_t)rintf((float)correction * EITP__CORRECTION_STEP);
     return eitp__float_of_bits(((uint32_t)high << 16) + (uint32_t)bits);
 }
 
@@ -301,7 +304,7 @@ static inline EITP__UNUSED void eitp__split_correction(float value, uint16_t *hi
     int32_t below;
     *high = eitp__f32_to_bf16(value);
     below = (int32_t)(eitp__bits_of_float(value) - ((uint32_t)*high << 16));
-    *correction = value == value ? (int8_t)rintf((float)below * (127.0f / 32768.0f)) : (int8_t)0;
+    *correction = value == value ? (int8_t)rintf((float)below * (1.0f / EITP__CORRECTION_STEP)) : (int8_t)0;
 }
 
 /* The sizes of a MATMUL call. */

@@ -35,6 +35,7 @@ typedef struct variant {
     int unclipped, keep_gradients;
     size_t piece_bytes; /* 0: the default */
     eitp_plan_config plan;
+    eitp_optimizer optimizer;
 } variant;
 
 static variant default_variant(void) {
@@ -90,6 +91,7 @@ static eitp_status make_run(run *r, const eitp_host *host, const variant *v, con
     context.isa = v->isa;
     context.products = v->products;
     context.precision = v->precision;
+    context.parameters = eitp_optimizer_get(v->optimizer)->parameters;
     snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tokens"));
     pack.paths = &path;
     pack.path_count = 1;
@@ -106,6 +108,7 @@ static eitp_status make_run(run *r, const eitp_host *host, const variant *v, con
     r->config.last_sample = v->last_sample;
     r->config.keep_gradients = v->keep_gradients;
     r->config.plan = v->plan;
+    r->config.optimizer = v->optimizer;
     if (v->unclipped)
         r->config.max_grad_norm = 0;
     if (v->piece_bytes)
@@ -183,17 +186,26 @@ static uint32_t train_variant(const variant *v, const char *directory, int64_t s
 static int next_set(size_t *index, variant *v) {
     static const struct {
         const char *isa, *products, *precision;
-    } sets[] = {{"ref", "own", "fp32"},         {"avx2", "own", "fp32"},      {"avx512", "own", "fp32"},
-                {"avx512", "openblas", "fp32"}, {"avx2", "openblas", "fp32"}, {"ref", "openblas", "fp32"},
-                {"ref", "own", "bf16"},         {"avx2", "own", "bf16"},      {"avx512", "own", "bf16"},
-                {"avx512bf16", "own", "bf16"},  {"amx", "own", "bf16"},       {"ref", "own", "fp16"},
-                {"avx2", "own", "fp16"},        {"avx512", "own", "fp16"}};
+        eitp_optimizer optimizer;
+    } sets[] = {
+        {"ref", "own", "fp32", EITP_ADAMW},       {"avx2", "own", "fp32", EITP_ADAMW},
+        {"avx512", "own", "fp32", EITP_ADAMW},    {"avx512", "openblas", "fp32", EITP_ADAMW},
+        {"avx2", "openblas", "fp32", EITP_ADAMW}, {"ref", "openblas", "fp32", EITP_ADAMW},
+        {"ref", "own", "bf16", EITP_ADAMW},       {"avx2", "own", "bf16", EITP_ADAMW},
+        {"avx512", "own", "bf16", EITP_ADAMW},    {"avx512bf16", "own", "bf16", EITP_ADAMW},
+        {"amx", "own", "bf16", EITP_ADAMW},       {"ref", "own", "fp16", EITP_ADAMW},
+        {"avx2", "own", "fp16", EITP_ADAMW},      {"avx512", "own", "fp16", EITP_ADAMW},
+        {"ref", "own", "bf16", EITP_ADAMW8},      {"avx2", "own", "bf16", EITP_ADAMW8},
+        {"avx2", "own", "fp32", EITP_ADAMW8},     {"avx512", "own", "bf16", EITP_ADAMW8},
+        {"ref", "own", "bf16", EITP_ADAMW8_SR},   {"avx2", "own", "bf16", EITP_ADAMW8_SR},
+    };
     while (*index < sizeof sets / sizeof *sets) {
         eitp_context_config config = eitp_context_config_default();
         eitp_context *context;
         config.isa = v->isa = sets[*index].isa;
         config.products = v->products = sets[*index].products;
         config.precision = v->precision = sets[*index].precision;
+        v->optimizer = sets[*index].optimizer;
         ++*index;
         if (!eitp_context_create(&config, &context, &error_)) {
             eitp_context_destroy(context);
@@ -272,6 +284,42 @@ static void a_resumed_run_has_the_bits_of_a_straight_one(void) {
 }
 
 /* A run on other terms is refused, by name, and the trainer is as it was. */
+/* A checkpoint of one optimizer is gone on from with another: weights and moments are converted. */
+static void a_run_goes_on_with_another_optimizer(void) {
+    static const struct {
+        const char *precision;
+        eitp_optimizer optimizer;
+    } forms[] = {{"fp32", EITP_ADAMW}, {"bf16", EITP_ADAMW8}, {"fp32", EITP_ADAMW8}, {"bf16", EITP_ADAMW8_SR}};
+    const eitp_host host = eitp_host_default();
+    for (size_t from = 0; from < EITP__COUNT(forms); from++) {
+        for (size_t to = 0; to < EITP__COUNT(forms); to++) {
+            variant v = default_variant();
+            char directory[512];
+            double straight = 0, converted = 0;
+            run r;
+            if (forms[from].optimizer == forms[to].optimizer)
+                continue;
+            REQUIRE(scratch_make(directory) && write_text(directory));
+            v.precision = forms[from].precision;
+            v.optimizer = forms[from].optimizer;
+            REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+            CHECK(step_many(&r, 30, NULL));
+            REQUIRE_OK(eitp_trainer_save(r.trainer, directory, &error_), error_);
+            CHECK(step_many(&r, 10, &straight));
+            end_run(&r);
+            v.precision = forms[to].precision;
+            v.optimizer = forms[to].optimizer;
+            REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+            REQUIRE_OK(eitp_trainer_resume(r.trainer, scratch_path(directory, "checkpoint-30"), &error_), error_);
+            CHECK(step_many(&r, 10, &converted));
+            CHECK_THAT(fabs(converted - straight) < 0.02 * straight, "%d to %d: %g and %g", (int)from, (int)to,
+                       converted, straight);
+            end_run(&r);
+            scratch_remove(directory);
+        }
+    }
+}
+
 static void a_resume_that_would_change_bits_is_refused(void) {
     const eitp_host host = eitp_host_default();
     char directory[512], output[600], checkpoint[700];
@@ -914,6 +962,7 @@ int main(int argc, char **argv) {
         TEST(any_number_of_threads_gives_the_same_bits),
         TEST(what_matters_changes_the_bits),
         TEST(a_resumed_run_has_the_bits_of_a_straight_one),
+        TEST(a_run_goes_on_with_another_optimizer),
         TEST(a_resume_that_would_change_bits_is_refused),
         TEST(damage_is_found),
         TEST(accumulation_is_one_large_batch),

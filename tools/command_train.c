@@ -219,6 +219,7 @@ static void print_json(const training *t, const char *stopped) {
     text_json_member_integer(&result, "tokens", t->tokens);
     text_json_member_number(&result, "seconds", t->seconds);
     text_json_member_number(&result, "tokens_per_s", t->seconds > 0 ? (double)t->tokens / t->seconds : 0);
+    text_json_member_integer(&result, "planned_bytes", (int64_t)t->r->rung.total);
     text_json_member_integer(&result, "peak_rss_bytes", (int64_t)process_peak_memory());
     text_json_member_string(&result, "checkpoint", checkpoint);
     text_json_name(&result, "stopped");

@@ -310,7 +310,7 @@ EITP__SIMD_INLINE __m256 eitp__avx2_dither(uint32_t place) {
 /* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
 EITP__SIMD_INLINE __m256 eitp__avx2_join_correction(const uint16_t *highs, const int8_t *corrections) {
     __m256i high = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)highs));
-    __m256i low = _mm256_cvtps_epi32(eitp__avx2_load_i8(corrections) * _mm256_set1_ps(32768.0f / 127.0f));
+    __m256i low = _mm256_cvtps_epi32(eitp__avx2_load_i8(corrections) * _mm256_set1_ps(EITP__CORRECTION_STEP));
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(high, 16), low));
 }
 
@@ -319,7 +319,7 @@ EITP__SIMD_INLINE void eitp__avx2_split_correction(__m256 v, uint16_t *highs, in
     __m256i high = _mm256_slli_epi32(_mm256_cvtepu16_epi32(narrow), 16);
     __m256i below = _mm256_sub_epi32(_mm256_castps_si256(v), high);
     _mm_storeu_si128((__m128i *)(void *)highs, narrow);
-    eitp__avx2_store_i8(corrections, _mm256_cvtepi32_ps(below) * _mm256_set1_ps(127.0f / 32768.0f));
+    eitp__avx2_store_i8(corrections, _mm256_cvtepi32_ps(below) * _mm256_set1_ps(1.0f / EITP__CORRECTION_STEP));
 }
 
 /* See eitp__round_bf16. */

@@ -299,7 +299,7 @@ EITP__SIMD_INLINE __m512 eitp__avx512_dither(uint32_t place) {
 /* f32 values from, and to, a BF16 and a correction: see eitp__join_correction. */
 EITP__SIMD_INLINE __m512 eitp__avx512_join_correction(const uint16_t *highs, const int8_t *corrections) {
     __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256((const __m256i *)(const void *)highs));
-    __m512 below = eitp__avx512_load_i8(corrections) * _mm512_set1_ps(32768.0f / 127.0f);
+    __m512 below = eitp__avx512_load_i8(corrections) * _mm512_set1_ps(EITP__CORRECTION_STEP);
     __m512i low = _mm512_maskz_cvtps_epi32(0xffff, below);
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_maskz_slli_epi32(0xffff, high, 16), low));
 }
@@ -309,7 +309,8 @@ EITP__SIMD_INLINE void eitp__avx512_split_correction(__m512 v, uint16_t *highs, 
     __m512i high = _mm512_castps_si512(eitp__avx512_widen_bf16(narrow));
     __m512i below = _mm512_sub_epi32(_mm512_castps_si512(v), high);
     _mm256_storeu_si256((__m256i *)(void *)highs, narrow);
-    eitp__avx512_store_i8(corrections, _mm512_maskz_cvtepi32_ps(0xffff, below) * _mm512_set1_ps(127.0f / 32768.0f));
+    eitp__avx512_store_i8(corrections,
+                          _mm512_maskz_cvtepi32_ps(0xffff, below) * _mm512_set1_ps(1.0f / EITP__CORRECTION_STEP));
 }
 
 /* See eitp__round_bf16. */

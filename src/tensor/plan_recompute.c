@@ -463,8 +463,8 @@ static int eitp__have_operands(eitp__recompute *r, eitp__step *recipe, double pr
 }
 
 /*
- * Steps from `at` on, where step `before` was, read `to` instead of any other tensor that has its value. Their last uses
- * are known but for the steps that were inserted since.
+ * Steps from `at` on, where step `before` was, read `to` instead of any other tensor that has its value. Their last
+ * uses are known but for the steps that were inserted since.
  */
 static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, int before, size_t at) {
     size_t steps = r->plan->step_count;
