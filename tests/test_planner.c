@@ -1,0 +1,180 @@
+/* Plans of whole runs: what fits a budget, what is chosen, and that nothing is taken for it. */
+#include "tests/everything.h"
+#include "tests/faults.h"
+#include "tests/test.h"
+
+static eitp_error error_;
+
+/* GPT-2 with parameters enough to matter, and a process of a known size. */
+static eitp_fit small_fit(const char *precision) {
+    eitp_fit fit;
+    memset(&fit, 0, sizeof fit);
+    fit.context = eitp_context_config_default();
+    fit.context.device = "cpu";
+    fit.context.isa = "ref";
+    fit.context.threads = 1;
+    fit.context.precision = precision;
+    CHECK(!eitp_gpt2_config_named("tiny", &fit.model, &error_));
+    fit.model.vocabulary = 2000;
+    fit.model.layers = 6;
+    fit.trainer = eitp_trainer_config_default();
+    fit.trainer.batch_size = 2;
+    fit.trainer.adamw.piece_bytes = 262144;
+    fit.any_optimizer = 1;
+    fit.validates = 1;
+    fit.process = 1000000;
+    return fit;
+}
+
+/* A budget is always kept; a smaller one is never more faithful, and not faster but for what is chosen greedily. */
+static void every_budget_is_kept(void) {
+    const eitp_fit fit = small_fit("auto");
+    eitp_rung free_rung, before, smallest;
+    REQUIRE_OK(eitp_fit_choose(&fit, &free_rung, NULL, &error_), error_);
+    CHECK(free_rung.fits && free_rung.optimizer == EITP_ADAMW && !free_rung.recomputed && free_rung.merged == 4);
+    CHECK(free_rung.total == free_rung.parameters + free_rung.gradients + free_rung.states + free_rung.arena +
+                                 free_rung.workspace + free_rung.process);
+    CHECK(free_rung.process > fit.process && free_rung.flops > 0 && free_rung.seconds > 0);
+    before = free_rung;
+    for (int percent = 100; percent >= 10; percent -= 3) {
+        eitp_fit limited = fit;
+        eitp_rung rung;
+        eitp_status status;
+        limited.budget = free_rung.total / 100 * (size_t)percent;
+        status = eitp_fit_choose(&limited, &rung, &smallest, &error_);
+        if (status) {
+            CHECK(status == EITP_ERROR_MEMORY && !rung.fits && smallest.total > limited.budget);
+            CHECK(strstr(error_.message, "MB are allowed"));
+            break;
+        }
+        CHECK_THAT(rung.fits && rung.total <= limited.budget, "%d %%: %zu of %zu", percent, rung.total, limited.budget);
+        CHECK_THAT(rung.optimizer > before.optimizer ||
+                       (rung.optimizer == before.optimizer && rung.seconds > 0.995 * before.seconds),
+                   "%d %%: %g s, before %g s", percent, rung.seconds, before.seconds);
+        before = rung;
+    }
+    CHECK(before.optimizer == EITP_OPTIMIZER_COUNT - 1 && before.recomputed > 0);
+    /* What it says would do does. */
+    {
+        eitp_fit limited = fit;
+        eitp_rung rung;
+        limited.budget = smallest.total;
+        REQUIRE_OK(eitp_fit_choose(&limited, &rung, NULL, &error_), error_);
+        CHECK(rung.fits);
+    }
+}
+
+/* Each optimizer has the bytes for a parameter that it is known for. */
+static void bytes_of_a_parameter(void) {
+    static const struct {
+        eitp_optimizer optimizer;
+        const char *precision;
+        double bytes;
+    } forms[] = {{EITP_ADAMW, "fp32", 12},
+                 {EITP_ADAMW, "bf16", 12},
+                 {EITP_ADAMW8, "bf16", 5.125},
+                 {EITP_ADAMW8, "fp32", 6.125},
+                 {EITP_ADAMW8_SR, "bf16", 4.125}};
+    for (size_t i = 0; i < EITP__COUNT(forms); i++) {
+        eitp_fit fit = small_fit(forms[i].precision);
+        eitp_rung rung;
+        double parameters = 0;
+        memset(&rung, 0, sizeof rung);
+        rung.optimizer = forms[i].optimizer;
+        REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
+        for (int64_t p = 0; p < eitp__gpt2_parameter_count(&fit.model); p++) {
+            eitp__parameter parameter = eitp__gpt2_parameter(&fit.model, p);
+            parameters += (double)parameter.shape[0] * (parameter.rank > 1 ? (double)parameter.shape[1] : 1);
+        }
+        CHECK_THAT(fabs((double)(rung.parameters + rung.states) / parameters - forms[i].bytes) < 0.06, "%s: %g",
+                   eitp_optimizer_get(forms[i].optimizer)->name, (double)(rung.parameters + rung.states) / parameters);
+        CHECK(rung.gradients == 0 && !strcmp(rung.precision, forms[i].precision));
+    }
+}
+
+/* A trainer that is made as a rung says has the rung's memory, to the byte. */
+static void a_rung_is_what_is_made(void) {
+    for (int merged = 1; merged <= 4; merged += 3) {
+        eitp_fit fit = small_fit("fp32");
+        eitp_context *context = NULL;
+        eitp_trainer trainer = EITP__ZERO;
+        eitp_rung rung;
+        memset(&rung, 0, sizeof rung);
+        rung.merged = merged;
+        REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
+        rung.plan.memory = (rung.arena + rung.workspace) / 10 * 8;
+        REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
+        CHECK(rung.recomputed > 0);
+        REQUIRE_OK(eitp_context_create(&fit.context, &context, &error_), error_);
+        REQUIRE_OK(eitp_gpt2_create(context, &fit.model, &trainer.model, &error_), error_);
+        trainer.host = eitp_host_default();
+        trainer.config = fit.trainer;
+        trainer.config.merged = rung.merged;
+        trainer.config.plan = rung.plan;
+        trainer.validates = 1;
+        REQUIRE_OK(eitp__trainer_prepare(&trainer, &error_), error_);
+        CHECK(eitp_context_variable_bytes(context, EITP_PARAMETER) == rung.parameters);
+        CHECK(eitp_context_variable_bytes(context, EITP_OPTIMIZER) == rung.states);
+        CHECK(eitp_context_variable_bytes(context, EITP_GRADIENT) == rung.gradients);
+        CHECK(eitp_context_arena_bytes(context) == rung.arena + rung.workspace);
+        CHECK((rung.gradients > 0) == (merged == 1));
+        {
+            eitp_trainer *made = (eitp_trainer *)eitp__allocate(&trainer.host, sizeof *made);
+            eitp_model *model = trainer.model;
+            *made = trainer;
+            eitp_trainer_destroy(made);
+            eitp_model_destroy(model);
+        }
+        eitp_context_destroy(context);
+    }
+}
+
+/* What only plans are made in runs nothing. */
+static void a_context_for_plans_runs_nothing(void) {
+    eitp_context_config config = eitp_context_config_default();
+    const int64_t shape[1] = {1 << 20};
+    eitp_context *context = NULL;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    config.device = "cpu";
+    config.plans_only = 1;
+    REQUIRE_OK(eitp_context_create(&config, &context, &error_), error_);
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+    eitp_output(eitp_exp(eitp_parameter(graph, "p", 1, shape)));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
+    CHECK(eitp_context_variable_bytes(context, EITP_PARAMETER) == 0);
+    CHECK(eitp_context_arena_bytes(context) >= (size_t)4 << 20);
+    CHECK(eitp_plan_run(plan, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "plans only"));
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* An allocation that fails is an error, and everything is given back. */
+static void every_failed_allocation_is_an_error(void) {
+    faults f;
+    for (long n = 1;; n += 5) {
+        eitp_fit fit = small_fit("fp32");
+        eitp_rung rung;
+        eitp_status status;
+        memset(&rung, 0, sizeof rung);
+        fit.model.layers = 1;
+        fit.model.vocabulary = 100;
+        rung.plan.recompute = EITP_RECOMPUTE_LAYER;
+        faults_begin(&f);
+        f.fail_allocation = n;
+        fit.context.host = f.host;
+        status = eitp_rung_measure(&fit, &rung, &error_);
+        CHECK_THAT(!status == (f.allocations < n), "allocation %ld: %s", n, error_.message);
+        CHECK(!status || status == EITP_ERROR_MEMORY);
+        if (!faults_end(&f))
+            break;
+    }
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {TEST(every_budget_is_kept), TEST(bytes_of_a_parameter),
+                                      TEST(a_rung_is_what_is_made), TEST(a_context_for_plans_runs_nothing),
+                                      TEST(every_failed_allocation_is_an_error)};
+    return RUN_TESTS(tests, argc, argv);
+}
