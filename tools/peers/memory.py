@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Compare the memory that a run was planned to take with the most it took, over many configurations.
+
+    python3 tools/peers/memory.py [--eitp build/eitp] [--filter WORD] [--cgroup DIR] [--work DIR] [--json]
+
+Each configuration is trained for a step, with an evaluation before and after it and a checkpoint at the end, in a
+process of its own; the most that was resident is what the kernel counted (ru_maxrss). A plan holds where it is not below
+that, and at most 3 % or 8 MB above it, whichever is more. --cgroup names a memory cgroup of version 1 that this process
+may write to: then a run with a budget is put there with that budget as the limit, and one that goes above it is killed.
+Exits with 1 where a plan does not hold.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SMALL = {"n_layer": 6, "n_embd": 256, "n_head": 8, "n_positions": 512, "vocab_size": 8000}
+
+
+def shapes(work):
+    """Names of shapes, and what --init takes for each."""
+    small = dict(SMALL, model_type="gpt2", n_ctx=SMALL["n_positions"])
+    path = work / "small.json"
+    path.write_text(json.dumps(small))
+    return {"tiny": "tiny", "small": str(path), "distilgpt2": "distilgpt2", "gpt2": "gpt2", "gpt2-medium": "gpt2-medium"}
+
+
+def configurations():
+    """(shape, options) of every run."""
+    for shape in ("tiny", "small"):
+        for precision in ("fp32", "bf16", "fp16"):
+            for batch, block in ((1, 64), (4, 128)):
+                yield shape, ["--precision", precision, "--batch-size", batch, "--block-size", block]
+        for optimizer in ("adamw8", "adamw8-sr"):
+            yield shape, ["--optimizer", optimizer]
+        for recompute in ("attention", "layer"):
+            yield shape, ["--recompute", recompute, "--batch-size", 4, "--block-size", 128]
+        yield shape, ["--merge", 1, "--batch-size", 2]
+        yield shape, ["--merge", 2, "--precision", "bf16", "--dropout", 0.1]
+    for budget in ("160M", "120M", "90M", "80M"):
+        yield "small", ["--memory-budget", budget, "--batch-size", 2, "--block-size", 128]
+    for precision in ("fp32", "bf16"):
+        yield "distilgpt2", ["--precision", precision]
+        yield "distilgpt2", ["--precision", precision, "--batch-size", 1, "--block-size", 512, "--grad-accum", 1]
+    yield "distilgpt2", ["--optimizer", "adamw8", "--batch-size", 2, "--block-size", 256]
+    for budget in ("1650M", "1G", "800M", "650M"):
+        yield "gpt2", ["--memory-budget", budget]
+    yield "gpt2", ["--precision", "fp32"]
+    yield "gpt2", ["--merge", 1]
+    yield "gpt2", ["--precision", "bf16", "--recompute", "layer"]
+    yield "gpt2-medium", ["--memory-budget", "2G"]
+
+
+def bytes_of(text):
+    return int(float(text[:-1]) * {"M": 1e6, "G": 1e9}[text[-1]])
+
+
+def enter_group(group, limit):
+    """What a child does before it becomes the run."""
+
+    def enter():
+        pathlib.Path(group, "cgroup.procs").write_text(str(os.getpid()))
+
+    if not group:
+        return None
+    pathlib.Path(group, "memory.limit_in_bytes").write_text(str(limit if limit else -1))
+    return enter
+
+
+def run(arguments, work, init, options):
+    """The run's own summary, with why it failed in "error" where it did."""
+    out = work / "run"
+    shutil.rmtree(out, ignore_errors=True)
+    command = [arguments.eitp, "train", "--init", init, "--data", work / "text.txt", "--val-fraction", "0.02"]
+    command += ["--eval-windows", "2", "--steps", "1", "--output-dir", out, "--json", *options]
+    limit = bytes_of(options[options.index("--memory-budget") + 1]) if "--memory-budget" in options else 0
+    done = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=enter_group(arguments.cgroup, limit),
+    )
+    shutil.rmtree(out, ignore_errors=True)
+    if done.returncode:
+        return {"error": f"exit code {done.returncode}: {done.stderr.strip()[-300:]}"}
+    return json.loads(done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--eitp", default="build/eitp")
+    parser.add_argument("--filter", default="")
+    parser.add_argument("--cgroup")
+    parser.add_argument("--work", type=pathlib.Path)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    work = arguments.work or pathlib.Path(tempfile.mkdtemp())
+    work.mkdir(parents=True, exist_ok=True)
+    root = pathlib.Path(__file__).resolve().parent.parent.parent
+    text = "".join(path.read_text(encoding="utf-8") for path in sorted(root.glob("docs/*.md"))) * 8
+    (work / "text.txt").write_text(text)
+    inits, results, failed = shapes(work), [], 0
+    for shape, options in configurations():
+        name = " ".join([shape, *map(str, options)])
+        if arguments.filter not in name:
+            continue
+        result = run(arguments, work, inits[shape], [str(option) for option in options])
+        if "error" in result:
+            failed += 1
+            print(f"FAILED {name}: {result['error']}", flush=True)
+            continue
+        planned, peak = result["planned_bytes"], result["peak_rss_bytes"]
+        over = planned - peak
+        holds = 0 <= over <= max(0.03 * peak, 8e6)
+        failed += not holds
+        results.append({"name": name, "planned": planned, "peak": peak, "holds": holds})
+        if not arguments.json:
+            print(
+                f"{'' if holds else 'FAILED '}{name}: planned {planned / 1e6:.1f} MB, peak {peak / 1e6:.1f} MB"
+                f" ({over / 1e6:+.1f} MB, {100 * over / peak:+.2f} %)",
+                flush=True,
+            )
+    if arguments.json:
+        print(json.dumps(results, indent=1))
+    print(f"{len(results)} measured, {failed} do not hold")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
