@@ -90,12 +90,17 @@ EITP_API int64_t eitp_trainer_merged(const eitp_trainer *trainer);
 /* What a plan that trains costs: arithmetic and memory of the merged micro-batches. */
 EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 
-/* Writes checkpoint-<step> into a directory, which is made where it is missing. */
+/*
+ * Writes checkpoint-<step> into a directory, which is made where it is missing. It is a model directory with the state
+ * of the optimizer; of a model with adapters it has these (eitp_lora_save) instead of the weights, which are as they
+ * were loaded, and their checksum.
+ */
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
 /*
  * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
- * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name.
+ * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. A
+ * model with adapters must have the weights that these were trained on.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
@@ -109,7 +114,8 @@ typedef struct eitp_checkpoint_info {
     int64_t step;
     eitp_trainer_config config;
     char numerics[100];
-    char precision[8]; /* "fp32", "bf16" or "fp16" */
+    char precision[8];     /* "fp32", "bf16" or "fp16" */
+    eitp_lora_config lora; /* rank 0: it has the whole model */
 } eitp_checkpoint_info;
 
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,

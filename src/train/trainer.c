@@ -42,7 +42,8 @@ static eitp_status eitp__check_config(const eitp_trainer_config *config, const e
 
 static int eitp__has_dropout(const eitp_model *model) {
     const eitp_gpt2_config config = eitp_model_config(model);
-    return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0;
+    return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0 ||
+           eitp_model_lora(model).dropout > 0;
 }
 
 /* Sequences that one run takes at most. */
