@@ -315,7 +315,7 @@ static void sixteen_bit_gradients_follow_f32(void) {
                 norm += (double)b[e] * (double)b[e];
                 odd += a[e] != eitp__bf16_to_f32(eitp__f32_to_bf16(a[e]));
             }
-            CHECK_THAT(sqrt(difference / norm) < (k == 1 ? 0.12 : 0.015), "%s %s: %g", precisions[k], variable.name,
+            CHECK_THAT(sqrt(difference / norm) < (k == 1 ? 0.12 : 0.02), "%s %s: %g", precisions[k], variable.name,
                        sqrt(difference / norm));
             CHECK_THAT(odd > 0, "%s %s is rounded", precisions[k], variable.name);
             free(a);
@@ -376,6 +376,42 @@ static void merged_weights_compute_the_same(void) {
         run_pass(&p, both);
         CHECK(!memcmp(merged, both, sizeof merged));
         end_pass(&p);
+        end_subject(&s);
+    }
+}
+
+/* A merged weight is W + scale (B A)^T, element by element. */
+static void merging_adds_the_scaled_product(void) {
+    static const char name[] = "transformer.h.1.mlp.c_fc";
+    enum { RANK = 3, IN = 24, OUT = 40 };
+    const eitp_host host = eitp_host_default();
+    for (int way = 0; way < 2; way++) {
+        eitp_lora_config lora = all_targets();
+        static float before[IN * OUT], after[IN * OUT], a[RANK * IN], b[OUT * RANK];
+        const double scale = way ? 5 / sqrt(3.0) : 5.0 / 3;
+        char weight[80], name_a[80], name_b[80];
+        double worst = 0;
+        subject s;
+        lora.rslora = way;
+        snprintf(weight, sizeof weight, "%s.weight", name);
+        snprintf(name_a, sizeof name_a, "%s.lora_A.weight", name);
+        snprintf(name_b, sizeof name_b, "%s.lora_B.weight", name);
+        REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+        REQUIRE_OK(adapt(&s, &lora), error_);
+        REQUIRE_OK(eitp_variable_read(s.context, weight, 0, before, sizeof before, &error_), error_);
+        REQUIRE_OK(eitp_variable_read(s.context, name_a, 0, a, sizeof a, &error_), error_);
+        REQUIRE_OK(eitp_variable_read(s.context, name_b, 0, b, sizeof b, &error_), error_);
+        REQUIRE_OK(eitp_model_merge_lora(s.model, &error_), error_);
+        REQUIRE_OK(eitp_variable_read(s.context, weight, 0, after, sizeof after, &error_), error_);
+        for (int i = 0; i < IN; i++) {
+            for (int o = 0; o < OUT; o++) {
+                double product = 0;
+                for (int r = 0; r < RANK; r++)
+                    product += (double)b[o * RANK + r] * (double)a[r * IN + i];
+                worst = fmax(worst, fabs((double)before[i * OUT + o] + scale * product - (double)after[i * OUT + o]));
+            }
+        }
+        CHECK_THAT(worst < 1e-7, "%g", worst);
         end_subject(&s);
     }
 }
@@ -517,7 +553,8 @@ typedef struct terms {
     const char *freeze; /* NULL: adapters */
     eitp_lora_config lora;
     int64_t merged;
-    uint64_t base; /* seed of the base weights */
+    uint64_t base;  /* seed of the base weights */
+    double dropout; /* of the model */
 } terms;
 
 static terms default_terms(const char *precision) {
@@ -528,6 +565,7 @@ static terms default_terms(const char *precision) {
     w.lora.dropout = 0.2;
     w.merged = 2;
     w.base = 3;
+    w.dropout = 0.1;
     return w;
 }
 
@@ -548,7 +586,7 @@ static eitp_status make_model(run *r, const eitp_host *host, const terms *w) {
     context.threads = 2;
     context.precision = w->precision;
     shape.vocabulary = 257;
-    shape.embedding_dropout = shape.attention_dropout = shape.residual_dropout = 0.1;
+    shape.embedding_dropout = shape.attention_dropout = shape.residual_dropout = w->dropout;
     status = eitp_context_create(&context, &r->s.context, &error_);
     if (!status)
         status = eitp_gpt2_create(r->s.context, &shape, &r->s.model, &error_);
@@ -722,6 +760,7 @@ static void dropout_of_adapters_changes_training_alone(void) {
         terms w = default_terms("fp32");
         eitp_evaluation evaluation;
         run r;
+        w.dropout = 0;
         w.lora.dropout = i ? 0.2 : 0;
         REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
         for (size_t v = 0; v < eitp_variable_count(r.s.context); v++) {
@@ -1079,6 +1118,7 @@ int main(int argc, char **argv) {
         TEST(sixteen_bit_gradients_follow_f32),
         TEST(frozen_gradients_are_not_computed),
         TEST(merged_weights_compute_the_same),
+        TEST(merging_adds_the_scaled_product),
         TEST(targets_are_ends_of_names),
         TEST(configurations_are_checked),
         TEST(parts_are_frozen_by_name),
