@@ -279,6 +279,7 @@ check "resumed adapters have the same bits" same lora/checkpoint-8/adapter_model
     lora2/checkpoint-8/adapter_model.safetensors
 check "and the same state" same lora/checkpoint-8/optimizer.safetensors lora2/checkpoint-8/optimizer.safetensors
 refuses 1 'adapters of rank 4' train --resume lora2 --lora-rank 5 --steps 9
+refuses 1 'has no adapters to go on with' train --resume straight --lora-rank 2 --steps 15
 refuses 1 'other weights' train --resume lora2 --model straight/checkpoint-4 --steps 9
 exits 0 "eval with adapters" eval --model straight --adapter lora --data text.txt --threads 1 --json
 adapted=$(sed 's/.*"loss": \([0-9.]*\),.*/\1/' out)

@@ -111,6 +111,10 @@ static void make_whole(char **path) {
 eitp_status adapt_find_base(const option_set *o, const char *checkpoint, char **base, eitp_error *error) {
     eitp_status status;
     *base = NULL;
+    if (checkpoint && !files_is_file(checkpoint, "adapter_config.json"))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has no adapters to go on with; begin some with --model %s and another --output-dir",
+                            checkpoint, checkpoint);
     if (options_has(o, OPTION_MODEL))
         status = model_find_directory(options_text(o, OPTION_MODEL), base, error);
     else
