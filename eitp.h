@@ -483,6 +483,7 @@ typedef struct eitp_variable {
     int64_t shape[EITP_MAX_RANK];
     size_t size; /* bytes */
     int decay;   /* does weight decay apply? By default to parameters of rank 2 and more */
+    int trained; /* of a parameter: do gradients and updates concern it? By default they do */
 } eitp_variable;
 
 EITP_API size_t eitp_variable_count(const eitp_context *context);
@@ -492,6 +493,14 @@ EITP_API eitp_variable eitp_variable_at(const eitp_context *context, size_t inde
 EITP_API int64_t eitp_variable_find(const eitp_context *context, const char *name);
 
 EITP_API eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int decay, eitp_error *error);
+
+/*
+ * Freezes a parameter (trained 0), or trains it again. Graphs built from now on compute no gradient of a frozen one,
+ * and keep no optimizer state for it: it has the bits that were written to it, whatever is trained. One of 16 bits
+ * loses its remainder, which no product reads; that saves the remainder's memory where it has none yet, and is an error
+ * while the context has graphs.
+ */
+EITP_API eitp_status eitp_variable_set_trained(eitp_context *context, const char *name, int trained, eitp_error *error);
 
 /*
  * Copies `size` bytes to or from a variable, from byte `offset` of it. Memory is given to variables, zeroed, when
@@ -511,11 +520,13 @@ EITP_API eitp_status eitp_variable_write_f32(eitp_context *context, const char *
 EITP_API eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int64_t first, float *values,
                                             int64_t count, eitp_error *error);
 
-/* Fills a floating variable: with one value, or from a normal distribution that depends only on seed, name and shape.
- */
+/* Fills a floating variable: with one value, or from a distribution, normal or uniform in [low, high), which depends
+ * only on seed, name and shape. */
 EITP_API eitp_status eitp_variable_fill(eitp_context *context, const char *name, double value, eitp_error *error);
 EITP_API eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, double mean, double deviation,
                                                uint64_t seed, eitp_error *error);
+EITP_API eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, double low, double high,
+                                                uint64_t seed, eitp_error *error);
 
 /* Bytes of the variables that have memory, by role; bytes of the arena and workspace all plans share. */
 EITP_API size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role);
@@ -697,9 +708,9 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
                                     eitp_tensor **gradients, eitp_error *error);
 
 /*
- * Adds the gradient of `loss` with respect to every parameter the graph uses to a variable of role EITP_GRADIENT (F32
- * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry`
- * F32 [1] is 0 for the first micro-batch of a step and 1 after it.
+ * Adds the gradient of `loss` with respect to every trained parameter the graph uses to a variable of role
+ * EITP_GRADIENT (F32 for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] *
+ * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
@@ -850,6 +861,8 @@ EITP_API void eitp_model_destroy(eitp_model *model);
 
 EITP_API eitp_gpt2_config eitp_model_config(const eitp_model *model);
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
+
+/* Elements of the configuration's parameters, without adapters. */
 EITP_API int64_t eitp_model_parameter_count(const eitp_model *model);
 
 /* Changes the dropout probabilities of graphs that are built from now on; each must be 0 or more and below 1. */
@@ -861,6 +874,69 @@ EITP_API eitp_status eitp_model_set_dropout(eitp_model *model, double embedding,
  * residual stream divided by sqrt(2 * layers) as the paper says, gains 1, biases 0.
  */
 EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error);
+
+/* ---- Adapters and freezing ---- */
+
+/* Linear layers of GPT-2's blocks that adapters may go to. */
+typedef enum eitp_lora_target {
+    EITP_LORA_C_ATTN = 1,      /* "c_attn" */
+    EITP_LORA_ATTN_C_PROJ = 2, /* "attn.c_proj" */
+    EITP_LORA_C_FC = 4,        /* "c_fc" */
+    EITP_LORA_MLP_C_PROJ = 8   /* "mlp.c_proj" */
+} eitp_lora_target;
+
+/* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
+typedef struct eitp_lora_config {
+    int64_t rank;     /* 0: no adapters */
+    double alpha;     /* what adapters add is scaled by alpha / rank, */
+    int rslora;       /* or by alpha / sqrt(rank) (Kalajdzievski, arXiv 2312.03732) */
+    double dropout;   /* of what goes into adapters, in training */
+    unsigned targets; /* sum of eitp_lora_target */
+} eitp_lora_config;
+
+/* PEFT's for GPT-2: rank 8, alpha 8, no dropout, "c_attn". */
+EITP_API eitp_lora_config eitp_lora_config_default(void);
+
+/*
+ * Targets from names separated by commas, which are ends of the layers' names as in PEFT: "c_proj" is both attn.c_proj
+ * and mlp.c_proj, "all-linear" everything. And the shortest names of targets, into a text of at least 40 bytes.
+ */
+EITP_API eitp_status eitp_lora_targets_parse(const char *names, unsigned *targets, eitp_error *error);
+EITP_API void eitp_lora_targets_format(unsigned targets, char *names, size_t size);
+
+/*
+ * Gives each target layer x W + b the term scale * dropout(x) A^T B^T, and freezes all other parameters. A [rank, in]
+ * and B [out, rank] are parameters in F32, called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit
+ * precision they are rounded to it for the products, and so is the sum; their gradients are F32. The context must have
+ * no graphs. Before the model has values, this also saves the memory of what its 16-bit parameters would keep for
+ * training.
+ */
+EITP_API eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error);
+
+/* A uniform in +-1 / sqrt(in), as PEFT draws it, a function of seed and name; B zero: the model computes what it did
+ * without. */
+EITP_API eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error);
+
+/* The adapters there are; rank 0: none. */
+EITP_API eitp_lora_config eitp_model_lora(const eitp_model *model);
+
+/*
+ * Adds what the adapters add to the weights themselves, W = W + scale (B A)^T summed in f64 and rounded once, and
+ * zeroes B: the model computes the same to rounding, in graphs that are there too. Merge in fp32: weights of 16 bits
+ * are rounded to 16 again.
+ */
+EITP_API eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error);
+
+/*
+ * Freezes parameters (see eitp_variable_set_trained), named by words separated by commas: "embeddings" (of tokens,
+ * which a tied head shares, and positions), "layers:N" (the first N blocks), or a parameter's name, with or without
+ * "transformer." before it, in which "*" stands for any text. Each word must name at least one; on failure nothing is
+ * frozen.
+ */
+EITP_API eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error);
+
+/* Elements of the parameters that are trained, adapters included. */
+EITP_API int64_t eitp_model_trained_count(const eitp_model *model);
 
 /* The inputs of a language model's graph; n is the capacity of its rows. */
 typedef struct eitp_model_inputs {
@@ -959,7 +1035,7 @@ typedef struct eitp_update {
 } eitp_update;
 
 /*
- * Adds one AdamW step to the graph: of every parameter the graph uses, by its gradient of `loss` (a scalar). The
+ * Adds one AdamW step to the graph: of every trained parameter it uses, by its gradient of `loss` (a scalar). The
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
  * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
  * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; what a 16-bit parameter lacks of the F32 value that is
@@ -1344,11 +1420,40 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
                                      eitp_error *error);
 
 /*
- * Writes config.json and model.safetensors into a directory that exists. `end_of_text` is the tokenizer's id, or -1.
- * `checksum` as of eitp_variables_save.
+ * The weights of such a directory alone, into a model that was made with its configuration: what is frozen, or gets
+ * adapters, is so before it has values. eitp_gpt2_create and this are eitp_model_load.
+ */
+EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
+
+/*
+ * Writes config.json and model.safetensors, without adapters, into a directory that exists. `end_of_text` is the
+ * tokenizer's id, or -1. `checksum` as of eitp_variables_save.
  */
 EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                                      uint32_t *checksum, eitp_error *error);
+
+/*
+ * Adapters in the layout of Hugging Face's PEFT: adapter_config.json and adapter_model.safetensors (F32).
+ *
+ * Writes both into a directory that exists. `base` is the name or directory of the model that they adapt (NULL: the
+ * directory its weights are from). `checksum` as of eitp_variables_save.
+ */
+EITP_API eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
+                                    eitp_error *error);
+
+/*
+ * Reads adapters into a model: adds them (see eitp_model_add_lora) where it has none, else they must be of its own
+ * configuration. Tensors that are missing, too many, or of another shape are an error before anything is changed.
+ */
+EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error);
+
+/*
+ * What adapter_config.json says. Members that ask for what eitp has not (DoRA, biases, patterns of ranks, whole
+ * modules) are errors that name them, and so are unknown ones that are not null, false or empty. `base` (may be NULL)
+ * gets the name of the base model, "" where there is none.
+ */
+EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config,
+                                           char *base, size_t base_size, eitp_error *error);
 
 /*
  * Checkpoints are directories "checkpoint-<step>" in an output directory. Each is written under another name, synced
@@ -1433,6 +1538,9 @@ typedef struct eitp_fit {
     eitp_trainer_config trainer;
     int any_optimizer; /* any that fits, the most faithful first; 0: the trainer's */
     int validates;
+    /* What is done to the model before its graphs are built: adapters, freezing. NULL: nothing */
+    eitp_status (*adapt)(const void *user, eitp_model *model, eitp_error *error);
+    const void *user;
     size_t process; /* resident bytes of the process beside the run, 0: what they are now */
     size_t budget;  /* bytes that may be resident in all; 0: no limit */
 } eitp_fit;
@@ -1498,12 +1606,17 @@ EITP_API int64_t eitp_trainer_merged(const eitp_trainer *trainer);
 /* What a plan that trains costs: arithmetic and memory of the merged micro-batches. */
 EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 
-/* Writes checkpoint-<step> into a directory, which is made where it is missing. */
+/*
+ * Writes checkpoint-<step> into a directory, which is made where it is missing. It is a model directory with the state
+ * of the optimizer; of a model with adapters it has these (eitp_lora_save) instead of the weights, which are as they
+ * were loaded, and their checksum.
+ */
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
 /*
  * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
- * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name.
+ * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. A
+ * model with adapters must have the weights that these were trained on.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
@@ -1517,7 +1630,8 @@ typedef struct eitp_checkpoint_info {
     int64_t step;
     eitp_trainer_config config;
     char numerics[100];
-    char precision[8]; /* "fp32", "bf16" or "fp16" */
+    char precision[8];     /* "fp32", "bf16" or "fp16" */
+    eitp_lora_config lora; /* rank 0: it has the whole model */
 } eitp_checkpoint_info;
 
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,
@@ -2835,6 +2949,7 @@ struct eitp_context {
     eitp__backend *backend;
     eitp__variable *variables;
     size_t variable_count, variable_capacity;
+    size_t graph_count;      /* graphs, which know variables by number */
     eitp__segment *segments; /* that the variables lie in */
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
@@ -2851,6 +2966,9 @@ struct eitp_context {
 EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const char *name, eitp_role role,
                                                  eitp_dtype dtype, int rank, const int64_t *shape, int64_t *index,
                                                  eitp_error *error);
+
+/* Takes the last variable away again, or another while there is no graph. */
+EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
 
 /* The name of the variable that holds what 16-bit parameter `name` lacks. */
 EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size);
@@ -3004,11 +3122,13 @@ EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph);
 
-/* Of a variable's tensor: its whole name; is it a floating parameter? */
+/* Of a variable's tensor: its whole name; is it a floating parameter; one that is trained? */
 EITP__PRIVATE const char *eitp__variable_name(const eitp_tensor *tensor);
 EITP__PRIVATE int eitp__is_parameter(const eitp_tensor *tensor);
+EITP__PRIVATE int eitp__is_trained(const eitp_tensor *tensor);
 
-/* The dtype of a gradient with respect to a tensor: its own, but that of a 16-bit parameter is F32. */
+/* The dtype of a gradient with respect to a tensor: its own, but that of a 16-bit parameter, or of a parameter cast to
+ * 16 bits, is F32. */
 EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor);
 
 EITP__PRIVATE int64_t eitp__elements(const eitp_tensor *tensor);
@@ -3043,6 +3163,9 @@ EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contributio
 
 /* A 1-element tensor of x's dtype in x's graph; broadcasts to any shape. */
 EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value);
+
+/* y through an activation. */
+EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activation);
 
 /* A product whose result is stored as `dtype`: that of the operands, or what they are computed in. */
 EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
@@ -3236,6 +3359,8 @@ struct eitp_model {
     eitp_context *context;
     eitp_host host;
     eitp_gpt2_config config;
+    eitp_lora_config lora; /* rank 0: none */
+    char *source;          /* the directory that its weights are from; NULL: none */
 };
 
 typedef enum eitp__fill_kind {
@@ -3260,6 +3385,9 @@ EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *confi
 /* Sizes that are positive, consistent, and small enough that no product of them overflows. */
 EITP__PRIVATE eitp_status eitp__gpt2_config_check(const eitp_gpt2_config *config, eitp_error *error);
 
+/* The model's parameter of that whole name in a graph. */
+EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name);
+
 /* How a block attends: to the packed batch, or to a cache that it also fills. */
 typedef struct eitp__attending {
     eitp_tensor *offsets, *key;
@@ -3273,6 +3401,25 @@ EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph
                                              eitp_tensor *positions, const eitp__attending *attending);
 EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden);
 /* <<src/model/gpt2.h */
+
+/* >>src/model/lora.h */
+/* The adapters' parameters, and what they add to a layer. */
+
+EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config, eitp_error *error);
+EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp_lora_config *b);
+
+/* Adapters in a fixed order: how many parameters they have, and number `index`; each A is followed by its B. */
+EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_gpt2_config *model, const eitp_lora_config *config);
+EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_gpt2_config *model, const eitp_lora_config *config,
+                                                   int64_t index);
+
+/* Is it the name of a parameter of adapters? */
+EITP__PRIVATE int eitp__lora_is_adapter(const char *name);
+
+/* What the adapter of a layer's linear `name` adds for x; NULL where it has none. `key` NULL: no dropout. */
+EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
+                                            eitp_tensor *key);
+/* <<src/model/lora.h */
 
 /* >>src/text/bpe.h */
 /* Byte-pair encoding of one piece of text, and the alphabet in which files write bytes. */
@@ -3772,7 +3919,33 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
                                                     const eitp__safetensors *collection,
                                                     const eitp__safetensors_entry *entry, uint32_t *checksum,
                                                     eitp_error *error);
+
+/* Which variables of a role a file has, and what stands before their names in it. */
+typedef struct eitp__selection {
+    eitp_role role;
+    int (*selects)(const char *name); /* NULL: all */
+    const char *prefix;
+} eitp__selection;
+
+/* eitp_variables_save of these. */
+EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
+                                               const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
+                                               eitp_error *error);
 /* <<src/io/variables.h */
+
+/* >>src/io/lora_files.h */
+/* Parts of adapters' files. */
+
+#define EITP__LORA_CONFIG_FILE "adapter_config.json"
+#define EITP__LORA_WEIGHTS_FILE "adapter_model.safetensors"
+
+/* Writes adapter_config.json; `base` may be NULL. */
+EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
+                                                  const eitp_lora_config *config, const char *base, eitp_error *error);
+
+/* The CRC-32C of the bytes of the parameters that adapters leave as they are. */
+EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
+/* <<src/io/lora_files.h */
 
 /* >>src/train/evaluate.h */
 /* A plan that gives the loss of each token: for training windows and for evaluation. */
@@ -24497,7 +24670,16 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
         info->shape[i] = shape[i];
     info->size = size;
     info->decay = role == EITP_PARAMETER && rank >= 2;
+    info->trained = role == EITP_PARAMETER;
     return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index) {
+    char *name = (char *)(uintptr_t)context->variables[index].info.name;
+    eitp__release(&context->host, name, strlen(name) + 1);
+    context->variable_count--;
+    for (size_t i = index; i < context->variable_count; i++)
+        context->variables[i] = context->variables[i + 1];
 }
 
 static size_t eitp__aligned(size_t size) {
@@ -24599,6 +24781,23 @@ static eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__var
         index = eitp_variable_find(context, name);
     }
     return index >= 0 ? &context->variables[index] : NULL;
+}
+
+eitp_status eitp_variable_set_trained(eitp_context *context, const char *name, int trained, eitp_error *error) {
+    eitp__variable *variable = NULL, *remainder;
+    eitp_status status = eitp__variable_named(context, name, &variable, error);
+    if (status)
+        return status;
+    if (variable->info.role != EITP_PARAMETER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s' is no parameter, which alone are trained", name);
+    remainder = trained ? NULL : eitp__remainder_of(context, variable);
+    if (remainder && context->graph_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' cannot be frozen while the context has graphs; freeze before graphs are made", name);
+    variable->info.trained = trained != 0;
+    if (remainder)
+        eitp__variable_remove(context, (size_t)(remainder - context->variables));
+    return EITP_OK;
 }
 
 /* Up to EITP__PLANE_PIECE values as they are stored: in a variable, and in its remainder, which may be NULL. */
@@ -24773,6 +24972,29 @@ eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, d
     return eitp__variable_generate(context, name, eitp__make_normal, &normal, error);
 }
 
+typedef struct eitp__uniform {
+    double low, high;
+    uint64_t seed, key;
+} eitp__uniform;
+
+static void eitp__make_uniform(const void *argument, uint64_t first, size_t count, float *values) {
+    const eitp__uniform *uniform = (const eitp__uniform *)argument;
+    for (size_t i = 0; i < count; i++)
+        values[i] =
+            (float)(uniform->low + (uniform->high - uniform->low) *
+                                       eitp__random_uniform(uniform->seed, uniform->key, EITP__STREAM_INIT, first + i));
+}
+
+eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, double low, double high, uint64_t seed,
+                                       eitp_error *error) {
+    eitp__uniform uniform;
+    uniform.low = low;
+    uniform.high = high;
+    uniform.seed = seed;
+    uniform.key = eitp__name_key(name);
+    return eitp__variable_generate(context, name, eitp__make_uniform, &uniform, error);
+}
+
 size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
     for (size_t i = 0; i < context->variable_count; i++) {
@@ -24793,6 +25015,7 @@ eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_er
     if (!*graph)
         return eitp__fail_memory(error, sizeof **graph, "a graph");
     (*graph)->context = context;
+    context->graph_count++;
     (*graph)->capacity = -1;
     return EITP_OK;
 }
@@ -24802,6 +25025,7 @@ void eitp_graph_destroy(eitp_graph *graph) {
     if (!graph)
         return;
     host = &graph->context->host;
+    graph->context->graph_count--;
     while (graph->blocks) {
         eitp__graph_block *block = graph->blocks;
         graph->blocks = block->next;
@@ -24998,8 +25222,15 @@ EITP__PRIVATE int eitp__is_parameter(const eitp_tensor *tensor) {
     return info->role == EITP_PARAMETER && eitp__is_floating(info->dtype);
 }
 
+EITP__PRIVATE int eitp__is_trained(const eitp_tensor *tensor) {
+    return eitp__is_parameter(tensor) && tensor->graph->context->variables[tensor->variable].info.trained;
+}
+
 EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor) {
-    return eitp__is_parameter(tensor) ? eitp__wide(tensor->dtype) : tensor->dtype;
+    const eitp__node *node = tensor->node;
+    /* A parameter that is rounded for a product has the gradient of one that is stored so. */
+    int rounded = node && node->op == EITP__OP_CAST && eitp__is_parameter(node->inputs[0]);
+    return rounded || eitp__is_parameter(tensor) ? eitp__wide(tensor->dtype) : tensor->dtype;
 }
 
 EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {
@@ -26040,8 +26271,7 @@ eitp_tensor *eitp_matmul_wide(eitp_tensor *a, eitp_tensor *b, int transpose_a, i
     return eitp__product(a, b, NULL, transpose_a, transpose_b, 1);
 }
 
-eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
-    eitp_tensor *y = eitp__product(x, weight, bias, 0, 0, 0);
+EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activation) {
     switch (activation) {
     case EITP_RELU:
         return eitp_relu(y);
@@ -26057,6 +26287,10 @@ eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias,
     default:
         return y;
     }
+}
+
+eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
+    return eitp__activate(eitp__product(x, weight, bias, 0, 0, 0), activation);
 }
 
 EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -27444,7 +27678,7 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
     terms = (eitp__term **)eitp__allocate(host, bytes);
     if (xs && terms) {
         for (size_t i = 0; i < graph->tensor_count; i++) {
-            if (eitp__is_parameter(graph->tensors[i]))
+            if (eitp__is_trained(graph->tensors[i]))
                 xs[count++] = graph->tensors[i];
         }
         seed = eitp__fill_like(loss, 1);
@@ -29652,6 +29886,385 @@ eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, cons
 }
 /* <<src/model/gpt2_config.c */
 
+/* >>src/model/lora.c */
+/* Largest rank and scale that are taken: far beyond use, and no product of them overflows. */
+#define EITP__LORA_RANKS (1 << 16)
+#define EITP__LORA_ALPHA 1e9
+
+/* The linear layers of a block; widths are those of the model, the inner one 0. */
+static const struct {
+    const char *name;
+    unsigned target;
+    int in, out; /* multiples of the width; 0: the MLP's inner width */
+} eitp__lora_layers[] = {
+    {"attn.c_attn", EITP_LORA_C_ATTN, 1, 3},
+    {"attn.c_proj", EITP_LORA_ATTN_C_PROJ, 1, 1},
+    {"mlp.c_fc", EITP_LORA_C_FC, 1, 0},
+    {"mlp.c_proj", EITP_LORA_MLP_C_PROJ, 0, 1},
+};
+
+#define EITP__LORA_ALL (EITP_LORA_C_ATTN | EITP_LORA_ATTN_C_PROJ | EITP_LORA_C_FC | EITP_LORA_MLP_C_PROJ)
+
+/* ---- Configurations ---- */
+
+eitp_lora_config eitp_lora_config_default(void) {
+    eitp_lora_config config;
+    memset(&config, 0, sizeof config);
+    config.rank = 8;
+    config.alpha = 8;
+    config.targets = EITP_LORA_C_ATTN;
+    return config;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config, eitp_error *error) {
+    if (config->rank < 1 || config->rank > EITP__LORA_RANKS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' rank is %lld; it must be 1 to %d",
+                          (long long)config->rank, EITP__LORA_RANKS);
+    if (!(config->alpha > 0 && config->alpha <= EITP__LORA_ALPHA))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' alpha is %g; it must be above 0, at most %g",
+                          config->alpha, EITP__LORA_ALPHA);
+    if (!(config->dropout >= 0 && config->dropout <= 0.999))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' dropout is %g; it must be 0 to 0.999",
+                          config->dropout);
+    if (!config->targets || (config->targets & ~(unsigned)EITP__LORA_ALL))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' targets are %u; they must be a sum of targets",
+                          config->targets);
+    return EITP_OK;
+}
+
+EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp_lora_config *b) {
+    return a->rank == b->rank &&
+           (!a->rank || (a->alpha >= b->alpha && a->alpha <= b->alpha && a->dropout >= b->dropout &&
+                         a->dropout <= b->dropout && a->targets == b->targets && !a->rslora == !b->rslora));
+}
+
+/* Is `word` the layer's name, or the end of it after a dot? */
+static int eitp__lora_word_names(const char *word, size_t size, const char *name) {
+    size_t length = strlen(name);
+    return length >= size && !strncmp(name + length - size, word, size) &&
+           (length == size || name[length - size - 1] == '.');
+}
+
+eitp_status eitp_lora_targets_parse(const char *names, unsigned *targets, eitp_error *error) {
+    unsigned all = 0;
+    for (const char *word = names;; word++) {
+        size_t size = strcspn(word, ",");
+        unsigned found = size == strlen("all-linear") && !strncmp(word, "all-linear", size) ? EITP__LORA_ALL : 0;
+        for (size_t i = 0; i < EITP__COUNT(eitp__lora_layers) && size; i++)
+            found |= eitp__lora_word_names(word, size, eitp__lora_layers[i].name) ? eitp__lora_layers[i].target : 0;
+        if (!found)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%.*s' is no linear layer of GPT-2; adapters go to c_attn, c_proj (attn.c_proj, "
+                              "mlp.c_proj), c_fc or all-linear",
+                              (int)(size < 60 ? size : 60), word);
+        all |= found;
+        word += size;
+        if (!*word)
+            break;
+    }
+    *targets = all;
+    return EITP_OK;
+}
+
+void eitp_lora_targets_format(unsigned targets, char *names, size_t size) {
+    const unsigned both = EITP_LORA_ATTN_C_PROJ | EITP_LORA_MLP_C_PROJ;
+    static const struct {
+        unsigned target;
+        const char *name;
+    } words[] = {{EITP_LORA_C_ATTN, "c_attn"},
+                 {EITP_LORA_C_FC, "c_fc"},
+                 {EITP_LORA_ATTN_C_PROJ | EITP_LORA_MLP_C_PROJ, "c_proj"},
+                 {EITP_LORA_ATTN_C_PROJ, "attn.c_proj"},
+                 {EITP_LORA_MLP_C_PROJ, "mlp.c_proj"}};
+    size_t at = 0;
+    *names = 0;
+    for (size_t i = 0; i < EITP__COUNT(words) && at < size; i++) {
+        int part_of_both = (words[i].target & both) && words[i].target != both;
+        if ((targets & words[i].target) == words[i].target && !(part_of_both && (targets & both) == both))
+            at += (size_t)snprintf(names + at, size - at, "%s%s", at ? "," : "", words[i].name);
+    }
+}
+
+/* ---- Parameters ---- */
+
+EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_gpt2_config *model, const eitp_lora_config *config) {
+    int64_t count = 0;
+    for (size_t i = 0; i < EITP__COUNT(eitp__lora_layers); i++)
+        count += config->rank && (config->targets & eitp__lora_layers[i].target) ? 2 : 0;
+    return count * model->layers;
+}
+
+EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_gpt2_config *model, const eitp_lora_config *config,
+                                                   int64_t index) {
+    int64_t in_block = eitp__lora_parameter_count(model, config) / model->layers, at = index % in_block / 2;
+    int is_b = (int)(index % 2), multiple;
+    size_t i = 0;
+    eitp__parameter parameter;
+    memset(&parameter, 0, sizeof parameter);
+    for (;; i++) {
+        if ((config->targets & eitp__lora_layers[i].target) && at-- == 0)
+            break;
+    }
+    multiple = is_b ? eitp__lora_layers[i].out : eitp__lora_layers[i].in;
+    snprintf(parameter.name, sizeof parameter.name, "transformer.h.%d.%s.lora_%c.weight", (int)(index / in_block),
+             eitp__lora_layers[i].name, is_b ? 'B' : 'A');
+    parameter.rank = 2;
+    parameter.shape[!is_b] = multiple ? multiple * model->width : model->inner;
+    parameter.shape[is_b] = config->rank;
+    return parameter;
+}
+
+EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
+    static const char *const ends[] = {".lora_A.weight", ".lora_B.weight"};
+    size_t length = strlen(name), end = strlen(ends[0]);
+    return length > end && (!strcmp(name + length - end, ends[0]) || !strcmp(name + length - end, ends[1]));
+}
+
+eitp_lora_config eitp_model_lora(const eitp_model *model) {
+    return model->lora;
+}
+
+static double eitp__lora_scale(const eitp_lora_config *config) {
+    return config->alpha / (config->rslora ? sqrt((double)config->rank) : (double)config->rank);
+}
+
+/* Declares the adapters; where one cannot be, none is. */
+static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
+    eitp_context *context = model->context;
+    size_t before = eitp_variable_count(context);
+    eitp_graph *graph = NULL;
+    eitp_status status = eitp_graph_create(context, &graph, error);
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
+        eitp_parameter(graph, parameter.name, parameter.rank, parameter.shape);
+        status = eitp_graph_status(graph, error);
+    }
+    eitp_graph_destroy(graph);
+    while (status && eitp_variable_count(context) > before)
+        eitp__variable_remove(context, eitp_variable_count(context) - 1);
+    return status;
+}
+
+eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
+    eitp_status status = eitp__lora_config_check(config, error);
+    if (!status && model->lora.rank)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has adapters already; merge them first");
+    if (!status && model->context->graph_count)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are made");
+    if (!status)
+        status = eitp__lora_declare(model, config, error);
+    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+        status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+    }
+    if (!status)
+        model->lora = *config;
+    return status;
+}
+
+eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
+        /* Kaiming's uniform distribution with a = sqrt(5). */
+        double bound = 1 / sqrt((double)parameter.shape[1]);
+        status = i % 2 ? eitp_variable_fill(model->context, parameter.name, 0, error)
+                       : eitp_variable_fill_uniform(model->context, parameter.name, -bound, bound, seed, error);
+    }
+    return status;
+}
+
+/* ---- The graph ---- */
+
+/* A layer's adapter parameter, rounded to what its product takes. */
+static eitp_tensor *eitp__lora_tensor(const eitp_model *model, const eitp_tensor *x, int64_t layer, const char *name,
+                                      char which) {
+    char full[96];
+    snprintf(full, sizeof full, "transformer.h.%d.%s.lora_%c.weight", (int)layer, name, which);
+    return eitp_cast(eitp__parameter_named(model, eitp_tensor_graph(x), full), eitp_tensor_dtype(x));
+}
+
+EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
+                                            eitp_tensor *key) {
+    unsigned target = 0;
+    eitp_tensor *low;
+    for (size_t i = 0; i < EITP__COUNT(eitp__lora_layers); i++)
+        target |= strcmp(name, eitp__lora_layers[i].name) ? 0 : eitp__lora_layers[i].target;
+    if (!model->lora.rank || !(model->lora.targets & target))
+        return NULL;
+    low = eitp_matmul_wide(key ? eitp_dropout(x, key, model->lora.dropout) : x,
+                           eitp__lora_tensor(model, x, layer, name, 'A'), 0, 1);
+    /* Scaled as it was summed: rounded once, and the scale is not in what A and B are updated by. */
+    low = eitp_cast(eitp_affine(low, eitp__lora_scale(&model->lora), 0), eitp_tensor_dtype(x));
+    return eitp_matmul_transposed(low, eitp__lora_tensor(model, x, layer, name, 'B'), 0, 1);
+}
+
+/* ---- Merging ---- */
+
+/* An adapter in memory, and a row of the weight that it belongs to. */
+typedef struct eitp__lora_merge {
+    const eitp_host *host;
+    int64_t rank, in, out;
+    double scale;
+    float *a, *b, *row; /* one allocation */
+    size_t bytes;
+} eitp__lora_merge;
+
+static void eitp__lora_add_row(const eitp__lora_merge *merge, int64_t i) {
+    for (int64_t o = 0; o < merge->out; o++) {
+        double sum = 0;
+        for (int64_t r = 0; r < merge->rank; r++)
+            sum += (double)merge->a[r * merge->in + i] * (double)merge->b[o * merge->rank + r];
+        merge->row[o] = (float)((double)merge->row[o] + merge->scale * sum);
+    }
+}
+
+/* Adds an adapter to its weight [in, out], which is the transpose of B A, and zeroes B. */
+static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lora_merge *merge, const char *name_a,
+                                          const char *name_b, eitp_error *error) {
+    char weight[96];
+    eitp_status status = eitp_variable_read_f32(context, name_a, 0, merge->a, merge->rank * merge->in, error);
+    if (!status)
+        status = eitp_variable_read_f32(context, name_b, 0, merge->b, merge->rank * merge->out, error);
+    snprintf(weight, sizeof weight, "%.*s.weight", (int)(strlen(name_a) - strlen(".lora_A.weight")), name_a);
+    for (int64_t i = 0; i < merge->in && !status; i++) {
+        status = eitp_variable_read_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+        if (!status)
+            eitp__lora_add_row(merge, i);
+        if (!status)
+            status = eitp_variable_write_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+    }
+    return status ? status : eitp_variable_fill(context, name_b, 0, error);
+}
+
+eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
+    const eitp_lora_config *config = &model->lora;
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i += 2) {
+        eitp__parameter a = eitp__lora_parameter(&model->config, config, i);
+        eitp__parameter b = eitp__lora_parameter(&model->config, config, i + 1);
+        eitp__lora_merge merge = EITP__ZERO;
+        merge.host = &model->host;
+        merge.rank = config->rank;
+        merge.in = a.shape[1];
+        merge.out = b.shape[0];
+        merge.scale = eitp__lora_scale(config);
+        merge.bytes = (size_t)(merge.rank * (merge.in + merge.out) + merge.out) * sizeof *merge.a;
+        merge.a = (float *)eitp__allocate_uninitialized(merge.host, merge.bytes);
+        if (!merge.a)
+            return eitp__fail_memory(error, merge.bytes, "merging adapters");
+        merge.b = merge.a + merge.rank * merge.in;
+        merge.row = merge.b + merge.rank * merge.out;
+        status = eitp__lora_merge_layer(model->context, &merge, a.name, b.name, error);
+        eitp__release(merge.host, merge.a, merge.bytes);
+    }
+    return status;
+}
+/* <<src/model/lora.c */
+
+/* >>src/model/freeze.c */
+/* Which parameters of a model are trained. */
+
+/* Does the name match the pattern of `size` characters, in which "*" stands for any text? */
+static int eitp__pattern_matches(const char *pattern, size_t size, const char *name) {
+    size_t at = 0, star = size;
+    const char *retry = NULL;
+    while (*name) {
+        if (at < size && pattern[at] == '*') {
+            star = at++;
+            retry = name;
+        } else if (at < size && pattern[at] == *name) {
+            at++;
+            name++;
+        } else if (retry) {
+            at = star + 1;
+            name = ++retry;
+        } else {
+            return 0;
+        }
+    }
+    while (at < size && pattern[at] == '*')
+        at++;
+    return at == size;
+}
+
+/* The number after "layers:" in a word; -1 where it is no such word, or none. */
+static int64_t eitp__layers_of(const char *word, size_t size) {
+    static const char prefix[] = "layers:";
+    const size_t length = sizeof prefix - 1;
+    int64_t number = 0;
+    if (size <= length || size > length + 6 || strncmp(word, prefix, length))
+        return -1;
+    for (size_t i = length; i < size; i++) {
+        if (word[i] < '0' || word[i] > '9')
+            return -1;
+        number = 10 * number + (word[i] - '0');
+    }
+    return number;
+}
+
+/* Does a word of eitp_model_freeze name the parameter? */
+static int eitp__word_names(const char *word, size_t size, const char *name) {
+    static const char prefix[] = "transformer.", block[] = "transformer.h.";
+    int has_prefix = !strncmp(name, prefix, sizeof prefix - 1);
+    int64_t layers = eitp__layers_of(word, size);
+    if (layers >= 0)
+        return !strncmp(name, block, sizeof block - 1) && strtoll(name + sizeof block - 1, NULL, 10) < layers;
+    if (size == strlen("embeddings") && !strncmp(word, "embeddings", size))
+        return !strcmp(name, "transformer.wte.weight") || !strcmp(name, "transformer.wpe.weight");
+    return eitp__pattern_matches(word, size, name) ||
+           (has_prefix && eitp__pattern_matches(word, size, name + sizeof prefix - 1));
+}
+
+/* Calls for each parameter that a word names; returns how many there are. */
+static eitp_status eitp__freeze_word(eitp_model *model, const char *word, size_t size, int freezes, int64_t *count,
+                                     eitp_error *error) {
+    eitp_status status = EITP_OK;
+    *count = 0;
+    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+        if (!eitp__word_names(word, size, parameter.name))
+            continue;
+        ++*count;
+        if (freezes)
+            status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+    }
+    return status;
+}
+
+eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (int freezes = 0; freezes < 2; freezes++) {
+        for (const char *word = parts; !status; word++) {
+            size_t size = strcspn(word, ",");
+            int64_t count, layers = eitp__layers_of(word, size);
+            status = eitp__freeze_word(model, word, size, freezes, &count, error);
+            if (!status && (!count || layers > model->config.layers))
+                return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                                  "'%.*s' freezes nothing of a model with %lld layers; use embeddings, layers:N, or a "
+                                  "parameter's name, with * for any text",
+                                  (int)(size < 60 ? size : 60), word, (long long)model->config.layers);
+            word += size;
+            if (!*word)
+                break;
+        }
+    }
+    return status;
+}
+
+int64_t eitp_model_trained_count(const eitp_model *model) {
+    int64_t base = eitp__gpt2_parameter_count(&model->config), elements = 0;
+    for (int64_t i = 0; i < base + eitp__lora_parameter_count(&model->config, &model->lora); i++) {
+        eitp__parameter parameter = i < base ? eitp__gpt2_parameter(&model->config, i)
+                                             : eitp__lora_parameter(&model->config, &model->lora, i - base);
+        int64_t at = eitp_variable_find(model->context, parameter.name);
+        if (eitp_variable_at(model->context, (size_t)at).trained)
+            elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
+    }
+    return elements;
+}
+/* <<src/model/freeze.c */
+
 /* >>src/model/gpt2.c */
 /* ---- Parameters ---- */
 
@@ -29802,6 +30415,7 @@ void eitp_model_destroy(eitp_model *model) {
     if (!model)
         return;
     host = model->host;
+    eitp__release_text(&host, model->source);
     eitp__release(&host, model, sizeof *model);
 }
 
@@ -29853,8 +30467,7 @@ eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *
 
 /* ---- The graph ---- */
 
-/* The model's parameter of that whole name in a graph. */
-static eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name) {
+EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name) {
     eitp_variable info = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, name));
     return eitp_variable_tensor(graph, name, info.role, info.dtype, info.rank, info.shape);
 }
@@ -29869,18 +30482,21 @@ static eitp_tensor *eitp__gpt2_tensor(const eitp_model *model, eitp_graph *graph
     return eitp__parameter_named(model, graph, full);
 }
 
-/* x through the weight and bias called <name>.weight and <name>.bias. */
+/* x through the weight and bias called <name>.weight and <name>.bias, and the adapter if there is one. */
 static eitp_tensor *eitp__gpt2_linear(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
-                                      eitp_activation activation) {
+                                      const eitp__attending *attending, eitp_activation activation) {
     char weight[64], bias[64];
     eitp_graph *graph;
+    eitp_tensor *adapted, *y;
     if (!x)
         return NULL;
     graph = eitp_tensor_graph(x);
     snprintf(weight, sizeof weight, "%s.weight", name);
     snprintf(bias, sizeof bias, "%s.bias", name);
-    return eitp_linear(x, eitp__gpt2_tensor(model, graph, layer, weight), eitp__gpt2_tensor(model, graph, layer, bias),
-                       activation);
+    adapted = eitp__lora_apply(model, x, layer, name, attending->key);
+    y = eitp_linear(x, eitp__gpt2_tensor(model, graph, layer, weight), eitp__gpt2_tensor(model, graph, layer, bias),
+                    EITP_NO_ACTIVATION);
+    return eitp__activate(adapted ? eitp_add(y, adapted) : y, activation);
 }
 
 static eitp_tensor *eitp__gpt2_norm(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name) {
@@ -29908,7 +30524,7 @@ static eitp_tensor *eitp__gpt2_cache(const eitp_model *model, eitp_graph *graph,
 static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x, int64_t layer,
                                          const eitp__attending *attending) {
     const eitp_gpt2_config *config = &model->config;
-    eitp_tensor *qkv = eitp__gpt2_linear(model, x, layer, "attn.c_attn", EITP_NO_ACTIVATION);
+    eitp_tensor *qkv = eitp__gpt2_linear(model, x, layer, "attn.c_attn", attending, EITP_NO_ACTIVATION);
     double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
     eitp_attention_config attention = EITP__ZERO;
     eitp_graph *graph;
@@ -29937,10 +30553,11 @@ static eitp_tensor *eitp__gpt2_block(const eitp_model *model, eitp_tensor *x, in
     const eitp_gpt2_config *config = &model->config;
     eitp_tensor *attended, *hidden;
     attended = eitp__gpt2_attention(model, eitp__gpt2_norm(model, x, layer, "ln_1"), layer, attending);
-    attended = eitp__gpt2_linear(model, attended, layer, "attn.c_proj", EITP_NO_ACTIVATION);
+    attended = eitp__gpt2_linear(model, attended, layer, "attn.c_proj", attending, EITP_NO_ACTIVATION);
     x = eitp_add(x, eitp__gpt2_dropout(attended, attending, config->residual_dropout));
-    hidden = eitp__gpt2_linear(model, eitp__gpt2_norm(model, x, layer, "ln_2"), layer, "mlp.c_fc", config->activation);
-    hidden = eitp__gpt2_linear(model, hidden, layer, "mlp.c_proj", EITP_NO_ACTIVATION);
+    hidden = eitp__gpt2_linear(model, eitp__gpt2_norm(model, x, layer, "ln_2"), layer, "mlp.c_fc", attending,
+                               config->activation);
+    hidden = eitp__gpt2_linear(model, hidden, layer, "mlp.c_proj", attending, EITP_NO_ACTIVATION);
     return eitp_add(x, eitp__gpt2_dropout(hidden, attending, config->residual_dropout));
 }
 
@@ -30514,7 +31131,7 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     graph = loss->graph;
     status = eitp__pairs_init(&pairs, eitp__graph_host(graph), graph->tensor_count, error);
     for (size_t i = 0; i < graph->tensor_count && !status; i++) {
-        if (eitp__is_parameter(graph->tensors[i]))
+        if (eitp__is_trained(graph->tensors[i]))
             pairs.parameters[pairs.count++] = graph->tensors[i];
     }
     /* The norm is added up in the order of the variables, as eitp_adamw_apply does it. */
@@ -30539,7 +31156,7 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
         eitp_variable parameter = eitp_variable_at(context, i);
         char name[256];
         snprintf(name, sizeof name, "gradient.%s", parameter.name);
-        if (parameter.role != EITP_PARAMETER || eitp_variable_find(context, name) < 0)
+        if (parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
             continue;
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);
@@ -35105,32 +35722,59 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return status;
 }
 
-/* The variables of a role, as the tensors of a file. */
-static eitp_status eitp__list_role(eitp_context *context, eitp_role role, eitp_dtype dtype,
-                                   eitp__safetensors_tensor **tensors, size_t *count, eitp_error *error) {
-    const eitp_host host = eitp_context_host(context);
-    size_t variables = eitp_variable_count(context);
-    *count = 0;
-    *tensors = (eitp__safetensors_tensor *)eitp__allocate(&host, (variables + 1) * sizeof **tensors);
-    if (!*tensors)
-        return eitp__fail_memory(error, (variables + 1) * sizeof **tensors, "the list of tensors");
-    for (size_t i = 0; i < variables; i++) {
+/* The variables of a file, their tensors, and the names that these have. */
+typedef struct eitp__file_list {
+    const eitp_host *host;
+    size_t *variables;
+    eitp__safetensors_tensor *tensors;
+    eitp__buffer names; /* one after the other, each with its zero byte */
+    size_t count, capacity;
+} eitp__file_list;
+
+static void eitp__file_list_release(eitp__file_list *list) {
+    eitp__buffer_release(&list->names);
+    eitp__release(list->host, list->variables, list->capacity * sizeof *list->variables);
+    eitp__release(list->host, list->tensors, list->capacity * sizeof *list->tensors);
+}
+
+static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_variable *variable, const char *prefix,
+                                eitp_dtype dtype) {
+    eitp__safetensors_tensor *tensor = &list->tensors[list->count];
+    list->variables[list->count++] = index;
+    eitp__buffer_add_text(&list->names, prefix);
+    eitp__buffer_add(&list->names, variable->name, strlen(variable->name) + 1);
+    tensor->dtype = eitp__moves_as_f32(variable) ? dtype : variable->dtype;
+    tensor->rank = variable->rank;
+    memcpy(tensor->shape, variable->shape, sizeof tensor->shape);
+}
+
+static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *host, const eitp__selection *selection,
+                                        eitp_dtype dtype, eitp__file_list *list, eitp_error *error) {
+    const char *name;
+    memset(list, 0, sizeof *list);
+    list->host = host;
+    eitp__buffer_init(&list->names, host);
+    list->capacity = eitp_variable_count(context) + 1;
+    list->variables = (size_t *)eitp__allocate(host, list->capacity * sizeof *list->variables);
+    list->tensors = (eitp__safetensors_tensor *)eitp__allocate(host, list->capacity * sizeof *list->tensors);
+    for (size_t i = 0; i < eitp_variable_count(context) && list->variables && list->tensors; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        eitp__safetensors_tensor *tensor = &(*tensors)[*count];
-        if (variable.role != role)
-            continue;
-        tensor->name = variable.name;
-        tensor->dtype = eitp__moves_as_f32(&variable) ? dtype : variable.dtype;
-        tensor->rank = variable.rank;
-        memcpy(tensor->shape, variable.shape, sizeof tensor->shape);
-        ++*count;
+        if (variable.role == selection->role && (!selection->selects || selection->selects(variable.name)))
+            eitp__file_list_add(list, i, &variable, selection->prefix, dtype);
+    }
+    if (!list->variables || !list->tensors || list->names.failed)
+        return eitp__fail_memory(error, list->capacity * sizeof *list->tensors, "the list of tensors");
+    name = list->names.data;
+    for (size_t i = 0; i < list->count; i++) {
+        list->tensors[i].name = name;
+        name += strlen(name) + 1;
     }
     return EITP_OK;
 }
 
 static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safetensors_writer *writer, size_t index,
-                                              const char *name, void *buffer, uint32_t *checksum, eitp_error *error) {
-    eitp_variable variable = eitp_variable_at(context, (size_t)eitp_variable_find(context, name));
+                                              size_t number, void *buffer, uint32_t *checksum, eitp_error *error) {
+    eitp_variable variable = eitp_variable_at(context, number);
     int64_t elements = eitp__variable_elements(&variable), piece;
     size_t element = eitp_dtype_size(variable.dtype);
     eitp_status status = EITP_OK;
@@ -35138,11 +35782,12 @@ static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safet
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
         if (eitp__moves_as_f32(&variable)) {
-            status = eitp_variable_read_f32(context, name, first, (float *)buffer, count, error);
+            status = eitp_variable_read_f32(context, variable.name, first, (float *)buffer, count, error);
             if (!status)
                 status = eitp__safetensors_write_f32(writer, index, (const float *)buffer, count, checksum, error);
         } else {
-            status = eitp_variable_read(context, name, (size_t)first * element, buffer, (size_t)count * element, error);
+            status = eitp_variable_read(context, variable.name, (size_t)first * element, buffer,
+                                        (size_t)count * element, error);
             if (!status)
                 status = eitp__safetensors_write(writer, index, buffer, count, checksum, error);
         }
@@ -35150,34 +35795,40 @@ static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safet
     return status;
 }
 
-eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
-                                uint32_t *checksum, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
+                                               const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
+                                               eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__safetensors_text metadata = {"format", "pt"};
     eitp__safetensors_writer *writer = NULL;
-    eitp__safetensors_tensor *tensors;
-    size_t count, listed = (eitp_variable_count(context) + 1) * sizeof *tensors;
+    eitp__file_list list;
     uint32_t sum = 0;
-    void *buffer = NULL;
-    eitp_status status = eitp__list_role(context, role, dtype, &tensors, &count, error);
-    if (status)
-        return status;
-    buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
-    if (!buffer)
+    void *buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
+    eitp_status status = eitp__file_list_make(context, &host, selection, dtype, &list, error);
+    if (!status && !buffer)
         status = eitp__fail_memory(error, EITP__MOVE_BYTES, "writing weights");
     if (!status)
-        status = eitp__safetensors_begin(&host, path, tensors, count, &metadata, 1, &writer, error);
-    for (size_t i = 0; i < count && !status; i++)
-        status = eitp__variable_write_entry(context, writer, i, tensors[i].name, buffer, &sum, error);
+        status = eitp__safetensors_begin(&host, path, list.tensors, list.count, &metadata, 1, &writer, error);
+    for (size_t i = 0; i < list.count && !status; i++)
+        status = eitp__variable_write_entry(context, writer, i, list.variables[i], buffer, &sum, error);
     if (status)
         eitp__safetensors_abandon(writer);
     else
         status = eitp__safetensors_finish(writer, error);
     eitp__release(&host, buffer, EITP__MOVE_BYTES);
-    eitp__release(&host, tensors, listed);
+    eitp__file_list_release(&list);
     if (!status && checksum)
         *checksum = sum;
     return status;
+}
+
+eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
+                                uint32_t *checksum, eitp_error *error) {
+    eitp__selection selection;
+    selection.role = role;
+    selection.selects = NULL;
+    selection.prefix = "";
+    return eitp__variables_save(context, path, &selection, dtype, checksum, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
@@ -35262,13 +35913,17 @@ static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors
     return entry;
 }
 
-static eitp_status eitp__load_weights(eitp_model *model, const char *directory, eitp_error *error) {
-    eitp__safetensors *collection;
+eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
+    eitp__safetensors *collection = NULL;
+    char *source = eitp__copy_text(&model->host, directory);
     int64_t count = eitp__gpt2_parameter_count(&model->config);
     size_t stored;
-    eitp_status status = eitp__open_weights(&model->host, directory, &collection, error);
-    if (status)
+    eitp_status status = source ? eitp__open_weights(&model->host, directory, &collection, error)
+                                : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
+    if (status) {
+        eitp__release_text(&model->host, source);
         return status;
+    }
     for (int64_t i = 0; i < count && !status; i++) {
         eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
         eitp_variable variable =
@@ -35284,6 +35939,9 @@ static eitp_status eitp__load_weights(eitp_model *model, const char *directory, 
         eitp__log(&model->host, EITP_LOG_INFO, "%zu tensors in '%s' are no weights of the model and were left out",
                   stored - (size_t)count, directory);
     eitp__safetensors_close(collection);
+    eitp__release_text(&model->host, status ? source : model->source);
+    if (!status)
+        model->source = source;
     return status;
 }
 
@@ -35301,7 +35959,7 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     if (!status)
         status = eitp_gpt2_create(context, &config, &made, error);
     if (!status)
-        status = eitp__load_weights(made, directory, error);
+        status = eitp_model_load_weights(made, directory, error);
     if (status) {
         eitp_model_destroy(made);
         return status;
@@ -35310,8 +35968,13 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     return EITP_OK;
 }
 
+static int eitp__is_no_adapter(const char *name) {
+    return !eitp__lora_is_adapter(name);
+}
+
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                             uint32_t *checksum, eitp_error *error) {
+    eitp__selection selection;
     char *path;
     eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (status)
@@ -35322,11 +35985,349 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
         status = eitp__path_in(&model->host, directory, "model.safetensors", &path, error);
     if (status)
         return status;
-    status = eitp_variables_save(model->context, path, EITP_PARAMETER, dtype, checksum, error);
+    selection.role = EITP_PARAMETER;
+    selection.selects = model->lora.rank ? eitp__is_no_adapter : NULL;
+    selection.prefix = "";
+    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, error);
     eitp__release_text(&model->host, path);
     return status;
 }
 /* <<src/io/model_directory.c */
+
+/* >>src/io/lora_config.c */
+/* adapter_config.json of Hugging Face's PEFT. */
+
+/* Members that say nothing about what is computed from the saved weights, or that are read elsewhere. */
+static const char *const eitp__lora_known[] = {
+    "auto_mapping",
+    "base_model_name_or_path",
+    "bias",
+    "fan_in_fan_out",
+    "inference_mode",
+    "lora_alpha",
+    "lora_dropout",
+    "megatron_core",
+    "init_lora_weights",
+    "peft_type",
+    "peft_version",
+    "qalora_group_size",
+    "r",
+    "revision",
+    "runtime_config",
+    "target_modules",
+    "task_type",
+    "use_rslora",
+};
+
+static int eitp__lora_is_known(const char *name) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__lora_known); i++) {
+        if (!strcmp(name, eitp__lora_known[i]))
+            return 1;
+    }
+    return 0;
+}
+
+/* Does the value switch its feature off? */
+static int eitp__lora_is_off(const eitp__json *value) {
+    return value->kind == EITP__JSON_NULL || (value->kind == EITP__JSON_BOOLEAN && !value->boolean) ||
+           ((value->kind == EITP__JSON_OBJECT || value->kind == EITP__JSON_ARRAY) && !value->count);
+}
+
+/* The text of a member that must be one of `words`; a missing or null one is fine. */
+static eitp_status eitp__lora_check_word(const eitp__json *root, const char *name, const char *word,
+                                         eitp_error *error) {
+    const char *text = word;
+    eitp_status status = eitp__json_get_text(root, name, &text, error);
+    if (!status && strcmp(text, word))
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s is '%.60s'; eitp has %s", name, text, word);
+    return status;
+}
+
+/* Adapters that were begun in another way than at zero may go with changed base weights. */
+static eitp_status eitp__lora_check_start(const eitp__json *root, eitp_error *error) {
+    static const char *const starts[] = {"gaussian", "orthogonal", "eva"};
+    const eitp__json *start = eitp__json_member(root, "init_lora_weights");
+    if (!start || start->kind == EITP__JSON_NULL || start->kind == EITP__JSON_BOOLEAN)
+        return EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(starts) && start->kind == EITP__JSON_STRING; i++) {
+        if (!strcmp(start->text, starts[i]))
+            return EITP_OK;
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "line %zu: init_lora_weights '%.60s' changes the base model, which eitp does not", start->line,
+                      start->kind == EITP__JSON_STRING ? start->text : "?");
+}
+
+static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error *error) {
+    eitp_status status = eitp__lora_check_word(root, "peft_type", "LORA", error);
+    if (!status)
+        status = eitp__lora_check_word(root, "task_type", "CAUSAL_LM", error);
+    if (!status)
+        status = eitp__lora_check_word(root, "bias", "none", error);
+    if (!status)
+        status = eitp__lora_check_start(root, error);
+    for (const eitp__json *member = root->first_child; member && !status; member = member->next) {
+        if (!eitp__lora_is_known(member->name) && !eitp__lora_is_off(member))
+            status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                                "line %zu: %.60s asks for what eitp has not; it reads plain LoRA of linear layers",
+                                member->line, member->name);
+    }
+    return status;
+}
+
+/* target_modules: a list of names, or "all-linear". */
+static eitp_status eitp__lora_parse_targets(const eitp__json *root, unsigned *targets, eitp_error *error) {
+    const eitp__json *list = eitp__json_member(root, "target_modules");
+    eitp_status status = EITP_OK;
+    *targets = 0;
+    if (!list || list->kind == EITP__JSON_NULL) {
+        *targets = EITP_LORA_C_ATTN;
+        return EITP_OK;
+    }
+    if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear"))
+        return eitp_lora_targets_parse(list->text, targets, error);
+    if (list->kind != EITP__JSON_ARRAY || !list->count)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: target_modules is no list of names", list->line);
+    for (const eitp__json *name = list->first_child; name && !status; name = name->next) {
+        unsigned found = 0;
+        if (name->kind != EITP__JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
+            status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: target_modules is no list of names", name->line);
+        else
+            status = eitp_lora_targets_parse(name->text, &found, error);
+        *targets |= found;
+    }
+    return status;
+}
+
+static eitp_status eitp__lora_parse(const eitp__json *root, eitp_lora_config *config, const char **base,
+                                    eitp_error *error) {
+    eitp_status status;
+    *config = eitp_lora_config_default();
+    *base = "";
+    if (!root || root->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "this is no JSON object; an " EITP__LORA_CONFIG_FILE " is one");
+    if (!eitp__json_member(root, "peft_type"))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'peft_type' is missing; an " EITP__LORA_CONFIG_FILE " has it");
+    status = eitp__lora_check_features(root, error);
+    if (!status)
+        status = eitp__json_get_integer(root, "r", INT64_MIN, INT64_MAX, &config->rank, error);
+    if (!status)
+        status = eitp__json_get_number(root, "lora_alpha", -HUGE_VAL, HUGE_VAL, &config->alpha, error);
+    if (!status)
+        status = eitp__json_get_number(root, "lora_dropout", -HUGE_VAL, HUGE_VAL, &config->dropout, error);
+    if (!status)
+        status = eitp__json_get_boolean(root, "use_rslora", &config->rslora, error);
+    if (!status)
+        status = eitp__json_get_text(root, "base_model_name_or_path", base, error);
+    if (!status)
+        status = eitp__lora_parse_targets(root, &config->targets, error);
+    return status ? status : eitp__lora_config_check(config, error);
+}
+
+eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config, char *base,
+                                  size_t base_size, eitp_error *error) {
+    enum { LIMIT = 1 << 20 };
+    eitp__json_document *document;
+    eitp_lora_config parsed;
+    const char *text;
+    char *path = eitp__join_path(host, directory, EITP__LORA_CONFIG_FILE);
+    eitp_status status;
+    if (!path)
+        return eitp__fail_memory(error, strlen(directory), "a path");
+    status = eitp__json_read_file(host, path, LIMIT, &document, error);
+    if (!status) {
+        status = eitp__lora_parse(eitp__json_root(document), &parsed, &text, error);
+        if (!status) {
+            *config = parsed;
+            if (base)
+                snprintf(base, base_size, "%s", strlen(text) < base_size ? text : "");
+        } else {
+            /* Whatever is wrong is wrong in the file. */
+            status = status == EITP_ERROR_ARGUMENT ? EITP_ERROR_FORMAT : status;
+            if (error)
+                error->status = status;
+            eitp__fail_prefix(error, status, "%s", path);
+        }
+        eitp__json_release(document);
+    }
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+static void eitp__lora_write_targets(eitp__buffer *text, unsigned targets) {
+    char names[64];
+    eitp_lora_targets_format(targets, names, sizeof names);
+    eitp__buffer_add_text(text, "  \"target_modules\": [");
+    for (const char *word = names; *word; word += *word == ',') {
+        size_t size = strcspn(word, ",");
+        eitp__buffer_format(text, "%s\"%.*s\"", word == names ? "" : ", ", (int)size, word);
+        word += size;
+    }
+    eitp__buffer_add_text(text, "],\n");
+}
+
+EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
+                                                  const eitp_lora_config *config, const char *base, eitp_error *error) {
+    eitp__buffer text;
+    eitp_status status;
+    eitp__buffer_init(&text, host);
+    eitp__buffer_add_text(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n");
+    eitp__buffer_add_text(&text, "  \"base_model_name_or_path\": ");
+    if (base)
+        eitp__json_write_text(&text, base, strlen(base));
+    else
+        eitp__buffer_add_text(&text, "null");
+    eitp__buffer_format(&text, ",\n  \"r\": %lld,\n  \"lora_alpha\": ", (long long)config->rank);
+    eitp__json_write_number(&text, config->alpha);
+    eitp__buffer_add_text(&text, ",\n  \"lora_dropout\": ");
+    eitp__json_write_number(&text, config->dropout);
+    eitp__buffer_format(&text, ",\n  \"use_rslora\": %s,\n", config->rslora ? "true" : "false");
+    eitp__lora_write_targets(&text, config->targets);
+    /* GPT-2's layers are Conv1D: weights of [in, out]. */
+    eitp__buffer_add_text(&text, "  \"fan_in_fan_out\": true,\n  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
+                                 "  \"init_lora_weights\": true,\n  \"modules_to_save\": null,\n"
+                                 "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
+    status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)
+                         : eitp__write_file(host, path, text.data, text.size, error);
+    eitp__buffer_release(&text);
+    return status;
+}
+/* <<src/io/lora_config.c */
+
+/* >>src/io/lora_files.c */
+/* PEFT's wrappers around the model. */
+#define EITP__LORA_PREFIX "base_model.model."
+
+/* The path of a file in a directory. */
+static eitp_status eitp__lora_path(const eitp_model *model, const char *directory, const char *name, char **path,
+                                   eitp_error *error) {
+    *path = eitp__join_path(&model->host, directory, name);
+    return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
+}
+
+eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
+                           eitp_error *error) {
+    eitp__selection selection;
+    char *path;
+    eitp_status status;
+    if (!model->lora.rank)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
+    status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
+    if (status)
+        return status;
+    status = eitp__lora_config_write(&model->host, path, &model->lora, base ? base : model->source, error);
+    eitp__release_text(&model->host, path);
+    if (!status)
+        status = eitp__lora_path(model, directory, EITP__LORA_WEIGHTS_FILE, &path, error);
+    if (status)
+        return status;
+    selection.role = EITP_PARAMETER;
+    selection.selects = eitp__lora_is_adapter;
+    selection.prefix = EITP__LORA_PREFIX;
+    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, error);
+    eitp__release_text(&model->host, path);
+    return status;
+}
+
+static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *collection,
+                                                       const eitp__parameter *parameter) {
+    char name[128];
+    snprintf(name, sizeof name, EITP__LORA_PREFIX "%s", parameter->name);
+    return eitp__safetensors_find(collection, name);
+}
+
+/* Are the tensors those of adapters of this configuration, all and no others? */
+static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_lora_config *config,
+                                            const eitp__safetensors *collection, const char *path, eitp_error *error) {
+    int64_t count = eitp__lora_parameter_count(&model->config, config);
+    for (int64_t i = 0; i < count; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
+        const eitp__safetensors_entry *entry = eitp__lora_entry(collection, &parameter);
+        if (!entry)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: there is no tensor '" EITP__LORA_PREFIX "%s', which " EITP__LORA_CONFIG_FILE
+                              " and the model ask for",
+                              path, parameter.name);
+        if (entry->dtype < 0 || !eitp__is_floating((eitp_dtype)entry->dtype))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s, no floating type that eitp has", path,
+                              entry->name, entry->type);
+        if (entry->rank != 2 || entry->shape[0] != parameter.shape[0] || entry->shape[1] != parameter.shape[1])
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: tensor '%s' is not [%lld, %lld]; is it an adapter of another model?", path,
+                              entry->name, (long long)parameter.shape[0], (long long)parameter.shape[1]);
+    }
+    if (eitp__safetensors_count(collection) != (size_t)count)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s has %zu tensors, but %lld are expected; is it an adapter of another model?", path,
+                          eitp__safetensors_count(collection), (long long)count);
+    return EITP_OK;
+}
+
+static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, uint32_t *checksum,
+                                           eitp_error *error) {
+    eitp_status status = EITP_OK;
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
+        int64_t index = eitp_variable_find(model->context, parameter.name);
+        eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
+        status = eitp__variable_read_entry(model->context, &variable, collection,
+                                           eitp__lora_entry(collection, &parameter), &sum, error);
+    }
+    if (!status && checksum)
+        *checksum = sum;
+    return status;
+}
+
+eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
+    eitp_lora_config config;
+    eitp__safetensors *collection = NULL;
+    char *path;
+    eitp_status status = eitp_lora_config_read(&model->host, directory, &config, NULL, 0, error);
+    if (!status && model->lora.rank && !eitp__lora_configs_equal(&config, &model->lora))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "the adapters in '%s' are configured otherwise than the model's", directory);
+    if (status)
+        return status;
+    status = eitp__lora_path(model, directory, EITP__LORA_WEIGHTS_FILE, &path, error);
+    if (status)
+        return status;
+    status = eitp__safetensors_open(&model->host, path, &collection, error);
+    if (!status)
+        status = eitp__lora_check_tensors(model, &config, collection, path, error);
+    if (!status && !model->lora.rank)
+        status = eitp_model_add_lora(model, &config, error);
+    if (!status)
+        status = eitp__lora_read_tensors(model, collection, checksum, error);
+    eitp__safetensors_close(collection);
+    eitp__release_text(&model->host, path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
+    const size_t most = (size_t)1 << 18;
+    void *buffer = eitp__allocate_uninitialized(&model->host, most);
+    eitp_status status = buffer ? EITP_OK : eitp__fail_memory(error, most, "a checksum");
+    uint32_t crc = 0;
+    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+        int64_t index = eitp_variable_find(model->context, parameter.name);
+        eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
+        for (size_t at = 0; at < variable.size && !status; at += most) {
+            size_t size = variable.size - at < most ? variable.size - at : most;
+            status = eitp_variable_read(model->context, variable.name, at, buffer, size, error);
+            if (!status)
+                crc = eitp__crc32c(crc, buffer, size);
+        }
+    }
+    eitp__release(&model->host, buffer, most);
+    if (!status)
+        *checksum = crc;
+    return status;
+}
+/* <<src/io/lora_files.c */
 
 /* >>src/io/checkpoint.c */
 /* Checkpoint directories: made whole or not at all, found by step, pruned. */
@@ -35868,7 +36869,8 @@ static eitp_status eitp__check_config(const eitp_trainer_config *config, const e
 
 static int eitp__has_dropout(const eitp_model *model) {
     const eitp_gpt2_config config = eitp_model_config(model);
-    return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0;
+    return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0 ||
+           eitp_model_lora(model).dropout > 0;
 }
 
 /* Sequences that one run takes at most. */
@@ -35958,7 +36960,7 @@ static eitp_status eitp__build_run(eitp_trainer *trainer, eitp_error *error) {
 
 /* What a run takes beside the gradients, wherever these are. */
 static eitp_status eitp__run_bytes(eitp_trainer *trainer, size_t *bytes, eitp_error *error) {
-    size_t gradients = eitp__is_one_run(trainer) ? 4 * (size_t)eitp_model_parameter_count(trainer->model) : 0;
+    size_t gradients = eitp__is_one_run(trainer) ? 4 * (size_t)eitp_model_trained_count(trainer->model) : 0;
     eitp_plan_stats stats = EITP__ZERO;
     eitp_status status = eitp__build_run(trainer, error);
     if (!status)
@@ -36277,7 +37279,8 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_e
 /* >>src/train/trainer_state.c */
 /*
  * The trainer's checkpoints: the model directory, optimizer.safetensors, the tokenizer, and trainer_state.json with
- * step, data position (it follows from the step), and every choice that the bits of the run depend on.
+ * step, data position (it follows from the step), and every choice that the bits of the run depend on. Where the model
+ * has adapters, they are there in place of the weights, which do not change.
  */
 
 #define EITP__STATE_FILE "trainer_state.json"
@@ -36293,6 +37296,7 @@ typedef struct eitp__state {
     int64_t scale_steps, skipped;
     double loss_scale;
     int64_t model_checksum, optimizer_checksum;
+    int64_t base_checksum; /* of the weights below adapters */
 } eitp__state;
 
 /* An integer of the state: its name, where it is, its range, and what a difference on resume means. */
@@ -36382,6 +37386,7 @@ static eitp__state eitp__current_state(const eitp_trainer *trainer) {
              eitp_context_numerics(eitp_model_context(trainer->model)));
     snprintf(state.info.precision, sizeof state.info.precision, "%s",
              eitp_context_precision_name(eitp_model_context(trainer->model)));
+    state.info.lora = eitp_model_lora(trainer->model);
     state.loss_scale = trainer->loss_scale;
     state.scale_steps = trainer->scale_steps;
     state.skipped = trainer->skipped;
@@ -36393,6 +37398,21 @@ static eitp__state eitp__current_state(const eitp_trainer *trainer) {
 }
 
 /* ---- Saving ---- */
+
+/* The member of a run with adapters. */
+static void eitp__write_lora_state(const eitp__state *state, eitp__buffer *text) {
+    const eitp_lora_config *lora = &state->info.lora;
+    char targets[64];
+    if (!lora->rank)
+        return;
+    eitp_lora_targets_format(lora->targets, targets, sizeof targets);
+    eitp__buffer_format(text, "  \"lora\": {\"rank\": %lld, \"alpha\": ", (long long)lora->rank);
+    eitp__json_write_number(text, lora->alpha);
+    eitp__buffer_add_text(text, ", \"dropout\": ");
+    eitp__json_write_number(text, lora->dropout);
+    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld},\n", targets,
+                        lora->rslora ? "true" : "false", (long long)state->base_checksum);
+}
 
 static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, eitp__state *state,
                                      eitp_error *error) {
@@ -36408,6 +37428,7 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
+    eitp__write_lora_state(state, &text);
     for (size_t i = 0; i < EITP__COUNT(integers); i++)
         eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
     for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
@@ -36421,6 +37442,24 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     return status;
 }
 
+/* Writes the adapters and the configuration of the model that they are of. */
+static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, int32_t end_of_text,
+                                       uint32_t *checksum, int64_t *base_checksum, eitp_error *error) {
+    const eitp_gpt2_config config = eitp_model_config(trainer->model);
+    char *path = eitp__join_path(&trainer->host, directory, "config.json");
+    uint32_t base = 0;
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp_gpt2_config_write(&trainer->host, path, &config, end_of_text, EITP_F32, error);
+    eitp__release_text(&trainer->host, path);
+    if (!status)
+        status = eitp_lora_save(trainer->model, directory, NULL, checksum, error);
+    if (!status)
+        status = eitp__lora_base_checksum(trainer->model, &base, error);
+    *base_checksum = base;
+    return status;
+}
+
 /* Writes everything a checkpoint has into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
     eitp_trainer *trainer = (eitp_trainer *)user;
@@ -36430,7 +37469,9 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
     char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
     char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
     eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
-    if (!status)
+    if (!status && state.info.lora.rank)
+        status = eitp__fill_adapters(trainer, directory, end_of_text, &model_checksum, &state.base_checksum, error);
+    else if (!status)
         status = eitp_model_save(trainer->model, directory, EITP_F32, end_of_text, &model_checksum, error);
     if (!status && trainer->tokenizer)
         status = eitp_tokenizer_save(trainer->tokenizer, directory, error);
@@ -36459,6 +37500,30 @@ static eitp_optimizer eitp__optimizer_named(const char *name) {
     while (i < EITP_OPTIMIZER_COUNT && strcmp(name, eitp_optimizer_get((eitp_optimizer)i)->name))
         i++;
     return (eitp_optimizer)i;
+}
+
+static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
+    const eitp__json *object = eitp__json_member(root, "lora");
+    eitp_lora_config *lora = &state->info.lora;
+    const char *targets = "";
+    eitp_status status;
+    memset(lora, 0, sizeof *lora);
+    if (!object)
+        return EITP_OK;
+    status = eitp__json_get_integer(object, "rank", 1, INT32_MAX, &lora->rank, error);
+    if (!status)
+        status = eitp__json_get_number(object, "alpha", 0, HUGE_VAL, &lora->alpha, error);
+    if (!status)
+        status = eitp__json_get_number(object, "dropout", 0, 1, &lora->dropout, error);
+    if (!status)
+        status = eitp__json_get_boolean(object, "rslora", &lora->rslora, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "base_checksum", 0, UINT32_MAX, &state->base_checksum, error);
+    if (!status)
+        status = eitp__json_get_text(object, "targets", &targets, error);
+    if (!status && eitp_lora_targets_parse(targets, &lora->targets, NULL))
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has no targets that eitp knows");
+    return status ? status : eitp__lora_config_check(lora, error);
 }
 
 static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
@@ -36498,6 +37563,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
     }
     for (size_t i = 0; i < EITP__COUNT(numbers) && !status; i++)
         status = eitp__json_get_number(root, numbers[i].name, -HUGE_VAL, HUGE_VAL, numbers[i].value, error);
+    if (!status)
+        status = eitp__parse_lora_state(root, state, error);
     if (status)
         return status;
     eitp__mirror_to_state(&mirror, state);
@@ -36532,6 +37599,28 @@ eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpo
     eitp_status status = eitp__read_state(host, checkpoint, &state, error);
     if (!status)
         *info = state.info;
+    return status;
+}
+
+/* Adapters must be of the same configuration, and on the same weights. */
+static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eitp__state *current,
+                                          const eitp__state *written, const char *checkpoint, eitp_error *error) {
+    uint32_t base = 0;
+    eitp_status status = EITP_OK;
+    if (!eitp__lora_configs_equal(&current->info.lora, &written->info.lora))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with adapters of rank %lld (0: none), alpha %g, dropout %g, and this run has "
+                          "rank %lld, alpha %g, dropout %g, or other targets; use the same",
+                          checkpoint, (long long)written->info.lora.rank, written->info.lora.alpha,
+                          written->info.lora.dropout, (long long)current->info.lora.rank, current->info.lora.alpha,
+                          current->info.lora.dropout);
+    if (written->info.lora.rank)
+        status = eitp__lora_base_checksum(trainer->model, &base, error);
+    if (!status && written->info.lora.rank && (int64_t)base != written->base_checksum)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has adapters of other weights than this run's model; load the weights they were "
+                            "trained on",
+                            checkpoint);
     return status;
 }
 
@@ -36578,7 +37667,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
             eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %g in '%s' and is %g from here on", my_numbers[i].name,
                       *their_numbers[i].value, checkpoint, *my_numbers[i].value);
     }
-    return EITP_OK;
+    return eitp__compare_adapters(trainer, &current, written, checkpoint, error);
 }
 
 /* Reads the variables of a role and checks that they are what was written. */
@@ -36607,14 +37696,29 @@ static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char
     return status;
 }
 
+/* Reads the model's weights, or its adapters. */
+static eitp_status eitp__load_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected,
+                                          eitp_error *error) {
+    uint32_t checksum = 0;
+    eitp_status status;
+    if (!eitp_model_lora(trainer->model).rank)
+        return eitp__load_checked(trainer, checkpoint, "model.safetensors", EITP_PARAMETER, expected, error);
+    status = eitp_lora_load(trainer->model, checkpoint, &checksum, error);
+    if (!status && (int64_t)checksum != expected)
+        status = eitp__fail(error, EITP_ERROR_FORMAT,
+                            "%s/" EITP__LORA_WEIGHTS_FILE " is damaged: its checksum is %08x, not %08x; resume from "
+                            "another checkpoint",
+                            checkpoint, (unsigned)checksum, (unsigned)expected);
+    return status;
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
-        status =
-            eitp__load_checked(trainer, checkpoint, "model.safetensors", EITP_PARAMETER, state.model_checksum, error);
+        status = eitp__load_model_state(trainer, checkpoint, state.model_checksum, error);
     if (!status && state.info.config.optimizer == trainer->config.optimizer)
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);
@@ -36738,6 +37842,8 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
         status = eitp_context_create(&config, &context, error);
     if (!status)
         status = eitp_gpt2_create(context, &fit->model, &model, error);
+    if (!status && fit->adapt)
+        status = fit->adapt(fit->user, model, error);
     trainer = status ? NULL : (eitp_trainer *)eitp__allocate(&config.host, sizeof *trainer);
     if (!status && !trainer)
         status = eitp__fail_memory(error, sizeof *trainer, "a trainer");

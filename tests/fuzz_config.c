@@ -1,5 +1,5 @@
-/* config.json and trainer_state.json from hostile bytes: an error or a configuration within its bounds, never a crash.
- */
+/* config.json, adapter_config.json and trainer_state.json from hostile bytes: an error or a configuration within its
+ * bounds, never a crash. */
 #include "tests/everything.h"
 
 /* A file system with one file, whatever its name. */
@@ -44,6 +44,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     one_file one;
     eitp_gpt2_config config;
     eitp_checkpoint_info info;
+    eitp_lora_config lora;
+    char base[20];
     eitp_error error;
     one.data = data;
     one.size = size;
@@ -57,7 +59,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
          config.layers < 1 || config.layers > 1 << 14 || config.inner < 1 || config.positions < 1))
         abort();
     if (!eitp_checkpoint_read_info(&host, "checkpoint", &info, &error) &&
-        (info.step < 0 || info.config.batch_size < 1 || info.config.block_size < 1 || info.config.grad_accum < 1))
+        (info.step < 0 || info.config.batch_size < 1 || info.config.block_size < 1 || info.config.grad_accum < 1 ||
+         (info.lora.rank && eitp__lora_config_check(&info.lora, NULL))))
+        abort();
+    if (!eitp_lora_config_read(&host, "adapter", &lora, base, sizeof base, &error) &&
+        (eitp__lora_config_check(&lora, NULL) || strlen(base) >= sizeof base))
         abort();
     return 0;
 }

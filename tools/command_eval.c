@@ -1,4 +1,5 @@
 /* eitp eval: the loss of a model on data. */
+#include "command_adapt.h"
 #include "command_data.h"
 #include "command_model.h"
 #include "command_output.h"
@@ -6,7 +7,7 @@
 
 typedef struct evaluating {
     option_set options;
-    char *directory;
+    char *directory, *base, *adapter;
     eitp_context *context;
     eitp_model *model;
     eitp_tokenizer *tokenizer;
@@ -29,7 +30,7 @@ static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
     if (!status)
         status = model_create_context(o, &e->context, error);
     if (!status)
-        status = eitp_model_load(e->context, e->directory, &e->model, error);
+        status = adapt_open_model(o, e->directory, e->context, &e->model, &e->base, &e->adapter, error);
     if (!status && !e->tokenizer && !is_token_file)
         status = model_use_bytes(&e->tokenizer, error);
     if (!status)
@@ -43,9 +44,14 @@ static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
     return status;
 }
 
+/* The tokens of a sequence: as the checkpoint that is evaluated had them, if nothing is given. */
+static int64_t evaluating_block(const evaluating *e) {
+    return model_block_size(&e->options, e->adapter ? e->adapter : e->directory, eitp_model_config(e->model).positions);
+}
+
 static eitp_status evaluating_run(evaluating *e, eitp_error *error) {
     const option_set *o = &e->options;
-    int64_t block = model_block_size(o, e->directory, eitp_model_config(e->model).positions);
+    int64_t block = evaluating_block(e);
     eitp_token_range all;
     all.first = 0;
     all.count = eitp_token_file_get_info(e->data.file).token_count;
@@ -58,12 +64,13 @@ static void evaluating_print(const evaluating *e) {
     if (options_integer(&e->options, OPTION_JSON)) {
         text_format(&t, "{");
         text_json_member_string(&t, "model", e->directory);
+        if (e->adapter)
+            text_json_member_string(&t, "adapter", e->adapter);
         text_json_member_number(&t, "loss", e->result.loss);
         text_json_member_number(&t, "loss_error", e->result.error);
         text_json_member_number(&t, "perplexity", exp(e->result.loss));
         text_json_member_integer(&t, "tokens", e->result.tokens);
-        text_json_member_integer(&t, "block_size",
-                                 model_block_size(&e->options, e->directory, eitp_model_config(e->model).positions));
+        text_json_member_integer(&t, "block_size", evaluating_block(e));
         text_format(&t, "}\n");
     } else {
         text_format(&t, "loss %.6f nats per token (standard error %.6f), perplexity %.4f, %lld tokens\n",
@@ -103,6 +110,8 @@ int command_eval(int count, char **arguments) {
     eitp_tokenizer_destroy(e.tokenizer);
     eitp_context_destroy(e.context);
     free(e.directory);
+    free(e.base);
+    free(e.adapter);
     options_release(&e.options);
     return output_finish(code);
 }

@@ -1,5 +1,6 @@
 #include "command_fit.h"
 
+#include "command_adapt.h"
 #include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
@@ -37,6 +38,10 @@ static eitp_status read_budget(const option_set *o, eitp_fit *fit, eitp_error *e
     return status;
 }
 
+static eitp_status adapt(const void *user, eitp_model *model, eitp_error *error) {
+    return adapt_model((const option_set *)user, model, error);
+}
+
 eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape, const char *numerics, char *isa,
                              eitp_fit *fit, eitp_error *error) {
     int optimizer = options_choice(o, OPTION_OPTIMIZER);
@@ -49,6 +54,8 @@ eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape,
     fit->trainer.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
     fit->trainer.merged = options_integer(o, OPTION_MERGE);
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
+    fit->adapt = adapt;
+    fit->user = o;
     /* The first choice is auto; the others are in the order of the library's. */
     fit->any_optimizer = optimizer == 0;
     fit->trainer.optimizer = optimizer ? (eitp_optimizer)(optimizer - 1) : EITP_ADAMW;

@@ -1,4 +1,5 @@
 /* eitp generate: text from a model. */
+#include "command_adapt.h"
 #include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
@@ -10,7 +11,7 @@ enum { LARGEST_PROMPT = 64 << 20 };
 
 typedef struct generating {
     option_set options;
-    char *directory;
+    char *directory, *base, *adapter;
     eitp_context *context;
     eitp_model *model;
     eitp_tokenizer *tokenizer;
@@ -80,7 +81,7 @@ static eitp_status generating_open(generating *g, eitp_error *error) {
     if (!status)
         status = model_create_context(o, &g->context, error);
     if (!status)
-        status = eitp_model_load(g->context, g->directory, &g->model, error);
+        status = adapt_open_model(o, g->directory, g->context, &g->model, &g->base, &g->adapter, error);
     if (!status)
         status = model_check_tokenizer(g->tokenizer, NULL, eitp_model_config(g->model).vocabulary, error);
     if (!status)
@@ -250,6 +251,8 @@ int command_generate(int count, char **arguments) {
     eitp_tokenizer_destroy(g.tokenizer);
     eitp_context_destroy(g.context);
     free(g.directory);
+    free(g.base);
+    free(g.adapter);
     free(g.tokens);
     text_release(&g.prompt);
     text_release(&g.bytes);

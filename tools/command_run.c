@@ -1,5 +1,6 @@
 #include "command_run.h"
 
+#include "command_adapt.h"
 #include "command_files.h"
 #include "command_model.h"
 #include "command_output.h"
@@ -68,6 +69,7 @@ static void take_checkpoint_options(run *r) {
     options_set_number(o, OPTION_FINAL_LR, c->schedule.final, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_LR_SCHEDULE, schedules[c->schedule.kind], SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_SHUFFLE, c->shuffle == EITP_SHUFFLE_WINDOWS ? "windows" : "none", SOURCE_CHECKPOINT);
+    adapt_take_options(o, &r->resumed.lora);
 }
 
 /* What the checkpoint and the run.json beside it say. */
@@ -87,6 +89,9 @@ static eitp_status take_resumed_options(run *r, eitp_error *error) {
 static eitp_status check_combination(const run *r, eitp_error *error) {
     const option_set *o = &r->options;
     option_source model = o->values[OPTION_MODEL].source, init = o->values[OPTION_INIT].source;
+    eitp_status status = adapt_check(o, r->checkpoint || model > init, error);
+    if (status)
+        return status;
     if (r->checkpoint)
         return options_has(o, OPTION_DATA)
                    ? EITP_OK
@@ -121,7 +126,7 @@ eitp_status run_resolve(run *r, eitp_error *error) {
         return status;
     fit_take_profile(o);
     if (!options_has(o, OPTION_LR))
-        options_set_number(o, OPTION_LR, starts_from_model(r) ? 5e-5 : 3e-4, SOURCE_DEFAULT);
+        options_set_number(o, OPTION_LR, starts_from_model(r) && !adapt_is_asked(o) ? 5e-5 : 3e-4, SOURCE_DEFAULT);
     if (!options_has(o, OPTION_STEPS) && !options_has(o, OPTION_EPOCHS))
         options_set_integer(o, OPTION_EPOCHS, 1, SOURCE_DEFAULT);
     return EITP_OK;
@@ -208,26 +213,29 @@ static eitp_status read_shape(run *r, eitp_error *error) {
 static eitp_status make_model(run *r, eitp_error *error) {
     const eitp_host host = command_host();
     const option_set *o = &r->options;
+    const uint64_t seed = (uint64_t)options_integer(o, OPTION_SEED);
+    /* Those of a checkpoint come with the rest of the state, but for the ones below adapters. */
+    int has_base = adapt_is_asked(o) || (!r->checkpoint && starts_from_model(r));
     eitp_gpt2_config config;
-    char *path = NULL;
-    eitp_status status;
-    if (r->checkpoint) {
-        /* The weights come with the rest of the state. */
-        path = files_join(r->checkpoint, "config.json");
+    char *base = NULL, *path;
+    eitp_status status = has_base ? adapt_find_base(o, r->checkpoint, &base, error) : EITP_OK;
+    if (!status && (r->checkpoint || base)) {
+        path = files_join(r->checkpoint ? r->checkpoint : base, "config.json");
         status = eitp_gpt2_config_read(&host, path, &config, error);
-    } else if (starts_from_model(r)) {
-        status = model_find_directory(options_text(o, OPTION_MODEL), &path, error);
-        if (!status)
-            status = eitp_model_load(r->context, path, &r->model, error);
-    } else {
+        free(path);
+    } else if (!status) {
         status = fit_read_shape(o, &config, error);
     }
-    free(path);
-    if (!status && !r->model)
+    if (!status)
         status = eitp_gpt2_create(r->context, &config, &r->model, error);
-    if (!status && !r->checkpoint && !starts_from_model(r))
-        status = eitp_model_initialize(r->model, (uint64_t)options_integer(o, OPTION_SEED), error);
-    return status;
+    if (!status)
+        status = adapt_model(o, r->model, error);
+    if (!status && base)
+        status = eitp_model_load_weights(r->model, base, error);
+    else if (!status && !r->checkpoint)
+        status = eitp_model_initialize(r->model, seed, error);
+    free(base);
+    return status ? status : eitp_model_initialize_lora(r->model, seed, error);
 }
 
 static eitp_status set_dropout(run *r, eitp_error *error) {
@@ -402,6 +410,7 @@ static void log_run(const run *r) {
                 (long long)eitp_model_parameter_count(r->model), (long long)eitp_model_config(r->model).vocabulary,
                 (long long)sequences, (long long)block, (long long)eitp_trainer_merged(r->trainer),
                 (long long)options_integer(o, OPTION_GRAD_ACCUM));
+    adapt_log(r->model);
     output_info("data: %llu windows to train on, %llu tokens for validation; %lld steps are %.2f epochs",
                 (unsigned long long)eitp_trainer_windows(r->trainer), (unsigned long long)r->validation_range.count,
                 (long long)r->steps, (double)(r->steps * sequences) / (double)eitp_trainer_windows(r->trainer));
@@ -413,8 +422,9 @@ static void log_run(const run *r) {
 static void check_disk(const run *r) {
     struct statvfs disk;
     int64_t keep = options_integer(&r->options, OPTION_SAVE_TOTAL_LIMIT);
-    double checkpoint = 4.0 * (double)eitp_model_parameter_count(r->model) +
-                        (double)eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
+    int64_t saved =
+        adapt_is_asked(&r->options) ? eitp_model_trained_count(r->model) : eitp_model_parameter_count(r->model);
+    double checkpoint = 4.0 * (double)saved + (double)eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
     /* A new one is written before an old one goes. */
     double needed = checkpoint * (double)(keep && keep < r->steps ? keep + 1 : 2), there;
     if (statvfs(r->directory, &disk))

@@ -15,6 +15,7 @@ static const struct {
     {"train", command_train, "train a language model, from weights or from nothing"},
     {"eval", command_eval, "mean loss and perplexity of a model on data"},
     {"generate", command_generate, "text from a model"},
+    {"merge", command_merge, "adapters into the weights of their model"},
     {"tokenizer", command_tokenizer, "train, inspect, encode, decode"},
     {"pack", command_pack, "text to a token file"},
     {"bench", command_bench, "how fast kernels and training steps are, and what the machine allows"},

@@ -32,11 +32,40 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
                                      eitp_error *error);
 
 /*
- * Writes config.json and model.safetensors into a directory that exists. `end_of_text` is the tokenizer's id, or -1.
- * `checksum` as of eitp_variables_save.
+ * The weights of such a directory alone, into a model that was made with its configuration: what is frozen, or gets
+ * adapters, is so before it has values. eitp_gpt2_create and this are eitp_model_load.
+ */
+EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
+
+/*
+ * Writes config.json and model.safetensors, without adapters, into a directory that exists. `end_of_text` is the
+ * tokenizer's id, or -1. `checksum` as of eitp_variables_save.
  */
 EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                                      uint32_t *checksum, eitp_error *error);
+
+/*
+ * Adapters in the layout of Hugging Face's PEFT: adapter_config.json and adapter_model.safetensors (F32).
+ *
+ * Writes both into a directory that exists. `base` is the name or directory of the model that they adapt (NULL: the
+ * directory its weights are from). `checksum` as of eitp_variables_save.
+ */
+EITP_API eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
+                                    eitp_error *error);
+
+/*
+ * Reads adapters into a model: adds them (see eitp_model_add_lora) where it has none, else they must be of its own
+ * configuration. Tensors that are missing, too many, or of another shape are an error before anything is changed.
+ */
+EITP_API eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error);
+
+/*
+ * What adapter_config.json says. Members that ask for what eitp has not (DoRA, biases, patterns of ranks, whole
+ * modules) are errors that name them, and so are unknown ones that are not null, false or empty. `base` (may be NULL)
+ * gets the name of the base model, "" where there is none.
+ */
+EITP_API eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config,
+                                           char *base, size_t base_size, eitp_error *error);
 
 /*
  * Checkpoints are directories "checkpoint-<step>" in an output directory. Each is written under another name, synced

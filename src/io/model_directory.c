@@ -1,7 +1,7 @@
 /* Hugging Face model directories. */
 #include "base/log.h"
 #include "io/variables.h"
-#include "model/gpt2.h"
+#include "model/lora.h"
 
 /* Joins directory and name, or fails for want of memory. */
 static eitp_status eitp__path_in(const eitp_host *host, const char *directory, const char *name, char **path,
@@ -52,13 +52,17 @@ static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors
     return entry;
 }
 
-static eitp_status eitp__load_weights(eitp_model *model, const char *directory, eitp_error *error) {
-    eitp__safetensors *collection;
+eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
+    eitp__safetensors *collection = NULL;
+    char *source = eitp__copy_text(&model->host, directory);
     int64_t count = eitp__gpt2_parameter_count(&model->config);
     size_t stored;
-    eitp_status status = eitp__open_weights(&model->host, directory, &collection, error);
-    if (status)
+    eitp_status status = source ? eitp__open_weights(&model->host, directory, &collection, error)
+                                : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
+    if (status) {
+        eitp__release_text(&model->host, source);
         return status;
+    }
     for (int64_t i = 0; i < count && !status; i++) {
         eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
         eitp_variable variable =
@@ -74,6 +78,9 @@ static eitp_status eitp__load_weights(eitp_model *model, const char *directory, 
         eitp__log(&model->host, EITP_LOG_INFO, "%zu tensors in '%s' are no weights of the model and were left out",
                   stored - (size_t)count, directory);
     eitp__safetensors_close(collection);
+    eitp__release_text(&model->host, status ? source : model->source);
+    if (!status)
+        model->source = source;
     return status;
 }
 
@@ -91,7 +98,7 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     if (!status)
         status = eitp_gpt2_create(context, &config, &made, error);
     if (!status)
-        status = eitp__load_weights(made, directory, error);
+        status = eitp_model_load_weights(made, directory, error);
     if (status) {
         eitp_model_destroy(made);
         return status;
@@ -100,8 +107,13 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     return EITP_OK;
 }
 
+static int eitp__is_no_adapter(const char *name) {
+    return !eitp__lora_is_adapter(name);
+}
+
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                             uint32_t *checksum, eitp_error *error) {
+    eitp__selection selection;
     char *path;
     eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (status)
@@ -112,7 +124,10 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
         status = eitp__path_in(&model->host, directory, "model.safetensors", &path, error);
     if (status)
         return status;
-    status = eitp_variables_save(model->context, path, EITP_PARAMETER, dtype, checksum, error);
+    selection.role = EITP_PARAMETER;
+    selection.selects = model->lora.rank ? eitp__is_no_adapter : NULL;
+    selection.prefix = "";
+    status = eitp__variables_save(model->context, path, &selection, dtype, checksum, error);
     eitp__release_text(&model->host, path);
     return status;
 }

@@ -62,32 +62,59 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return status;
 }
 
-/* The variables of a role, as the tensors of a file. */
-static eitp_status eitp__list_role(eitp_context *context, eitp_role role, eitp_dtype dtype,
-                                   eitp__safetensors_tensor **tensors, size_t *count, eitp_error *error) {
-    const eitp_host host = eitp_context_host(context);
-    size_t variables = eitp_variable_count(context);
-    *count = 0;
-    *tensors = (eitp__safetensors_tensor *)eitp__allocate(&host, (variables + 1) * sizeof **tensors);
-    if (!*tensors)
-        return eitp__fail_memory(error, (variables + 1) * sizeof **tensors, "the list of tensors");
-    for (size_t i = 0; i < variables; i++) {
+/* The variables of a file, their tensors, and the names that these have. */
+typedef struct eitp__file_list {
+    const eitp_host *host;
+    size_t *variables;
+    eitp__safetensors_tensor *tensors;
+    eitp__buffer names; /* one after the other, each with its zero byte */
+    size_t count, capacity;
+} eitp__file_list;
+
+static void eitp__file_list_release(eitp__file_list *list) {
+    eitp__buffer_release(&list->names);
+    eitp__release(list->host, list->variables, list->capacity * sizeof *list->variables);
+    eitp__release(list->host, list->tensors, list->capacity * sizeof *list->tensors);
+}
+
+static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_variable *variable, const char *prefix,
+                                eitp_dtype dtype) {
+    eitp__safetensors_tensor *tensor = &list->tensors[list->count];
+    list->variables[list->count++] = index;
+    eitp__buffer_add_text(&list->names, prefix);
+    eitp__buffer_add(&list->names, variable->name, strlen(variable->name) + 1);
+    tensor->dtype = eitp__moves_as_f32(variable) ? dtype : variable->dtype;
+    tensor->rank = variable->rank;
+    memcpy(tensor->shape, variable->shape, sizeof tensor->shape);
+}
+
+static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *host, const eitp__selection *selection,
+                                        eitp_dtype dtype, eitp__file_list *list, eitp_error *error) {
+    const char *name;
+    memset(list, 0, sizeof *list);
+    list->host = host;
+    eitp__buffer_init(&list->names, host);
+    list->capacity = eitp_variable_count(context) + 1;
+    list->variables = (size_t *)eitp__allocate(host, list->capacity * sizeof *list->variables);
+    list->tensors = (eitp__safetensors_tensor *)eitp__allocate(host, list->capacity * sizeof *list->tensors);
+    for (size_t i = 0; i < eitp_variable_count(context) && list->variables && list->tensors; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        eitp__safetensors_tensor *tensor = &(*tensors)[*count];
-        if (variable.role != role)
-            continue;
-        tensor->name = variable.name;
-        tensor->dtype = eitp__moves_as_f32(&variable) ? dtype : variable.dtype;
-        tensor->rank = variable.rank;
-        memcpy(tensor->shape, variable.shape, sizeof tensor->shape);
-        ++*count;
+        if (variable.role == selection->role && (!selection->selects || selection->selects(variable.name)))
+            eitp__file_list_add(list, i, &variable, selection->prefix, dtype);
+    }
+    if (!list->variables || !list->tensors || list->names.failed)
+        return eitp__fail_memory(error, list->capacity * sizeof *list->tensors, "the list of tensors");
+    name = list->names.data;
+    for (size_t i = 0; i < list->count; i++) {
+        list->tensors[i].name = name;
+        name += strlen(name) + 1;
     }
     return EITP_OK;
 }
 
 static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safetensors_writer *writer, size_t index,
-                                              const char *name, void *buffer, uint32_t *checksum, eitp_error *error) {
-    eitp_variable variable = eitp_variable_at(context, (size_t)eitp_variable_find(context, name));
+                                              size_t number, void *buffer, uint32_t *checksum, eitp_error *error) {
+    eitp_variable variable = eitp_variable_at(context, number);
     int64_t elements = eitp__variable_elements(&variable), piece;
     size_t element = eitp_dtype_size(variable.dtype);
     eitp_status status = EITP_OK;
@@ -95,11 +122,12 @@ static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safet
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
         if (eitp__moves_as_f32(&variable)) {
-            status = eitp_variable_read_f32(context, name, first, (float *)buffer, count, error);
+            status = eitp_variable_read_f32(context, variable.name, first, (float *)buffer, count, error);
             if (!status)
                 status = eitp__safetensors_write_f32(writer, index, (const float *)buffer, count, checksum, error);
         } else {
-            status = eitp_variable_read(context, name, (size_t)first * element, buffer, (size_t)count * element, error);
+            status = eitp_variable_read(context, variable.name, (size_t)first * element, buffer,
+                                        (size_t)count * element, error);
             if (!status)
                 status = eitp__safetensors_write(writer, index, buffer, count, checksum, error);
         }
@@ -107,34 +135,40 @@ static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safet
     return status;
 }
 
-eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
-                                uint32_t *checksum, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
+                                               const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
+                                               eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     const eitp__safetensors_text metadata = {"format", "pt"};
     eitp__safetensors_writer *writer = NULL;
-    eitp__safetensors_tensor *tensors;
-    size_t count, listed = (eitp_variable_count(context) + 1) * sizeof *tensors;
+    eitp__file_list list;
     uint32_t sum = 0;
-    void *buffer = NULL;
-    eitp_status status = eitp__list_role(context, role, dtype, &tensors, &count, error);
-    if (status)
-        return status;
-    buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
-    if (!buffer)
+    void *buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
+    eitp_status status = eitp__file_list_make(context, &host, selection, dtype, &list, error);
+    if (!status && !buffer)
         status = eitp__fail_memory(error, EITP__MOVE_BYTES, "writing weights");
     if (!status)
-        status = eitp__safetensors_begin(&host, path, tensors, count, &metadata, 1, &writer, error);
-    for (size_t i = 0; i < count && !status; i++)
-        status = eitp__variable_write_entry(context, writer, i, tensors[i].name, buffer, &sum, error);
+        status = eitp__safetensors_begin(&host, path, list.tensors, list.count, &metadata, 1, &writer, error);
+    for (size_t i = 0; i < list.count && !status; i++)
+        status = eitp__variable_write_entry(context, writer, i, list.variables[i], buffer, &sum, error);
     if (status)
         eitp__safetensors_abandon(writer);
     else
         status = eitp__safetensors_finish(writer, error);
     eitp__release(&host, buffer, EITP__MOVE_BYTES);
-    eitp__release(&host, tensors, listed);
+    eitp__file_list_release(&list);
     if (!status && checksum)
         *checksum = sum;
     return status;
+}
+
+eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
+                                uint32_t *checksum, eitp_error *error) {
+    eitp__selection selection;
+    selection.role = role;
+    selection.selects = NULL;
+    selection.prefix = "";
+    return eitp__variables_save(context, path, &selection, dtype, checksum, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,

@@ -12,4 +12,16 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
                                                     const eitp__safetensors_entry *entry, uint32_t *checksum,
                                                     eitp_error *error);
 
+/* Which variables of a role a file has, and what stands before their names in it. */
+typedef struct eitp__selection {
+    eitp_role role;
+    int (*selects)(const char *name); /* NULL: all */
+    const char *prefix;
+} eitp__selection;
+
+/* eitp_variables_save of these. */
+EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
+                                               const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
+                                               eitp_error *error);
+
 #endif

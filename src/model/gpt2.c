@@ -1,4 +1,5 @@
 #include "model/gpt2.h"
+#include "model/lora.h"
 #include "tensor/context.h"
 #include "tensor/op_rules.h"
 
@@ -151,6 +152,7 @@ void eitp_model_destroy(eitp_model *model) {
     if (!model)
         return;
     host = model->host;
+    eitp__release_text(&host, model->source);
     eitp__release(&host, model, sizeof *model);
 }
 
@@ -202,8 +204,7 @@ eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *
 
 /* ---- The graph ---- */
 
-/* The model's parameter of that whole name in a graph. */
-static eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name) {
+EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name) {
     eitp_variable info = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, name));
     return eitp_variable_tensor(graph, name, info.role, info.dtype, info.rank, info.shape);
 }
@@ -218,18 +219,21 @@ static eitp_tensor *eitp__gpt2_tensor(const eitp_model *model, eitp_graph *graph
     return eitp__parameter_named(model, graph, full);
 }
 
-/* x through the weight and bias called <name>.weight and <name>.bias. */
+/* x through the weight and bias called <name>.weight and <name>.bias, and the adapter if there is one. */
 static eitp_tensor *eitp__gpt2_linear(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
-                                      eitp_activation activation) {
+                                      const eitp__attending *attending, eitp_activation activation) {
     char weight[64], bias[64];
     eitp_graph *graph;
+    eitp_tensor *adapted, *y;
     if (!x)
         return NULL;
     graph = eitp_tensor_graph(x);
     snprintf(weight, sizeof weight, "%s.weight", name);
     snprintf(bias, sizeof bias, "%s.bias", name);
-    return eitp_linear(x, eitp__gpt2_tensor(model, graph, layer, weight), eitp__gpt2_tensor(model, graph, layer, bias),
-                       activation);
+    adapted = eitp__lora_apply(model, x, layer, name, attending->key);
+    y = eitp_linear(x, eitp__gpt2_tensor(model, graph, layer, weight), eitp__gpt2_tensor(model, graph, layer, bias),
+                    EITP_NO_ACTIVATION);
+    return eitp__activate(adapted ? eitp_add(y, adapted) : y, activation);
 }
 
 static eitp_tensor *eitp__gpt2_norm(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name) {
@@ -257,7 +261,7 @@ static eitp_tensor *eitp__gpt2_cache(const eitp_model *model, eitp_graph *graph,
 static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x, int64_t layer,
                                          const eitp__attending *attending) {
     const eitp_gpt2_config *config = &model->config;
-    eitp_tensor *qkv = eitp__gpt2_linear(model, x, layer, "attn.c_attn", EITP_NO_ACTIVATION);
+    eitp_tensor *qkv = eitp__gpt2_linear(model, x, layer, "attn.c_attn", attending, EITP_NO_ACTIVATION);
     double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
     eitp_attention_config attention = EITP__ZERO;
     eitp_graph *graph;
@@ -286,10 +290,11 @@ static eitp_tensor *eitp__gpt2_block(const eitp_model *model, eitp_tensor *x, in
     const eitp_gpt2_config *config = &model->config;
     eitp_tensor *attended, *hidden;
     attended = eitp__gpt2_attention(model, eitp__gpt2_norm(model, x, layer, "ln_1"), layer, attending);
-    attended = eitp__gpt2_linear(model, attended, layer, "attn.c_proj", EITP_NO_ACTIVATION);
+    attended = eitp__gpt2_linear(model, attended, layer, "attn.c_proj", attending, EITP_NO_ACTIVATION);
     x = eitp_add(x, eitp__gpt2_dropout(attended, attending, config->residual_dropout));
-    hidden = eitp__gpt2_linear(model, eitp__gpt2_norm(model, x, layer, "ln_2"), layer, "mlp.c_fc", config->activation);
-    hidden = eitp__gpt2_linear(model, hidden, layer, "mlp.c_proj", EITP_NO_ACTIVATION);
+    hidden = eitp__gpt2_linear(model, eitp__gpt2_norm(model, x, layer, "ln_2"), layer, "mlp.c_fc", attending,
+                               config->activation);
+    hidden = eitp__gpt2_linear(model, hidden, layer, "mlp.c_proj", attending, EITP_NO_ACTIVATION);
     return eitp_add(x, eitp__gpt2_dropout(hidden, attending, config->residual_dropout));
 }
 

@@ -10,6 +10,8 @@ struct eitp_model {
     eitp_context *context;
     eitp_host host;
     eitp_gpt2_config config;
+    eitp_lora_config lora; /* rank 0: none */
+    char *source;          /* the directory that its weights are from; NULL: none */
 };
 
 typedef enum eitp__fill_kind {
@@ -33,6 +35,9 @@ EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *confi
 
 /* Sizes that are positive, consistent, and small enough that no product of them overflows. */
 EITP__PRIVATE eitp_status eitp__gpt2_config_check(const eitp_gpt2_config *config, eitp_error *error);
+
+/* The model's parameter of that whole name in a graph. */
+EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name);
 
 /* How a block attends: to the packed batch, or to a cache that it also fills. */
 typedef struct eitp__attending {

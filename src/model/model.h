@@ -49,6 +49,8 @@ EITP_API void eitp_model_destroy(eitp_model *model);
 
 EITP_API eitp_gpt2_config eitp_model_config(const eitp_model *model);
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
+
+/* Elements of the configuration's parameters, without adapters. */
 EITP_API int64_t eitp_model_parameter_count(const eitp_model *model);
 
 /* Changes the dropout probabilities of graphs that are built from now on; each must be 0 or more and below 1. */
@@ -60,6 +62,69 @@ EITP_API eitp_status eitp_model_set_dropout(eitp_model *model, double embedding,
  * residual stream divided by sqrt(2 * layers) as the paper says, gains 1, biases 0.
  */
 EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error);
+
+/* ---- Adapters and freezing ---- */
+
+/* Linear layers of GPT-2's blocks that adapters may go to. */
+typedef enum eitp_lora_target {
+    EITP_LORA_C_ATTN = 1,      /* "c_attn" */
+    EITP_LORA_ATTN_C_PROJ = 2, /* "attn.c_proj" */
+    EITP_LORA_C_FC = 4,        /* "c_fc" */
+    EITP_LORA_MLP_C_PROJ = 8   /* "mlp.c_proj" */
+} eitp_lora_target;
+
+/* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
+typedef struct eitp_lora_config {
+    int64_t rank;     /* 0: no adapters */
+    double alpha;     /* what adapters add is scaled by alpha / rank, */
+    int rslora;       /* or by alpha / sqrt(rank) (Kalajdzievski, arXiv 2312.03732) */
+    double dropout;   /* of what goes into adapters, in training */
+    unsigned targets; /* sum of eitp_lora_target */
+} eitp_lora_config;
+
+/* PEFT's for GPT-2: rank 8, alpha 8, no dropout, "c_attn". */
+EITP_API eitp_lora_config eitp_lora_config_default(void);
+
+/*
+ * Targets from names separated by commas, which are ends of the layers' names as in PEFT: "c_proj" is both attn.c_proj
+ * and mlp.c_proj, "all-linear" everything. And the shortest names of targets, into a text of at least 40 bytes.
+ */
+EITP_API eitp_status eitp_lora_targets_parse(const char *names, unsigned *targets, eitp_error *error);
+EITP_API void eitp_lora_targets_format(unsigned targets, char *names, size_t size);
+
+/*
+ * Gives each target layer x W + b the term scale * dropout(x) A^T B^T, and freezes all other parameters. A [rank, in]
+ * and B [out, rank] are parameters in F32, called "<layer>.lora_A.weight" and "<layer>.lora_B.weight". In 16-bit
+ * precision they are rounded to it for the products, and so is the sum; their gradients are F32. The context must have
+ * no graphs. Before the model has values, this also saves the memory of what its 16-bit parameters would keep for
+ * training.
+ */
+EITP_API eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error);
+
+/* A uniform in +-1 / sqrt(in), as PEFT draws it, a function of seed and name; B zero: the model computes what it did
+ * without. */
+EITP_API eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error);
+
+/* The adapters there are; rank 0: none. */
+EITP_API eitp_lora_config eitp_model_lora(const eitp_model *model);
+
+/*
+ * Adds what the adapters add to the weights themselves, W = W + scale (B A)^T summed in f64 and rounded once, and
+ * zeroes B: the model computes the same to rounding, in graphs that are there too. Merge in fp32: weights of 16 bits
+ * are rounded to 16 again.
+ */
+EITP_API eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error);
+
+/*
+ * Freezes parameters (see eitp_variable_set_trained), named by words separated by commas: "embeddings" (of tokens,
+ * which a tied head shares, and positions), "layers:N" (the first N blocks), or a parameter's name, with or without
+ * "transformer." before it, in which "*" stands for any text. Each word must name at least one; on failure nothing is
+ * frozen.
+ */
+EITP_API eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error);
+
+/* Elements of the parameters that are trained, adapters included. */
+EITP_API int64_t eitp_model_trained_count(const eitp_model *model);
 
 /* The inputs of a language model's graph; n is the capacity of its rows. */
 typedef struct eitp_model_inputs {

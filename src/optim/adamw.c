@@ -275,7 +275,7 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     graph = loss->graph;
     status = eitp__pairs_init(&pairs, eitp__graph_host(graph), graph->tensor_count, error);
     for (size_t i = 0; i < graph->tensor_count && !status; i++) {
-        if (eitp__is_parameter(graph->tensors[i]))
+        if (eitp__is_trained(graph->tensors[i]))
             pairs.parameters[pairs.count++] = graph->tensors[i];
     }
     /* The norm is added up in the order of the variables, as eitp_adamw_apply does it. */
@@ -300,7 +300,7 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
         eitp_variable parameter = eitp_variable_at(context, i);
         char name[256];
         snprintf(name, sizeof name, "gradient.%s", parameter.name);
-        if (parameter.role != EITP_PARAMETER || eitp_variable_find(context, name) < 0)
+        if (parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
             continue;
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);

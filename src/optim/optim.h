@@ -40,7 +40,7 @@ typedef struct eitp_update {
 } eitp_update;
 
 /*
- * Adds one AdamW step to the graph: of every parameter the graph uses, by its gradient of `loss` (a scalar). The
+ * Adds one AdamW step to the graph: of every trained parameter it uses, by its gradient of `loss` (a scalar). The
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
  * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
  * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; what a 16-bit parameter lacks of the F32 value that is

@@ -276,7 +276,7 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
     terms = (eitp__term **)eitp__allocate(host, bytes);
     if (xs && terms) {
         for (size_t i = 0; i < graph->tensor_count; i++) {
-            if (eitp__is_parameter(graph->tensors[i]))
+            if (eitp__is_trained(graph->tensors[i]))
                 xs[count++] = graph->tensors[i];
         }
         seed = eitp__fill_like(loss, 1);

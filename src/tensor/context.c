@@ -199,7 +199,16 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
         info->shape[i] = shape[i];
     info->size = size;
     info->decay = role == EITP_PARAMETER && rank >= 2;
+    info->trained = role == EITP_PARAMETER;
     return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index) {
+    char *name = (char *)(uintptr_t)context->variables[index].info.name;
+    eitp__release(&context->host, name, strlen(name) + 1);
+    context->variable_count--;
+    for (size_t i = index; i < context->variable_count; i++)
+        context->variables[i] = context->variables[i + 1];
 }
 
 static size_t eitp__aligned(size_t size) {
@@ -301,6 +310,23 @@ static eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__var
         index = eitp_variable_find(context, name);
     }
     return index >= 0 ? &context->variables[index] : NULL;
+}
+
+eitp_status eitp_variable_set_trained(eitp_context *context, const char *name, int trained, eitp_error *error) {
+    eitp__variable *variable = NULL, *remainder;
+    eitp_status status = eitp__variable_named(context, name, &variable, error);
+    if (status)
+        return status;
+    if (variable->info.role != EITP_PARAMETER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s' is no parameter, which alone are trained", name);
+    remainder = trained ? NULL : eitp__remainder_of(context, variable);
+    if (remainder && context->graph_count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' cannot be frozen while the context has graphs; freeze before graphs are made", name);
+    variable->info.trained = trained != 0;
+    if (remainder)
+        eitp__variable_remove(context, (size_t)(remainder - context->variables));
+    return EITP_OK;
 }
 
 /* Up to EITP__PLANE_PIECE values as they are stored: in a variable, and in its remainder, which may be NULL. */
@@ -473,6 +499,29 @@ eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, d
     normal.seed = seed;
     normal.key = eitp__name_key(name);
     return eitp__variable_generate(context, name, eitp__make_normal, &normal, error);
+}
+
+typedef struct eitp__uniform {
+    double low, high;
+    uint64_t seed, key;
+} eitp__uniform;
+
+static void eitp__make_uniform(const void *argument, uint64_t first, size_t count, float *values) {
+    const eitp__uniform *uniform = (const eitp__uniform *)argument;
+    for (size_t i = 0; i < count; i++)
+        values[i] =
+            (float)(uniform->low + (uniform->high - uniform->low) *
+                                       eitp__random_uniform(uniform->seed, uniform->key, EITP__STREAM_INIT, first + i));
+}
+
+eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, double low, double high, uint64_t seed,
+                                       eitp_error *error) {
+    eitp__uniform uniform;
+    uniform.low = low;
+    uniform.high = high;
+    uniform.seed = seed;
+    uniform.key = eitp__name_key(name);
+    return eitp__variable_generate(context, name, eitp__make_uniform, &uniform, error);
 }
 
 size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) {

@@ -20,6 +20,7 @@ struct eitp_context {
     eitp__backend *backend;
     eitp__variable *variables;
     size_t variable_count, variable_capacity;
+    size_t graph_count;      /* graphs, which know variables by number */
     eitp__segment *segments; /* that the variables lie in */
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
@@ -36,6 +37,9 @@ struct eitp_context {
 EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const char *name, eitp_role role,
                                                  eitp_dtype dtype, int rank, const int64_t *shape, int64_t *index,
                                                  eitp_error *error);
+
+/* Takes the last variable away again, or another while there is no graph. */
+EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
 
 /* The name of the variable that holds what 16-bit parameter `name` lacks. */
 EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size);

@@ -7,6 +7,7 @@ eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_er
     if (!*graph)
         return eitp__fail_memory(error, sizeof **graph, "a graph");
     (*graph)->context = context;
+    context->graph_count++;
     (*graph)->capacity = -1;
     return EITP_OK;
 }
@@ -16,6 +17,7 @@ void eitp_graph_destroy(eitp_graph *graph) {
     if (!graph)
         return;
     host = &graph->context->host;
+    graph->context->graph_count--;
     while (graph->blocks) {
         eitp__graph_block *block = graph->blocks;
         graph->blocks = block->next;
@@ -212,8 +214,15 @@ EITP__PRIVATE int eitp__is_parameter(const eitp_tensor *tensor) {
     return info->role == EITP_PARAMETER && eitp__is_floating(info->dtype);
 }
 
+EITP__PRIVATE int eitp__is_trained(const eitp_tensor *tensor) {
+    return eitp__is_parameter(tensor) && tensor->graph->context->variables[tensor->variable].info.trained;
+}
+
 EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor) {
-    return eitp__is_parameter(tensor) ? eitp__wide(tensor->dtype) : tensor->dtype;
+    const eitp__node *node = tensor->node;
+    /* A parameter that is rounded for a product has the gradient of one that is stored so. */
+    int rounded = node && node->op == EITP__OP_CAST && eitp__is_parameter(node->inputs[0]);
+    return rounded || eitp__is_parameter(tensor) ? eitp__wide(tensor->dtype) : tensor->dtype;
 }
 
 EITP__PRIVATE eitp_dtype eitp__node_dtype(const eitp__node *node) {

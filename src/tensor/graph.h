@@ -147,11 +147,13 @@ EITP__PRIVATE void eitp__graph_fail(eitp_graph *graph, eitp_status status, const
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph);
 
-/* Of a variable's tensor: its whole name; is it a floating parameter? */
+/* Of a variable's tensor: its whole name; is it a floating parameter; one that is trained? */
 EITP__PRIVATE const char *eitp__variable_name(const eitp_tensor *tensor);
 EITP__PRIVATE int eitp__is_parameter(const eitp_tensor *tensor);
+EITP__PRIVATE int eitp__is_trained(const eitp_tensor *tensor);
 
-/* The dtype of a gradient with respect to a tensor: its own, but that of a 16-bit parameter is F32. */
+/* The dtype of a gradient with respect to a tensor: its own, but that of a 16-bit parameter, or of a parameter cast to
+ * 16 bits, is F32. */
 EITP__PRIVATE eitp_dtype eitp__gradient_dtype(const eitp_tensor *tensor);
 
 EITP__PRIVATE int64_t eitp__elements(const eitp_tensor *tensor);

@@ -19,6 +19,9 @@ EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contributio
 /* A 1-element tensor of x's dtype in x's graph; broadcasts to any shape. */
 EITP__PRIVATE eitp_tensor *eitp__scalar_like(const eitp_tensor *x, double value);
 
+/* y through an activation. */
+EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activation);
+
 /* A product whose result is stored as `dtype`: that of the operands, or what they are computed in. */
 EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eitp_tensor *bias, int transpose_a,
                                              int transpose_b, eitp_dtype dtype);

@@ -102,8 +102,7 @@ eitp_tensor *eitp_matmul_wide(eitp_tensor *a, eitp_tensor *b, int transpose_a, i
     return eitp__product(a, b, NULL, transpose_a, transpose_b, 1);
 }
 
-eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
-    eitp_tensor *y = eitp__product(x, weight, bias, 0, 0, 0);
+EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activation) {
     switch (activation) {
     case EITP_RELU:
         return eitp_relu(y);
@@ -119,6 +118,10 @@ eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias,
     default:
         return y;
     }
+}
+
+eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
+    return eitp__activate(eitp__product(x, weight, bias, 0, 0, 0), activation);
 }
 
 EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

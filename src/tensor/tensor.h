@@ -105,6 +105,7 @@ typedef struct eitp_variable {
     int64_t shape[EITP_MAX_RANK];
     size_t size; /* bytes */
     int decay;   /* does weight decay apply? By default to parameters of rank 2 and more */
+    int trained; /* of a parameter: do gradients and updates concern it? By default they do */
 } eitp_variable;
 
 EITP_API size_t eitp_variable_count(const eitp_context *context);
@@ -114,6 +115,14 @@ EITP_API eitp_variable eitp_variable_at(const eitp_context *context, size_t inde
 EITP_API int64_t eitp_variable_find(const eitp_context *context, const char *name);
 
 EITP_API eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int decay, eitp_error *error);
+
+/*
+ * Freezes a parameter (trained 0), or trains it again. Graphs built from now on compute no gradient of a frozen one,
+ * and keep no optimizer state for it: it has the bits that were written to it, whatever is trained. One of 16 bits
+ * loses its remainder, which no product reads; that saves the remainder's memory where it has none yet, and is an error
+ * while the context has graphs.
+ */
+EITP_API eitp_status eitp_variable_set_trained(eitp_context *context, const char *name, int trained, eitp_error *error);
 
 /*
  * Copies `size` bytes to or from a variable, from byte `offset` of it. Memory is given to variables, zeroed, when
@@ -133,11 +142,13 @@ EITP_API eitp_status eitp_variable_write_f32(eitp_context *context, const char *
 EITP_API eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int64_t first, float *values,
                                             int64_t count, eitp_error *error);
 
-/* Fills a floating variable: with one value, or from a normal distribution that depends only on seed, name and shape.
- */
+/* Fills a floating variable: with one value, or from a distribution, normal or uniform in [low, high), which depends
+ * only on seed, name and shape. */
 EITP_API eitp_status eitp_variable_fill(eitp_context *context, const char *name, double value, eitp_error *error);
 EITP_API eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, double mean, double deviation,
                                                uint64_t seed, eitp_error *error);
+EITP_API eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, double low, double high,
+                                                uint64_t seed, eitp_error *error);
 
 /* Bytes of the variables that have memory, by role; bytes of the arena and workspace all plans share. */
 EITP_API size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role);
@@ -319,9 +330,9 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
                                     eitp_tensor **gradients, eitp_error *error);
 
 /*
- * Adds the gradient of `loss` with respect to every parameter the graph uses to a variable of role EITP_GRADIENT (F32
- * for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] * gradient + new. `carry`
- * F32 [1] is 0 for the first micro-batch of a step and 1 after it.
+ * Adds the gradient of `loss` with respect to every trained parameter the graph uses to a variable of role
+ * EITP_GRADIENT (F32 for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] *
+ * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 

@@ -106,6 +106,8 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
         status = eitp_context_create(&config, &context, error);
     if (!status)
         status = eitp_gpt2_create(context, &fit->model, &model, error);
+    if (!status && fit->adapt)
+        status = fit->adapt(fit->user, model, error);
     trainer = status ? NULL : (eitp_trainer *)eitp__allocate(&config.host, sizeof *trainer);
     if (!status && !trainer)
         status = eitp__fail_memory(error, sizeof *trainer, "a trainer");

@@ -65,6 +65,9 @@ typedef struct eitp_fit {
     eitp_trainer_config trainer;
     int any_optimizer; /* any that fits, the most faithful first; 0: the trainer's */
     int validates;
+    /* What is done to the model before its graphs are built: adapters, freezing. NULL: nothing */
+    eitp_status (*adapt)(const void *user, eitp_model *model, eitp_error *error);
+    const void *user;
     size_t process; /* resident bytes of the process beside the run, 0: what they are now */
     size_t budget;  /* bytes that may be resident in all; 0: no limit */
 } eitp_fit;
@@ -130,12 +133,17 @@ EITP_API int64_t eitp_trainer_merged(const eitp_trainer *trainer);
 /* What a plan that trains costs: arithmetic and memory of the merged micro-batches. */
 EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 
-/* Writes checkpoint-<step> into a directory, which is made where it is missing. */
+/*
+ * Writes checkpoint-<step> into a directory, which is made where it is missing. It is a model directory with the state
+ * of the optimizer; of a model with adapters it has these (eitp_lora_save) instead of the weights, which are as they
+ * were loaded, and their checksum.
+ */
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
 /*
  * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
- * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name.
+ * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. A
+ * model with adapters must have the weights that these were trained on.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
@@ -149,7 +157,8 @@ typedef struct eitp_checkpoint_info {
     int64_t step;
     eitp_trainer_config config;
     char numerics[100];
-    char precision[8]; /* "fp32", "bf16" or "fp16" */
+    char precision[8];     /* "fp32", "bf16" or "fp16" */
+    eitp_lora_config lora; /* rank 0: it has the whole model */
 } eitp_checkpoint_info;
 
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,

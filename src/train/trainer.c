@@ -59,7 +59,8 @@ static eitp_status eitp__check_config(const eitp_trainer_config *config, const e
 
 static int eitp__has_dropout(const eitp_model *model) {
     const eitp_gpt2_config config = eitp_model_config(model);
-    return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0;
+    return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0 ||
+           eitp_model_lora(model).dropout > 0;
 }
 
 /* Sequences that one run takes at most. */
@@ -149,7 +150,7 @@ static eitp_status eitp__build_run(eitp_trainer *trainer, eitp_error *error) {
 
 /* What a run takes beside the gradients, wherever these are. */
 static eitp_status eitp__run_bytes(eitp_trainer *trainer, size_t *bytes, eitp_error *error) {
-    size_t gradients = eitp__is_one_run(trainer) ? 4 * (size_t)eitp_model_parameter_count(trainer->model) : 0;
+    size_t gradients = eitp__is_one_run(trainer) ? 4 * (size_t)eitp_model_trained_count(trainer->model) : 0;
     eitp_plan_stats stats = EITP__ZERO;
     eitp_status status = eitp__build_run(trainer, error);
     if (!status)

@@ -1,10 +1,12 @@
 /*
  * The trainer's checkpoints: the model directory, optimizer.safetensors, the tokenizer, and trainer_state.json with
- * step, data position (it follows from the step), and every choice that the bits of the run depend on.
+ * step, data position (it follows from the step), and every choice that the bits of the run depend on. Where the model
+ * has adapters, they are there in place of the weights, which do not change.
  */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "io/lora_files.h"
 #include "train/moments.h"
 #include "train/trainer.h"
 
@@ -21,6 +23,7 @@ typedef struct eitp__state {
     int64_t scale_steps, skipped;
     double loss_scale;
     int64_t model_checksum, optimizer_checksum;
+    int64_t base_checksum; /* of the weights below adapters */
 } eitp__state;
 
 /* An integer of the state: its name, where it is, its range, and what a difference on resume means. */
@@ -110,6 +113,7 @@ static eitp__state eitp__current_state(const eitp_trainer *trainer) {
              eitp_context_numerics(eitp_model_context(trainer->model)));
     snprintf(state.info.precision, sizeof state.info.precision, "%s",
              eitp_context_precision_name(eitp_model_context(trainer->model)));
+    state.info.lora = eitp_model_lora(trainer->model);
     state.loss_scale = trainer->loss_scale;
     state.scale_steps = trainer->scale_steps;
     state.skipped = trainer->skipped;
@@ -121,6 +125,21 @@ static eitp__state eitp__current_state(const eitp_trainer *trainer) {
 }
 
 /* ---- Saving ---- */
+
+/* The member of a run with adapters. */
+static void eitp__write_lora_state(const eitp__state *state, eitp__buffer *text) {
+    const eitp_lora_config *lora = &state->info.lora;
+    char targets[64];
+    if (!lora->rank)
+        return;
+    eitp_lora_targets_format(lora->targets, targets, sizeof targets);
+    eitp__buffer_format(text, "  \"lora\": {\"rank\": %lld, \"alpha\": ", (long long)lora->rank);
+    eitp__json_write_number(text, lora->alpha);
+    eitp__buffer_add_text(text, ", \"dropout\": ");
+    eitp__json_write_number(text, lora->dropout);
+    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld},\n", targets,
+                        lora->rslora ? "true" : "false", (long long)state->base_checksum);
+}
 
 static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, eitp__state *state,
                                      eitp_error *error) {
@@ -136,6 +155,7 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
+    eitp__write_lora_state(state, &text);
     for (size_t i = 0; i < EITP__COUNT(integers); i++)
         eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
     for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
@@ -149,6 +169,24 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     return status;
 }
 
+/* Writes the adapters and the configuration of the model that they are of. */
+static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, int32_t end_of_text,
+                                       uint32_t *checksum, int64_t *base_checksum, eitp_error *error) {
+    const eitp_gpt2_config config = eitp_model_config(trainer->model);
+    char *path = eitp__join_path(&trainer->host, directory, "config.json");
+    uint32_t base = 0;
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    if (!status)
+        status = eitp_gpt2_config_write(&trainer->host, path, &config, end_of_text, EITP_F32, error);
+    eitp__release_text(&trainer->host, path);
+    if (!status)
+        status = eitp_lora_save(trainer->model, directory, NULL, checksum, error);
+    if (!status)
+        status = eitp__lora_base_checksum(trainer->model, &base, error);
+    *base_checksum = base;
+    return status;
+}
+
 /* Writes everything a checkpoint has into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
     eitp_trainer *trainer = (eitp_trainer *)user;
@@ -158,7 +196,9 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
     char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
     char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
     eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
-    if (!status)
+    if (!status && state.info.lora.rank)
+        status = eitp__fill_adapters(trainer, directory, end_of_text, &model_checksum, &state.base_checksum, error);
+    else if (!status)
         status = eitp_model_save(trainer->model, directory, EITP_F32, end_of_text, &model_checksum, error);
     if (!status && trainer->tokenizer)
         status = eitp_tokenizer_save(trainer->tokenizer, directory, error);
@@ -187,6 +227,30 @@ static eitp_optimizer eitp__optimizer_named(const char *name) {
     while (i < EITP_OPTIMIZER_COUNT && strcmp(name, eitp_optimizer_get((eitp_optimizer)i)->name))
         i++;
     return (eitp_optimizer)i;
+}
+
+static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
+    const eitp__json *object = eitp__json_member(root, "lora");
+    eitp_lora_config *lora = &state->info.lora;
+    const char *targets = "";
+    eitp_status status;
+    memset(lora, 0, sizeof *lora);
+    if (!object)
+        return EITP_OK;
+    status = eitp__json_get_integer(object, "rank", 1, INT32_MAX, &lora->rank, error);
+    if (!status)
+        status = eitp__json_get_number(object, "alpha", 0, HUGE_VAL, &lora->alpha, error);
+    if (!status)
+        status = eitp__json_get_number(object, "dropout", 0, 1, &lora->dropout, error);
+    if (!status)
+        status = eitp__json_get_boolean(object, "rslora", &lora->rslora, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "base_checksum", 0, UINT32_MAX, &state->base_checksum, error);
+    if (!status)
+        status = eitp__json_get_text(object, "targets", &targets, error);
+    if (!status && eitp_lora_targets_parse(targets, &lora->targets, NULL))
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has no targets that eitp knows");
+    return status ? status : eitp__lora_config_check(lora, error);
 }
 
 static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
@@ -226,6 +290,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
     }
     for (size_t i = 0; i < EITP__COUNT(numbers) && !status; i++)
         status = eitp__json_get_number(root, numbers[i].name, -HUGE_VAL, HUGE_VAL, numbers[i].value, error);
+    if (!status)
+        status = eitp__parse_lora_state(root, state, error);
     if (status)
         return status;
     eitp__mirror_to_state(&mirror, state);
@@ -260,6 +326,28 @@ eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpo
     eitp_status status = eitp__read_state(host, checkpoint, &state, error);
     if (!status)
         *info = state.info;
+    return status;
+}
+
+/* Adapters must be of the same configuration, and on the same weights. */
+static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eitp__state *current,
+                                          const eitp__state *written, const char *checkpoint, eitp_error *error) {
+    uint32_t base = 0;
+    eitp_status status = EITP_OK;
+    if (!eitp__lora_configs_equal(&current->info.lora, &written->info.lora))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with adapters of rank %lld (0: none), alpha %g, dropout %g, and this run has "
+                          "rank %lld, alpha %g, dropout %g, or other targets; use the same",
+                          checkpoint, (long long)written->info.lora.rank, written->info.lora.alpha,
+                          written->info.lora.dropout, (long long)current->info.lora.rank, current->info.lora.alpha,
+                          current->info.lora.dropout);
+    if (written->info.lora.rank)
+        status = eitp__lora_base_checksum(trainer->model, &base, error);
+    if (!status && written->info.lora.rank && (int64_t)base != written->base_checksum)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has adapters of other weights than this run's model; load the weights they were "
+                            "trained on",
+                            checkpoint);
     return status;
 }
 
@@ -306,7 +394,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
             eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %g in '%s' and is %g from here on", my_numbers[i].name,
                       *their_numbers[i].value, checkpoint, *my_numbers[i].value);
     }
-    return EITP_OK;
+    return eitp__compare_adapters(trainer, &current, written, checkpoint, error);
 }
 
 /* Reads the variables of a role and checks that they are what was written. */
@@ -335,14 +423,29 @@ static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char
     return status;
 }
 
+/* Reads the model's weights, or its adapters. */
+static eitp_status eitp__load_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected,
+                                          eitp_error *error) {
+    uint32_t checksum = 0;
+    eitp_status status;
+    if (!eitp_model_lora(trainer->model).rank)
+        return eitp__load_checked(trainer, checkpoint, "model.safetensors", EITP_PARAMETER, expected, error);
+    status = eitp_lora_load(trainer->model, checkpoint, &checksum, error);
+    if (!status && (int64_t)checksum != expected)
+        status = eitp__fail(error, EITP_ERROR_FORMAT,
+                            "%s/" EITP__LORA_WEIGHTS_FILE " is damaged: its checksum is %08x, not %08x; resume from "
+                            "another checkpoint",
+                            checkpoint, (unsigned)checksum, (unsigned)expected);
+    return status;
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
-        status =
-            eitp__load_checked(trainer, checkpoint, "model.safetensors", EITP_PARAMETER, state.model_checksum, error);
+        status = eitp__load_model_state(trainer, checkpoint, state.model_checksum, error);
     if (!status && state.info.config.optimizer == trainer->config.optimizer)
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);

@@ -1,0 +1,202 @@
+/* adapter_config.json of Hugging Face's PEFT. */
+#include "base/files.h"
+#include "base/json.h"
+#include "io/lora_files.h"
+
+/* Members that say nothing about what is computed from the saved weights, or that are read elsewhere. */
+static const char *const eitp__lora_known[] = {
+    "auto_mapping",
+    "base_model_name_or_path",
+    "bias",
+    "fan_in_fan_out",
+    "inference_mode",
+    "lora_alpha",
+    "lora_dropout",
+    "megatron_core",
+    "init_lora_weights",
+    "peft_type",
+    "peft_version",
+    "qalora_group_size",
+    "r",
+    "revision",
+    "runtime_config",
+    "target_modules",
+    "task_type",
+    "use_rslora",
+};
+
+static int eitp__lora_is_known(const char *name) {
+    for (size_t i = 0; i < EITP__COUNT(eitp__lora_known); i++) {
+        if (!strcmp(name, eitp__lora_known[i]))
+            return 1;
+    }
+    return 0;
+}
+
+/* Does the value switch its feature off? */
+static int eitp__lora_is_off(const eitp__json *value) {
+    return value->kind == EITP__JSON_NULL || (value->kind == EITP__JSON_BOOLEAN && !value->boolean) ||
+           ((value->kind == EITP__JSON_OBJECT || value->kind == EITP__JSON_ARRAY) && !value->count);
+}
+
+/* The text of a member that must be one of `words`; a missing or null one is fine. */
+static eitp_status eitp__lora_check_word(const eitp__json *root, const char *name, const char *word,
+                                         eitp_error *error) {
+    const char *text = word;
+    eitp_status status = eitp__json_get_text(root, name, &text, error);
+    if (!status && strcmp(text, word))
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s is '%.60s'; eitp has %s", name, text, word);
+    return status;
+}
+
+/* Adapters that were begun in another way than at zero may go with changed base weights. */
+static eitp_status eitp__lora_check_start(const eitp__json *root, eitp_error *error) {
+    static const char *const starts[] = {"gaussian", "orthogonal", "eva"};
+    const eitp__json *start = eitp__json_member(root, "init_lora_weights");
+    if (!start || start->kind == EITP__JSON_NULL || start->kind == EITP__JSON_BOOLEAN)
+        return EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(starts) && start->kind == EITP__JSON_STRING; i++) {
+        if (!strcmp(start->text, starts[i]))
+            return EITP_OK;
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "line %zu: init_lora_weights '%.60s' changes the base model, which eitp does not", start->line,
+                      start->kind == EITP__JSON_STRING ? start->text : "?");
+}
+
+static eitp_status eitp__lora_check_features(const eitp__json *root, eitp_error *error) {
+    eitp_status status = eitp__lora_check_word(root, "peft_type", "LORA", error);
+    if (!status)
+        status = eitp__lora_check_word(root, "task_type", "CAUSAL_LM", error);
+    if (!status)
+        status = eitp__lora_check_word(root, "bias", "none", error);
+    if (!status)
+        status = eitp__lora_check_start(root, error);
+    for (const eitp__json *member = root->first_child; member && !status; member = member->next) {
+        if (!eitp__lora_is_known(member->name) && !eitp__lora_is_off(member))
+            status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                                "line %zu: %.60s asks for what eitp has not; it reads plain LoRA of linear layers",
+                                member->line, member->name);
+    }
+    return status;
+}
+
+/* target_modules: a list of names, or "all-linear". */
+static eitp_status eitp__lora_parse_targets(const eitp__json *root, unsigned *targets, eitp_error *error) {
+    const eitp__json *list = eitp__json_member(root, "target_modules");
+    eitp_status status = EITP_OK;
+    *targets = 0;
+    if (!list || list->kind == EITP__JSON_NULL) {
+        *targets = EITP_LORA_C_ATTN;
+        return EITP_OK;
+    }
+    if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear"))
+        return eitp_lora_targets_parse(list->text, targets, error);
+    if (list->kind != EITP__JSON_ARRAY || !list->count)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: target_modules is no list of names", list->line);
+    for (const eitp__json *name = list->first_child; name && !status; name = name->next) {
+        unsigned found = 0;
+        if (name->kind != EITP__JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
+            status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: target_modules is no list of names", name->line);
+        else
+            status = eitp_lora_targets_parse(name->text, &found, error);
+        *targets |= found;
+    }
+    return status;
+}
+
+static eitp_status eitp__lora_parse(const eitp__json *root, eitp_lora_config *config, const char **base,
+                                    eitp_error *error) {
+    eitp_status status;
+    *config = eitp_lora_config_default();
+    *base = "";
+    if (!root || root->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "this is no JSON object; an " EITP__LORA_CONFIG_FILE " is one");
+    if (!eitp__json_member(root, "peft_type"))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "'peft_type' is missing; an " EITP__LORA_CONFIG_FILE " has it");
+    status = eitp__lora_check_features(root, error);
+    if (!status)
+        status = eitp__json_get_integer(root, "r", INT64_MIN, INT64_MAX, &config->rank, error);
+    if (!status)
+        status = eitp__json_get_number(root, "lora_alpha", -HUGE_VAL, HUGE_VAL, &config->alpha, error);
+    if (!status)
+        status = eitp__json_get_number(root, "lora_dropout", -HUGE_VAL, HUGE_VAL, &config->dropout, error);
+    if (!status)
+        status = eitp__json_get_boolean(root, "use_rslora", &config->rslora, error);
+    if (!status)
+        status = eitp__json_get_text(root, "base_model_name_or_path", base, error);
+    if (!status)
+        status = eitp__lora_parse_targets(root, &config->targets, error);
+    return status ? status : eitp__lora_config_check(config, error);
+}
+
+eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config, char *base,
+                                  size_t base_size, eitp_error *error) {
+    enum { LIMIT = 1 << 20 };
+    eitp__json_document *document;
+    eitp_lora_config parsed;
+    const char *text;
+    char *path = eitp__join_path(host, directory, EITP__LORA_CONFIG_FILE);
+    eitp_status status;
+    if (!path)
+        return eitp__fail_memory(error, strlen(directory), "a path");
+    status = eitp__json_read_file(host, path, LIMIT, &document, error);
+    if (!status) {
+        status = eitp__lora_parse(eitp__json_root(document), &parsed, &text, error);
+        if (!status) {
+            *config = parsed;
+            if (base)
+                snprintf(base, base_size, "%s", strlen(text) < base_size ? text : "");
+        } else {
+            /* Whatever is wrong is wrong in the file. */
+            status = status == EITP_ERROR_ARGUMENT ? EITP_ERROR_FORMAT : status;
+            if (error)
+                error->status = status;
+            eitp__fail_prefix(error, status, "%s", path);
+        }
+        eitp__json_release(document);
+    }
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* ---- Writing ---- */
+
+static void eitp__lora_write_targets(eitp__buffer *text, unsigned targets) {
+    char names[64];
+    eitp_lora_targets_format(targets, names, sizeof names);
+    eitp__buffer_add_text(text, "  \"target_modules\": [");
+    for (const char *word = names; *word; word += *word == ',') {
+        size_t size = strcspn(word, ",");
+        eitp__buffer_format(text, "%s\"%.*s\"", word == names ? "" : ", ", (int)size, word);
+        word += size;
+    }
+    eitp__buffer_add_text(text, "],\n");
+}
+
+EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
+                                                  const eitp_lora_config *config, const char *base, eitp_error *error) {
+    eitp__buffer text;
+    eitp_status status;
+    eitp__buffer_init(&text, host);
+    eitp__buffer_add_text(&text, "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"CAUSAL_LM\",\n");
+    eitp__buffer_add_text(&text, "  \"base_model_name_or_path\": ");
+    if (base)
+        eitp__json_write_text(&text, base, strlen(base));
+    else
+        eitp__buffer_add_text(&text, "null");
+    eitp__buffer_format(&text, ",\n  \"r\": %lld,\n  \"lora_alpha\": ", (long long)config->rank);
+    eitp__json_write_number(&text, config->alpha);
+    eitp__buffer_add_text(&text, ",\n  \"lora_dropout\": ");
+    eitp__json_write_number(&text, config->dropout);
+    eitp__buffer_format(&text, ",\n  \"use_rslora\": %s,\n", config->rslora ? "true" : "false");
+    eitp__lora_write_targets(&text, config->targets);
+    /* GPT-2's layers are Conv1D: weights of [in, out]. */
+    eitp__buffer_add_text(&text, "  \"fan_in_fan_out\": true,\n  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
+                                 "  \"init_lora_weights\": true,\n  \"modules_to_save\": null,\n"
+                                 "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
+    status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)
+                         : eitp__write_file(host, path, text.data, text.size, error);
+    eitp__buffer_release(&text);
+    return status;
+}

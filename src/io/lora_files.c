@@ -1,0 +1,136 @@
+#include "io/lora_files.h"
+#include "base/checksum.h"
+#include "base/convert.h"
+#include "base/files.h"
+#include "io/variables.h"
+
+/* PEFT's wrappers around the model. */
+#define EITP__LORA_PREFIX "base_model.model."
+
+/* The path of a file in a directory. */
+static eitp_status eitp__lora_path(const eitp_model *model, const char *directory, const char *name, char **path,
+                                   eitp_error *error) {
+    *path = eitp__join_path(&model->host, directory, name);
+    return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
+}
+
+eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
+                           eitp_error *error) {
+    eitp__selection selection;
+    char *path;
+    eitp_status status;
+    if (!model->lora.rank)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
+    status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
+    if (status)
+        return status;
+    status = eitp__lora_config_write(&model->host, path, &model->lora, base ? base : model->source, error);
+    eitp__release_text(&model->host, path);
+    if (!status)
+        status = eitp__lora_path(model, directory, EITP__LORA_WEIGHTS_FILE, &path, error);
+    if (status)
+        return status;
+    selection.role = EITP_PARAMETER;
+    selection.selects = eitp__lora_is_adapter;
+    selection.prefix = EITP__LORA_PREFIX;
+    status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, error);
+    eitp__release_text(&model->host, path);
+    return status;
+}
+
+static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *collection,
+                                                       const eitp__parameter *parameter) {
+    char name[128];
+    snprintf(name, sizeof name, EITP__LORA_PREFIX "%s", parameter->name);
+    return eitp__safetensors_find(collection, name);
+}
+
+/* Are the tensors those of adapters of this configuration, all and no others? */
+static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_lora_config *config,
+                                            const eitp__safetensors *collection, const char *path, eitp_error *error) {
+    int64_t count = eitp__lora_parameter_count(&model->config, config);
+    for (int64_t i = 0; i < count; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
+        const eitp__safetensors_entry *entry = eitp__lora_entry(collection, &parameter);
+        if (!entry)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: there is no tensor '" EITP__LORA_PREFIX "%s', which " EITP__LORA_CONFIG_FILE
+                              " and the model ask for",
+                              path, parameter.name);
+        if (entry->dtype < 0 || !eitp__is_floating((eitp_dtype)entry->dtype))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s, no floating type that eitp has", path,
+                              entry->name, entry->type);
+        if (entry->rank != 2 || entry->shape[0] != parameter.shape[0] || entry->shape[1] != parameter.shape[1])
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "%s: tensor '%s' is not [%lld, %lld]; is it an adapter of another model?", path,
+                              entry->name, (long long)parameter.shape[0], (long long)parameter.shape[1]);
+    }
+    if (eitp__safetensors_count(collection) != (size_t)count)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s has %zu tensors, but %lld are expected; is it an adapter of another model?", path,
+                          eitp__safetensors_count(collection), (long long)count);
+    return EITP_OK;
+}
+
+static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, uint32_t *checksum,
+                                           eitp_error *error) {
+    eitp_status status = EITP_OK;
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
+        int64_t index = eitp_variable_find(model->context, parameter.name);
+        eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
+        status = eitp__variable_read_entry(model->context, &variable, collection,
+                                           eitp__lora_entry(collection, &parameter), &sum, error);
+    }
+    if (!status && checksum)
+        *checksum = sum;
+    return status;
+}
+
+eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
+    eitp_lora_config config;
+    eitp__safetensors *collection = NULL;
+    char *path;
+    eitp_status status = eitp_lora_config_read(&model->host, directory, &config, NULL, 0, error);
+    if (!status && model->lora.rank && !eitp__lora_configs_equal(&config, &model->lora))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "the adapters in '%s' are configured otherwise than the model's", directory);
+    if (status)
+        return status;
+    status = eitp__lora_path(model, directory, EITP__LORA_WEIGHTS_FILE, &path, error);
+    if (status)
+        return status;
+    status = eitp__safetensors_open(&model->host, path, &collection, error);
+    if (!status)
+        status = eitp__lora_check_tensors(model, &config, collection, path, error);
+    if (!status && !model->lora.rank)
+        status = eitp_model_add_lora(model, &config, error);
+    if (!status)
+        status = eitp__lora_read_tensors(model, collection, checksum, error);
+    eitp__safetensors_close(collection);
+    eitp__release_text(&model->host, path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
+    const size_t most = (size_t)1 << 18;
+    void *buffer = eitp__allocate_uninitialized(&model->host, most);
+    eitp_status status = buffer ? EITP_OK : eitp__fail_memory(error, most, "a checksum");
+    uint32_t crc = 0;
+    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+        int64_t index = eitp_variable_find(model->context, parameter.name);
+        eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
+        for (size_t at = 0; at < variable.size && !status; at += most) {
+            size_t size = variable.size - at < most ? variable.size - at : most;
+            status = eitp_variable_read(model->context, variable.name, at, buffer, size, error);
+            if (!status)
+                crc = eitp__crc32c(crc, buffer, size);
+        }
+    }
+    eitp__release(&model->host, buffer, most);
+    if (!status)
+        *checksum = crc;
+    return status;
+}

@@ -1,0 +1,1138 @@
+/* Adapters and freezing: what is computed, trained, kept, written and read. */
+#include "tests/everything.h"
+#include "tests/faults.h"
+#include "tests/test.h"
+
+#include <unistd.h>
+
+static eitp_error error_;
+
+enum { BATCH = 2, BLOCK = 12, ROWS = BATCH * BLOCK, WORDS = 61 };
+
+static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+
+static eitp_gpt2_config small_shape(void) {
+    eitp_gpt2_config config;
+    eitp_gpt2_config_named("tiny", &config, NULL);
+    config.vocabulary = WORDS;
+    config.positions = 32;
+    config.width = 24;
+    config.heads = 3;
+    config.layers = 2;
+    config.inner = 40;
+    config.embedding_dropout = config.attention_dropout = config.residual_dropout = 0;
+    return config;
+}
+
+static eitp_lora_config all_targets(void) {
+    eitp_lora_config config = eitp_lora_config_default();
+    config.rank = 3;
+    config.alpha = 5;
+    CHECK(!eitp_lora_targets_parse("all-linear", &config.targets, &error_));
+    return config;
+}
+
+typedef struct subject {
+    eitp_context *context;
+    eitp_model *model;
+} subject;
+
+static eitp_status make_subject(subject *s, const eitp_host *host, const char *precision) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_gpt2_config shape = small_shape();
+    eitp_status status;
+    memset(s, 0, sizeof *s);
+    config.host = *host;
+    config.threads = 2;
+    config.precision = precision;
+    status = eitp_context_create(&config, &s->context, &error_);
+    if (!status)
+        status = eitp_gpt2_create(s->context, &shape, &s->model, &error_);
+    return status ? status : eitp_model_initialize(s->model, 5, &error_);
+}
+
+static void end_subject(subject *s) {
+    eitp_model_destroy(s->model);
+    eitp_context_destroy(s->context);
+}
+
+/* Adapters whose B is not zero. */
+static eitp_status adapt(subject *s, const eitp_lora_config *lora) {
+    eitp_status status = eitp_model_add_lora(s->model, lora, &error_);
+    if (!status)
+        status = eitp_model_initialize_lora(s->model, 9, &error_);
+    for (size_t i = 0; i < eitp_variable_count(s->context) && !status; i++) {
+        eitp_variable variable = eitp_variable_at(s->context, i);
+        if (strstr(variable.name, ".lora_B."))
+            status = eitp_variable_fill_normal(s->context, variable.name, 0, 0.3, 17, &error_);
+    }
+    return status;
+}
+
+static int is_adapter(const eitp_variable *variable) {
+    return strstr(variable->name, ".lora_A.weight") || strstr(variable->name, ".lora_B.weight");
+}
+
+/* ---- One batch ---- */
+
+/* A graph with logits and the sum of losses; with gradients, where asked for. */
+typedef struct pass {
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_model_inputs inputs;
+    eitp_tensor *targets, *carry, *logits, *losses;
+} pass;
+
+static eitp_status make_pass(pass *p, const subject *s, int differentiates, int with_key) {
+    int64_t rows = ROWS, one = 1;
+    eitp_status status = eitp_graph_create(s->context, &p->graph, &error_);
+    p->plan = NULL;
+    if (status)
+        return status;
+    p->inputs = eitp_model_inputs_create(p->graph, BATCH, BLOCK, with_key);
+    p->targets = eitp_input_rows(p->graph, "targets", EITP_I32, 1, &rows);
+    p->carry = eitp_input(p->graph, "carry", EITP_F32, 1, &one);
+    p->logits = eitp_output(eitp_model_forward(s->model, p->graph, &p->inputs, BLOCK));
+    p->losses = eitp_output(eitp_cross_entropy(p->logits, p->targets, -100));
+    if (differentiates)
+        status = eitp_accumulate_gradients(eitp_sum(p->losses, EITP_ALL_DIMENSIONS, 0), p->carry, &error_);
+    return status ? status : eitp_plan_create(p->graph, &p->plan, &error_);
+}
+
+static void end_pass(pass *p) {
+    eitp_plan_destroy(p->plan);
+    eitp_graph_destroy(p->graph);
+}
+
+/* Runs it; returns the sum of losses. */
+static double run_pass(const pass *p, float *logits) {
+    int32_t tokens[ROWS], positions[ROWS], targets[ROWS], offsets[BATCH + 1];
+    int64_t key[3] = {1, 2, 0};
+    float losses[ROWS], carry = 0;
+    double sum = 0;
+    for (int i = 0; i < ROWS; i++) {
+        tokens[i] = (i * 37 + 11) % WORDS;
+        targets[i] = (i * 53 + 7) % WORDS;
+        positions[i] = i % BLOCK;
+    }
+    for (int i = 0; i <= BATCH; i++)
+        offsets[i] = i * BLOCK;
+    CHECK(!eitp_plan_write(p->plan, p->inputs.tokens, tokens, sizeof tokens, &error_));
+    CHECK(!eitp_plan_write(p->plan, p->inputs.positions, positions, sizeof positions, &error_));
+    CHECK(!eitp_plan_write(p->plan, p->inputs.offsets, offsets, sizeof offsets, &error_));
+    CHECK(!eitp_plan_write(p->plan, p->targets, targets, sizeof targets, &error_));
+    CHECK(!eitp_plan_write(p->plan, p->carry, &carry, sizeof carry, &error_));
+    if (p->inputs.key)
+        CHECK(!eitp_plan_write(p->plan, p->inputs.key, key, sizeof key, &error_));
+    CHECK_THAT(!eitp_plan_run(p->plan, &error_), "%s", error_.message);
+    CHECK(!eitp_plan_read(p->plan, p->losses, losses, sizeof losses, &error_));
+    if (logits)
+        CHECK(!eitp_plan_read(p->plan, p->logits, logits, ROWS * WORDS * sizeof *logits, &error_));
+    for (int i = 0; i < ROWS; i++)
+        sum += (double)losses[i];
+    return sum;
+}
+
+/* Logits of a subject as it is. */
+static void read_logits(const subject *s, float *logits) {
+    pass p;
+    memset(logits, 0, ROWS * WORDS * sizeof *logits);
+    if (make_pass(&p, s, 0, 0))
+        CHECK_THAT(0, "%s", error_.message);
+    else
+        run_pass(&p, logits);
+    end_pass(&p);
+}
+
+static double largest_difference(const float *a, const float *b) {
+    double largest = 0;
+    for (int i = 0; i < ROWS * WORDS; i++)
+        largest = fmax(largest, fabs((double)a[i] - (double)b[i]));
+    return largest;
+}
+
+static void adapters_that_start_at_zero_change_no_bit(void) {
+    static float base[ROWS * WORDS], adapted[ROWS * WORDS], trained[ROWS * WORDS];
+    const eitp_host host = eitp_host_default();
+    for (size_t p = 0; p < 2 * EITP__COUNT(precisions); p++) {
+        eitp_lora_config lora = p < 3 ? all_targets() : eitp_lora_config_default();
+        subject s;
+        REQUIRE_OK(make_subject(&s, &host, precisions[p % 3]), error_);
+        read_logits(&s, base);
+        REQUIRE_OK(eitp_model_add_lora(s.model, &lora, &error_), error_);
+        REQUIRE_OK(eitp_model_initialize_lora(s.model, 1, &error_), error_);
+        read_logits(&s, adapted);
+        /* In 16 bits the sum of a layer and its adapter is rounded, which a product that goes on computing is not. */
+        CHECK_THAT(p % 3 ? largest_difference(base, adapted) < 5e-3 : !memcmp(base, adapted, sizeof base), "%s: %g",
+                   precisions[p % 3], largest_difference(base, adapted));
+        CHECK_THAT(p < 3 || !memcmp(base, adapted, sizeof base), "%s: %g", precisions[p % 3],
+                   largest_difference(base, adapted));
+        end_subject(&s);
+        REQUIRE_OK(make_subject(&s, &host, precisions[p % 3]), error_);
+        REQUIRE_OK(adapt(&s, &lora), error_);
+        read_logits(&s, trained);
+        CHECK_THAT(largest_difference(base, trained) > 0.01, "%s", precisions[p % 3]);
+        end_subject(&s);
+    }
+}
+
+/* A is uniform in +-1 / sqrt(in), a function of seed and name; B is zero. */
+static void adapters_start_as_those_of_peft(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_lora_config lora = all_targets();
+    subject s, other;
+    lora.rank = 20;
+    REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+    REQUIRE_OK(make_subject(&other, &host, "bf16"), error_);
+    REQUIRE_OK(eitp_model_add_lora(s.model, &lora, &error_), error_);
+    REQUIRE_OK(eitp_model_initialize_lora(s.model, 1, &error_), error_);
+    REQUIRE_OK(eitp_model_add_lora(other.model, &lora, &error_), error_);
+    REQUIRE_OK(eitp_model_initialize_lora(other.model, 1, &error_), error_);
+    for (size_t i = 0; i < eitp_variable_count(s.context); i++) {
+        eitp_variable variable = eitp_variable_at(s.context, i);
+        int is_a = strstr(variable.name, ".lora_A.") != NULL;
+        double bound = 1 / sqrt((double)variable.shape[1]), largest = 0, squares = 0;
+        float values[4000], others[4000];
+        int count = (int)(variable.size / 4);
+        if (!is_adapter(&variable))
+            continue;
+        REQUIRE(count <= 4000 && variable.dtype == EITP_F32);
+        CHECK(!eitp_variable_read(s.context, variable.name, 0, values, variable.size, &error_));
+        CHECK(!eitp_variable_read(other.context, variable.name, 0, others, variable.size, &error_));
+        CHECK_THAT(!memcmp(values, others, variable.size), "%s", variable.name);
+        for (int k = 0; k < count; k++) {
+            largest = fmax(largest, fabs((double)values[k]));
+            squares += (double)values[k] * (double)values[k];
+        }
+        if (!is_a)
+            CHECK_THAT(largest == 0, "%s", variable.name);
+        else
+            CHECK_THAT(largest <= bound && largest > 0.95 * bound &&
+                           fabs(sqrt(squares / count) / bound - sqrt(1.0 / 3)) < 0.05,
+                       "%s: %g of %g, %g", variable.name, largest, bound, sqrt(squares / count));
+    }
+    end_subject(&other);
+    end_subject(&s);
+}
+
+/* ---- Gradients ---- */
+
+/* The gradient of an adapter's parameter, as F32; the caller frees. */
+static float *read_gradient(const subject *s, const char *parameter, size_t size) {
+    char name[160];
+    float *values = (float *)malloc(size);
+    snprintf(name, sizeof name, "gradient.%s", parameter);
+    CHECK_THAT(!eitp_variable_read(s->context, name, 0, values, size, &error_), "%s", error_.message);
+    return values;
+}
+
+/* Moves a parameter by `step` times a direction that has both signs; returns the slope that the gradient gives. */
+static double move_parameter(const subject *s, const eitp_variable *variable, const float *gradient, double step) {
+    int count = (int)(variable->size / 4);
+    float *values = (float *)malloc(variable->size);
+    double slope = 0;
+    CHECK(!eitp_variable_read(s->context, variable->name, 0, values, variable->size, &error_));
+    for (int k = 0; k < count; k++) {
+        double direction = sin(1.7 * k + 0.3) + 3 * (double)gradient[k];
+        slope += direction * (double)gradient[k];
+        values[k] += (float)(step * direction);
+    }
+    CHECK(!eitp_variable_write(s->context, variable->name, 0, values, variable->size, &error_));
+    free(values);
+    return slope;
+}
+
+static void check_gradients(const eitp_lora_config *lora, int with_key) {
+    const eitp_host host = eitp_host_default();
+    const double step = 2e-3;
+    subject s;
+    pass p;
+    int parameters = 0;
+    REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+    REQUIRE_OK(adapt(&s, lora), error_);
+    REQUIRE_OK(make_pass(&p, &s, 1, with_key), error_);
+    for (size_t i = 0; i < eitp_variable_count(s.context); i++) {
+        eitp_variable variable = eitp_variable_at(s.context, i);
+        float *gradient;
+        double slope, above, below;
+        CHECK_THAT(variable.role != EITP_GRADIENT || is_adapter(&variable), "%s", variable.name);
+        if (variable.role != EITP_PARAMETER || !is_adapter(&variable))
+            continue;
+        run_pass(&p, NULL);
+        gradient = read_gradient(&s, variable.name, variable.size);
+        slope = move_parameter(&s, &variable, gradient, step);
+        above = run_pass(&p, NULL);
+        move_parameter(&s, &variable, gradient, -2 * step);
+        below = run_pass(&p, NULL);
+        move_parameter(&s, &variable, gradient, step);
+        CHECK_THAT(fabs((above - below) / (2 * step) / slope - 1) < 5e-3 && slope > 0.05, "%s: %g and %g",
+                   variable.name, (above - below) / (2 * step), slope);
+        parameters++;
+        free(gradient);
+    }
+    CHECK(parameters == (int)eitp__lora_parameter_count(&s.model->config, lora));
+    end_pass(&p);
+    end_subject(&s);
+}
+
+static void gradients_are_central_differences(void) {
+    eitp_lora_config lora = all_targets();
+    check_gradients(&lora, 0);
+    lora.rslora = 1;
+    lora.targets = EITP_LORA_C_FC;
+    check_gradients(&lora, 0);
+    lora.dropout = 0.3;
+    lora.targets = EITP_LORA_MLP_C_PROJ | EITP_LORA_C_ATTN;
+    check_gradients(&lora, 1);
+}
+
+/* Gradients of 16-bit precision are F32, and those of f32 but for rounding. */
+static void sixteen_bit_gradients_follow_f32(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_lora_config lora = all_targets();
+    subject s, reference;
+    pass p, q;
+    REQUIRE_OK(make_subject(&reference, &host, "fp32"), error_);
+    REQUIRE_OK(adapt(&reference, &lora), error_);
+    REQUIRE_OK(make_pass(&q, &reference, 1, 0), error_);
+    run_pass(&q, NULL);
+    for (int k = 1; k < 3; k++) {
+        REQUIRE_OK(make_subject(&s, &host, precisions[k]), error_);
+        REQUIRE_OK(adapt(&s, &lora), error_);
+        REQUIRE_OK(make_pass(&p, &s, 1, 0), error_);
+        run_pass(&p, NULL);
+        for (size_t i = 0; i < eitp_variable_count(s.context); i++) {
+            eitp_variable variable = eitp_variable_at(s.context, i);
+            float *a, *b;
+            double difference = 0, norm = 0;
+            int odd = 0;
+            if (variable.role != EITP_PARAMETER || !is_adapter(&variable))
+                continue;
+            a = read_gradient(&s, variable.name, variable.size);
+            b = read_gradient(&reference, variable.name, variable.size);
+            for (size_t e = 0; e < variable.size / 4; e++) {
+                difference += ((double)a[e] - (double)b[e]) * ((double)a[e] - (double)b[e]);
+                norm += (double)b[e] * (double)b[e];
+                odd += a[e] != eitp__bf16_to_f32(eitp__f32_to_bf16(a[e]));
+            }
+            CHECK_THAT(sqrt(difference / norm) < (k == 1 ? 0.12 : 0.02), "%s %s: %g", precisions[k], variable.name,
+                       sqrt(difference / norm));
+            CHECK_THAT(odd > 0, "%s %s is rounded", precisions[k], variable.name);
+            free(a);
+            free(b);
+        }
+        end_pass(&p);
+        end_subject(&s);
+    }
+    end_pass(&q);
+    end_subject(&reference);
+}
+
+/* Nothing is computed for what is frozen: the arithmetic of weight gradients is gone. */
+static void frozen_gradients_are_not_computed(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_lora_config lora = all_targets();
+    double flops[4];
+    lora.rank = 1;
+    for (int way = 0; way < 4; way++) {
+        subject s;
+        pass p;
+        REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+        if (way == 2)
+            REQUIRE_OK(adapt(&s, &lora), error_);
+        if (way == 3)
+            REQUIRE_OK(eitp_model_freeze(s.model, "embeddings,layers:2", &error_), error_);
+        REQUIRE_OK(make_pass(&p, &s, way > 0, 0), error_);
+        flops[way] = eitp_plan_statistics(p.plan).flops;
+        end_pass(&p);
+        end_subject(&s);
+    }
+    /* A backward is twice a forward; without weight gradients as much as one; of the last norm next to nothing. */
+    CHECK_THAT(flops[1] > 2.7 * flops[0] && flops[2] < 2.4 * flops[0], "%g, %g, %g", flops[0], flops[1], flops[2]);
+    CHECK_THAT(flops[3] < 1.5 * flops[0], "%g, %g", flops[0], flops[3]);
+}
+
+/* ---- Merging ---- */
+
+static void merged_weights_compute_the_same(void) {
+    static float adapted[ROWS * WORDS], merged[ROWS * WORDS], both[ROWS * WORDS];
+    const eitp_host host = eitp_host_default();
+    for (int way = 0; way < 2; way++) {
+        eitp_lora_config lora = all_targets();
+        subject s;
+        pass p;
+        lora.rslora = way;
+        REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+        REQUIRE_OK(adapt(&s, &lora), error_);
+        REQUIRE_OK(make_pass(&p, &s, 0, 0), error_);
+        run_pass(&p, adapted);
+        REQUIRE_OK(eitp_model_merge_lora(s.model, &error_), error_);
+        run_pass(&p, both);
+        read_logits(&s, merged);
+        CHECK_THAT(largest_difference(adapted, merged) < 2e-5 && largest_difference(adapted, merged) > 0, "%g",
+                   largest_difference(adapted, merged));
+        CHECK(!memcmp(merged, both, sizeof merged));
+        REQUIRE_OK(eitp_model_merge_lora(s.model, &error_), error_);
+        run_pass(&p, both);
+        CHECK(!memcmp(merged, both, sizeof merged));
+        end_pass(&p);
+        end_subject(&s);
+    }
+}
+
+/* A merged weight is W + scale (B A)^T, element by element. */
+static void merging_adds_the_scaled_product(void) {
+    static const char name[] = "transformer.h.1.mlp.c_fc";
+    enum { RANK = 3, IN = 24, OUT = 40 };
+    const eitp_host host = eitp_host_default();
+    for (int way = 0; way < 2; way++) {
+        eitp_lora_config lora = all_targets();
+        static float before[IN * OUT], after[IN * OUT], a[RANK * IN], b[OUT * RANK];
+        const double scale = way ? 5 / sqrt(3.0) : 5.0 / 3;
+        char weight[80], name_a[80], name_b[80];
+        double worst = 0;
+        subject s;
+        lora.rslora = way;
+        snprintf(weight, sizeof weight, "%s.weight", name);
+        snprintf(name_a, sizeof name_a, "%s.lora_A.weight", name);
+        snprintf(name_b, sizeof name_b, "%s.lora_B.weight", name);
+        REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+        REQUIRE_OK(adapt(&s, &lora), error_);
+        REQUIRE_OK(eitp_variable_read(s.context, weight, 0, before, sizeof before, &error_), error_);
+        REQUIRE_OK(eitp_variable_read(s.context, name_a, 0, a, sizeof a, &error_), error_);
+        REQUIRE_OK(eitp_variable_read(s.context, name_b, 0, b, sizeof b, &error_), error_);
+        REQUIRE_OK(eitp_model_merge_lora(s.model, &error_), error_);
+        REQUIRE_OK(eitp_variable_read(s.context, weight, 0, after, sizeof after, &error_), error_);
+        for (int i = 0; i < IN; i++) {
+            for (int o = 0; o < OUT; o++) {
+                double product = 0;
+                for (int r = 0; r < RANK; r++)
+                    product += (double)b[o * RANK + r] * (double)a[r * IN + i];
+                worst = fmax(worst, fabs((double)before[i * OUT + o] + scale * product - (double)after[i * OUT + o]));
+            }
+        }
+        CHECK_THAT(worst < 1e-7, "%g", worst);
+        end_subject(&s);
+    }
+}
+
+/* ---- Names ---- */
+
+static void targets_are_ends_of_names(void) {
+    static const struct {
+        const char *names, *written;
+        unsigned targets;
+    } cases[] = {
+        {"c_attn", "c_attn", EITP_LORA_C_ATTN},
+        {"c_proj", "c_proj", EITP_LORA_ATTN_C_PROJ | EITP_LORA_MLP_C_PROJ},
+        {"attn.c_proj", "attn.c_proj", EITP_LORA_ATTN_C_PROJ},
+        {"mlp.c_proj,c_attn", "c_attn,mlp.c_proj", EITP_LORA_MLP_C_PROJ | EITP_LORA_C_ATTN},
+        {"mlp.c_fc,attn.c_attn,c_proj", "c_attn,c_fc,c_proj", 15},
+        {"all-linear", "c_attn,c_fc,c_proj", 15},
+    };
+    static const char *const bad[] = {"", "c_attn,", ",", "proj", "wte", "attn", "c_attn c_fc", "h.0.attn.c_attn"};
+    char text[64];
+    unsigned targets;
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        REQUIRE_OK(eitp_lora_targets_parse(cases[i].names, &targets, &error_), error_);
+        CHECK_THAT(targets == cases[i].targets, "%s: %u", cases[i].names, targets);
+        eitp_lora_targets_format(targets, text, sizeof text);
+        CHECK_THAT(!strcmp(text, cases[i].written), "%s", text);
+    }
+    targets = 77;
+    for (size_t i = 0; i < EITP__COUNT(bad); i++)
+        CHECK_THAT(eitp_lora_targets_parse(bad[i], &targets, &error_) == EITP_ERROR_ARGUMENT && targets == 77, "%s",
+                   bad[i]);
+}
+
+static void configurations_are_checked(void) {
+    const eitp_host host = eitp_host_default();
+    subject s;
+    pass p;
+    REQUIRE_OK(make_subject(&s, &host, "bf16"), error_);
+    for (int i = 0; i < 7; i++) {
+        eitp_lora_config lora = eitp_lora_config_default();
+        size_t before = eitp_variable_count(s.context);
+        lora.rank = i == 0 ? 0 : i == 1 ? (int64_t)1 << 40 : 8;
+        lora.alpha = i == 2 ? 0 : i == 3 ? (double)NAN : 8;
+        lora.dropout = i == 4 ? 1 : 0;
+        lora.targets = i == 5 ? 0 : i == 6 ? 16 : 1;
+        CHECK_THAT(eitp_model_add_lora(s.model, &lora, &error_) == EITP_ERROR_ARGUMENT, "%d", i);
+        CHECK(eitp_variable_count(s.context) == before && eitp_model_lora(s.model).rank == 0);
+    }
+    REQUIRE_OK(make_pass(&p, &s, 0, 0), error_);
+    {
+        eitp_lora_config lora = eitp_lora_config_default();
+        CHECK(eitp_model_add_lora(s.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
+        CHECK(eitp_model_freeze(s.model, "embeddings", &error_) == EITP_ERROR_ARGUMENT);
+        end_pass(&p);
+        CHECK(eitp_model_add_lora(s.model, &lora, &error_) == EITP_OK);
+        CHECK(eitp_model_add_lora(s.model, &lora, &error_) == EITP_ERROR_ARGUMENT);
+    }
+    CHECK(eitp_variable_set_trained(s.context, "none", 0, &error_) == EITP_ERROR_ARGUMENT);
+    end_subject(&s);
+}
+
+static int is_trained(const subject *s, const char *name) {
+    int64_t index = eitp_variable_find(s->context, name);
+    return index >= 0 && eitp_variable_at(s->context, (size_t)index).trained;
+}
+
+static void parts_are_frozen_by_name(void) {
+    static const struct {
+        const char *parts;
+        int frozen; /* of the 28 parameters */
+        const char *one;
+    } cases[] = {
+        {"embeddings", 2, "transformer.wpe.weight"},
+        {"layers:1", 12, "transformer.h.0.ln_1.weight"},
+        {"layers:2,embeddings", 26, "transformer.h.1.mlp.c_proj.bias"},
+        {"*.bias", 13, "transformer.ln_f.bias"},
+        {"h.*.attn.*", 8, "transformer.h.1.attn.c_attn.weight"},
+        {"transformer.ln_f.weight", 1, "transformer.ln_f.weight"},
+        {"*", 28, "transformer.wte.weight"},
+        {"h.0.*c*j.*t,h.0.*", 12, "transformer.h.0.attn.c_proj.weight"},
+    };
+    static const char *const bad[] = {"",          "embedding",          "layers:3", "layers:0", "layers:x",
+                                      "layers:1,", "embeddings,nothing", "h.2.*",    "*.weigh"};
+    const eitp_host host = eitp_host_default();
+    for (size_t c = 0; c < EITP__COUNT(cases); c++) {
+        subject s;
+        int frozen = 0, remainders = 0;
+        REQUIRE_OK(make_subject(&s, &host, "bf16"), error_);
+        if (c == 0) {
+            for (size_t i = 0; i < EITP__COUNT(bad); i++)
+                CHECK_THAT(eitp_model_freeze(s.model, bad[i], &error_) == EITP_ERROR_ARGUMENT, "%s", bad[i]);
+            CHECK(eitp_model_trained_count(s.model) == eitp_model_parameter_count(s.model));
+        }
+        REQUIRE_OK(eitp_model_freeze(s.model, cases[c].parts, &error_), error_);
+        for (size_t i = 0; i < eitp_variable_count(s.context); i++) {
+            eitp_variable variable = eitp_variable_at(s.context, i);
+            char name[160];
+            if (variable.role != EITP_PARAMETER)
+                continue;
+            eitp__remainder_name(variable.name, name, sizeof name);
+            frozen += !variable.trained;
+            remainders += !variable.trained && eitp_variable_find(s.context, name) >= 0;
+        }
+        CHECK_THAT(frozen == cases[c].frozen && !remainders && !is_trained(&s, cases[c].one), "%s: %d, %d",
+                   cases[c].parts, frozen, remainders);
+        end_subject(&s);
+    }
+}
+
+/* What is frozen before the model has values never takes memory for remainders. */
+static void remainders_of_frozen_parameters_take_no_memory(void) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_gpt2_config shape = small_shape();
+    eitp_lora_config lora = eitp_lora_config_default();
+    subject s;
+    config.precision = "bf16";
+    REQUIRE_OK(eitp_context_create(&config, &s.context, &error_), error_);
+    REQUIRE_OK(eitp_gpt2_create(s.context, &shape, &s.model, &error_), error_);
+    REQUIRE_OK(eitp_model_add_lora(s.model, &lora, &error_), error_);
+    REQUIRE_OK(eitp_model_initialize(s.model, 1, &error_), error_);
+    CHECK(eitp_context_variable_bytes(s.context, EITP_REMAINDER) == 0);
+    CHECK(eitp_context_variable_bytes(s.context, EITP_PARAMETER) > 0);
+    end_subject(&s);
+}
+
+/* ---- Training ---- */
+
+/* A run on made-up text in a scratch directory. */
+typedef struct run {
+    subject s;
+    eitp_tokenizer *tokenizer;
+    eitp_token_file *file;
+    eitp_trainer *trainer;
+} run;
+
+/* How it trains. */
+typedef struct terms {
+    const char *precision;
+    const char *freeze; /* NULL: adapters */
+    eitp_lora_config lora;
+    int64_t merged;
+    uint64_t base;  /* seed of the base weights */
+    double dropout; /* of the model */
+} terms;
+
+static terms default_terms(const char *precision) {
+    terms w;
+    memset(&w, 0, sizeof w);
+    w.precision = precision;
+    w.lora = all_targets();
+    w.lora.dropout = 0.2;
+    w.merged = 2;
+    w.base = 3;
+    w.dropout = 0.1;
+    return w;
+}
+
+static int write_text(const char *directory) {
+    FILE *file = fopen(scratch_path(directory, "text.txt"), "wb");
+    if (!file)
+        return 0;
+    for (int i = 0; i < 900; i++)
+        fprintf(file, "%s%d ", i % 3 ? "leaf " : "tree ", i % 7);
+    return fclose(file) == 0;
+}
+
+static eitp_status make_model(run *r, const eitp_host *host, const terms *w) {
+    eitp_context_config context = eitp_context_config_default();
+    eitp_gpt2_config shape = small_shape();
+    eitp_status status;
+    context.host = *host;
+    context.threads = 2;
+    context.precision = w->precision;
+    shape.vocabulary = 257;
+    shape.embedding_dropout = shape.attention_dropout = shape.residual_dropout = w->dropout;
+    status = eitp_context_create(&context, &r->s.context, &error_);
+    if (!status)
+        status = eitp_gpt2_create(r->s.context, &shape, &r->s.model, &error_);
+    if (!status && w->lora.rank)
+        status = eitp_model_add_lora(r->s.model, &w->lora, &error_);
+    if (!status && w->freeze)
+        status = eitp_model_freeze(r->s.model, w->freeze, &error_);
+    if (!status)
+        status = eitp_model_initialize(r->s.model, w->base, &error_);
+    return status ? status : eitp_model_initialize_lora(r->s.model, 4, &error_);
+}
+
+static eitp_status make_run(run *r, const eitp_host *host, const terms *w, const char *directory) {
+    eitp_trainer_config config = eitp_trainer_config_default();
+    const char *path = scratch_path(directory, "text.txt");
+    char packed[600];
+    eitp_token_range training, validation;
+    eitp_pack_config pack;
+    eitp_status status;
+    memset(r, 0, sizeof *r);
+    memset(&pack, 0, sizeof pack);
+    pack.paths = &path;
+    pack.path_count = 1;
+    config.batch_size = 2;
+    config.grad_accum = 2;
+    config.block_size = 16;
+    config.merged = w->merged;
+    config.seed = 11;
+    config.schedule.peak = 1e-2;
+    snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tokens"));
+    status = eitp_tokenizer_bytes(host, &r->tokenizer, &error_);
+    if (!status)
+        status = eitp_pack(host, r->tokenizer, &pack, packed, NULL, &error_);
+    if (!status)
+        status = eitp_token_file_open(host, packed, 257, &r->file, &error_);
+    if (!status)
+        status =
+            eitp_split_tokens(eitp_token_file_get_info(r->file).token_count, 0.1, 16, &training, &validation, &error_);
+    if (!status)
+        status = make_model(r, host, w);
+    return status ? status
+                  : eitp_trainer_create(r->s.model, r->file, training, r->file, validation, r->tokenizer, &config,
+                                        &r->trainer, &error_);
+}
+
+static void end_run(run *r) {
+    eitp_trainer_destroy(r->trainer);
+    end_subject(&r->s);
+    eitp_token_file_close(r->file);
+    eitp_tokenizer_destroy(r->tokenizer);
+}
+
+static int step_many(run *r, int64_t steps) {
+    for (int64_t i = 0; i < steps; i++) {
+        eitp_step_report report;
+        if (eitp_trainer_step(r->trainer, &report, &error_)) {
+            printf("    %s\n", error_.message);
+            return 0;
+        }
+        CHECK(report.applied && report.grad_norm > 0 && report.update_norm > 0);
+    }
+    return 1;
+}
+
+/* A checksum of the parameters that are trained, or of those that are not, and of the optimizer's state. */
+static uint32_t fingerprint(const run *r, int trained) {
+    uint32_t crc = 0;
+    for (size_t i = 0; i < eitp_variable_count(r->s.context); i++) {
+        eitp_variable variable = eitp_variable_at(r->s.context, i);
+        void *bytes;
+        if (variable.role == EITP_GRADIENT || variable.role == EITP_CACHE ||
+            (variable.role == EITP_PARAMETER ? variable.trained : 1) != trained)
+            continue;
+        bytes = malloc(variable.size);
+        CHECK(!eitp_variable_read(r->s.context, variable.name, 0, bytes, variable.size, &error_));
+        crc = eitp__crc32c(crc, bytes, variable.size);
+        free(bytes);
+    }
+    return crc;
+}
+
+/* Does anything but parameters belong to one that is frozen? */
+static void check_nothing_is_kept_for_frozen(const run *r) {
+    eitp_context *context = r->s.context;
+    size_t trained = 0, wide = 0;
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        eitp_variable variable = eitp_variable_at(context, i);
+        char name[200];
+        static const char *const prefixes[] = {"adamw.m.", "adamw.v.", "gradient.", "remainder."};
+        if (variable.role != EITP_PARAMETER)
+            continue;
+        trained += variable.trained ? variable.size / eitp_dtype_size(variable.dtype) : 0;
+        wide += variable.trained && variable.dtype != EITP_F32 ? variable.size / eitp_dtype_size(variable.dtype) : 0;
+        for (size_t k = 0; k < EITP__COUNT(prefixes); k++) {
+            snprintf(name, sizeof name, "%s%s", prefixes[k], variable.name);
+            CHECK_THAT(eitp_variable_find(context, name) < 0 || variable.trained, "%s", name);
+            CHECK_THAT(eitp_variable_find(context, name) >= 0 || !variable.trained || k > 1, "%s", name);
+        }
+    }
+    CHECK(trained == (size_t)eitp_model_trained_count(r->s.model));
+    CHECK(eitp_context_variable_bytes(context, EITP_OPTIMIZER) == 8 * trained);
+    CHECK(eitp_context_variable_bytes(context, EITP_REMAINDER) ==
+          wide * (eitp_context_precision(context) == EITP_BF16 ? 2 : 4));
+}
+
+static void what_is_frozen_keeps_its_bits_and_costs_nothing(void) {
+    static const char *const parts[] = {NULL, "embeddings,layers:1", "*.bias,ln_f.*"};
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (size_t k = 0; k < EITP__COUNT(parts) * EITP__COUNT(precisions) * 2; k++) {
+        terms w = default_terms(precisions[k / 2 % 3]);
+        uint32_t frozen, trained;
+        run r;
+        w.merged = k % 2 ? 1 : 2;
+        w.freeze = parts[k / 6];
+        if (w.freeze)
+            w.lora.rank = 0;
+        REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+        check_nothing_is_kept_for_frozen(&r);
+        frozen = fingerprint(&r, 0);
+        trained = fingerprint(&r, 1);
+        if (strcmp(w.precision, "fp16"))
+            REQUIRE(step_many(&r, 3));
+        CHECK(fingerprint(&r, 0) == frozen);
+        CHECK((fingerprint(&r, 1) != trained) == (strcmp(w.precision, "fp16") != 0));
+        end_run(&r);
+    }
+    scratch_remove(directory);
+}
+
+static void everything_frozen_cannot_be_trained(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    terms w = default_terms("fp32");
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    w.lora.rank = 0;
+    w.freeze = "*";
+    CHECK(make_run(&r, &host, &w, directory) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "no parameter"), "%s", error_.message);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+/* Adapters learn, with their dropout in training and not in evaluation. */
+static void adapters_learn(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    eitp_evaluation before, after, other;
+    terms w = default_terms("fp32");
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+    REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &before, &error_), error_);
+    REQUIRE(step_many(&r, 60));
+    REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &after, &error_), error_);
+    REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &other, &error_), error_);
+    CHECK_THAT(after.loss < before.loss - 0.1 && after.loss == other.loss, "%g, %g", before.loss, after.loss);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+static void dropout_of_adapters_changes_training_alone(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    uint32_t crc[2];
+    double loss[2];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (int i = 0; i < 2; i++) {
+        terms w = default_terms("fp32");
+        eitp_evaluation evaluation;
+        run r;
+        w.dropout = 0;
+        w.lora.dropout = i ? 0.2 : 0;
+        REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+        for (size_t v = 0; v < eitp_variable_count(r.s.context); v++) {
+            eitp_variable variable = eitp_variable_at(r.s.context, v);
+            if (variable.role == EITP_PARAMETER && strstr(variable.name, ".lora_B."))
+                CHECK(!eitp_variable_fill_normal(r.s.context, variable.name, 0, 0.3, 17, &error_));
+        }
+        REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &evaluation, &error_), error_);
+        loss[i] = evaluation.loss;
+        REQUIRE(step_many(&r, 1));
+        crc[i] = fingerprint(&r, 1);
+        end_run(&r);
+    }
+    CHECK(loss[0] == loss[1] && crc[0] != crc[1]);
+    scratch_remove(directory);
+}
+
+/* Straight to step 6, against: some steps, save, new objects, resume, the rest. */
+static void a_resumed_run_has_the_bits_of_a_straight_one(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (int k = 0; k < 4; k++) {
+        terms w = default_terms(precisions[k % 2]);
+        uint32_t straight, frozen;
+        run r;
+        if (k > 1) {
+            w.lora.rank = 0;
+            w.freeze = "layers:1,*.bias";
+        }
+        REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+        REQUIRE(step_many(&r, 6));
+        straight = fingerprint(&r, 1);
+        frozen = fingerprint(&r, 0);
+        end_run(&r);
+        for (int cut = 0; cut < 6; cut += 2) {
+            char output[600], checkpoint[700], names[800];
+            eitp_checkpoint_info info;
+            snprintf(output, sizeof output, "%s/out-%d-%d", directory, k, cut);
+            snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-%d", output, cut);
+            REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+            REQUIRE(step_many(&r, cut));
+            REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+            end_run(&r);
+            snprintf(names, sizeof names, "%s/model.safetensors", checkpoint);
+            CHECK((access(names, F_OK) == 0) == (k > 1));
+            REQUIRE_OK(eitp_checkpoint_read_info(&host, checkpoint, &info, &error_), error_);
+            CHECK(eitp__lora_configs_equal(&info.lora, &w.lora));
+            REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+            REQUIRE(step_many(&r, 1));
+            REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+            REQUIRE(step_many(&r, 6 - cut));
+            CHECK_THAT(fingerprint(&r, 1) == straight && fingerprint(&r, 0) == frozen, "%s, cut at %d", w.precision,
+                       cut);
+            end_run(&r);
+        }
+    }
+    scratch_remove(directory);
+}
+
+/* Another configuration, other base weights, or no adapters at all: refused, and the trainer is as it was. */
+static void a_resume_on_other_terms_is_refused(void) {
+    static const char *const words[] = {"rank 3", "alpha 5",       "dropout 0.2", "targets",
+                                        "rank 3", "other weights", "rank 3",      "damaged"};
+    const eitp_host host = eitp_host_default();
+    char directory[512], output[600], checkpoint[700];
+    terms w = default_terms("fp32");
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-1", output);
+    REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+    REQUIRE(step_many(&r, 1));
+    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    end_run(&r);
+    for (int k = 0; k < 8; k++) {
+        terms other = w;
+        uint32_t before;
+        other.lora.rank = k == 0 ? 4 : k == 6 ? 0 : 3;
+        other.lora.alpha = k == 1 ? 6 : 5;
+        other.lora.dropout = k == 2 ? 0.1 : 0.2;
+        other.lora.targets = k == 3 ? EITP_LORA_C_ATTN : w.lora.targets;
+        other.lora.rslora = k == 4;
+        other.base = k == 5 ? 77 : w.base;
+        REQUIRE_OK(make_run(&r, &host, &other, directory), error_);
+        before = fingerprint(&r, 1);
+        if (k == 7) {
+            FILE *file = fopen(scratch_path(checkpoint, "adapter_model.safetensors"), "r+b");
+            REQUIRE(file != NULL);
+            fseek(file, -100, SEEK_END);
+            fputc(0x3c, file);
+            fclose(file);
+        }
+        CHECK_THAT(eitp_trainer_resume(r.trainer, checkpoint, &error_) != EITP_OK, "%d", k);
+        CHECK_THAT(strstr(error_.message, words[k]), "%d: %s", k, error_.message);
+        CHECK(eitp_trainer_steps_done(r.trainer) == 0 && (k == 7 || fingerprint(&r, 1) == before));
+        end_run(&r);
+    }
+    scratch_remove(directory);
+}
+
+/* ---- Files ---- */
+
+/* PEFT's names, shapes and configuration; what is read back is what was written, in any precision. */
+static void adapters_are_written_as_peft_does(void) {
+    static const struct {
+        const char *name;
+        int64_t shape[2];
+    } tensors[] = {
+        {"base_model.model.transformer.h.0.attn.c_attn.lora_A.weight", {3, 24}},
+        {"base_model.model.transformer.h.0.attn.c_attn.lora_B.weight", {72, 3}},
+        {"base_model.model.transformer.h.1.attn.c_proj.lora_B.weight", {24, 3}},
+        {"base_model.model.transformer.h.1.mlp.c_fc.lora_A.weight", {3, 24}},
+        {"base_model.model.transformer.h.1.mlp.c_fc.lora_B.weight", {40, 3}},
+        {"base_model.model.transformer.h.0.mlp.c_proj.lora_A.weight", {3, 40}},
+    };
+    const eitp_host host = eitp_host_default();
+    eitp_lora_config lora = all_targets(), read;
+    char directory[512], base[100];
+    uint32_t written = 0, checksum = 0;
+    eitp__safetensors *file;
+    subject s, other;
+    REQUIRE(scratch_make(directory));
+    lora.dropout = 0.125;
+    lora.alpha = 2.5;
+    lora.rslora = 1;
+    REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+    CHECK(eitp_lora_save(s.model, directory, "base", NULL, &error_) == EITP_ERROR_ARGUMENT);
+    REQUIRE_OK(adapt(&s, &lora), error_);
+    REQUIRE_OK(eitp_lora_save(s.model, directory, "a \"base\"", &written, &error_), error_);
+    REQUIRE_OK(eitp_lora_config_read(&host, directory, &read, base, sizeof base, &error_), error_);
+    CHECK(eitp__lora_configs_equal(&lora, &read) && !strcmp(base, "a \"base\""));
+    REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "adapter_model.safetensors"), &file, &error_),
+               error_);
+    CHECK(eitp__safetensors_count(file) == 16);
+    for (size_t i = 0; i < EITP__COUNT(tensors); i++) {
+        const eitp__safetensors_entry *entry = eitp__safetensors_find(file, tensors[i].name);
+        CHECK_THAT(entry && entry->rank == 2 && entry->shape[0] == tensors[i].shape[0] &&
+                       entry->shape[1] == tensors[i].shape[1] && entry->dtype == EITP_F32,
+                   "%s", tensors[i].name);
+    }
+    eitp__safetensors_close(file);
+    for (int way = 0; way < 3; way++) {
+        REQUIRE_OK(make_subject(&other, &host, precisions[way]), error_);
+        REQUIRE_OK(eitp_lora_load(other.model, directory, &checksum, &error_), error_);
+        REQUIRE_OK(eitp_lora_load(other.model, directory, &checksum, &error_), error_);
+        CHECK(checksum == written && eitp_model_lora(other.model).rank == 3);
+        CHECK(!is_trained(&other, "transformer.wte.weight"));
+        for (size_t i = 0; i < eitp_variable_count(s.context); i++) {
+            eitp_variable variable = eitp_variable_at(s.context, i);
+            float a[400], b[400];
+            if (!is_adapter(&variable))
+                continue;
+            REQUIRE(variable.size <= sizeof a);
+            CHECK(!eitp_variable_read(s.context, variable.name, 0, a, variable.size, &error_));
+            CHECK_THAT(!eitp_variable_read(other.context, variable.name, 0, b, variable.size, &error_) &&
+                           !memcmp(a, b, variable.size),
+                       "%s", variable.name);
+        }
+        end_subject(&other);
+    }
+    /* The model itself is saved without them. */
+    REQUIRE_OK(eitp_model_save(s.model, directory, EITP_F32, -1, NULL, &error_), error_);
+    REQUIRE_OK(eitp__safetensors_open(&host, scratch_path(directory, "model.safetensors"), &file, &error_), error_);
+    CHECK(eitp__safetensors_count(file) == 28);
+    eitp__safetensors_close(file);
+    end_subject(&s);
+    scratch_remove(directory);
+}
+
+static int write_file(const char *directory, const char *name, const void *data, size_t size) {
+    FILE *file = fopen(scratch_path(directory, name), "wb");
+    size_t written = file ? fwrite(data, 1, size, file) : 0;
+    return file && fclose(file) == 0 && written == size;
+}
+
+/* What adapter_config.json may say, and what of it is refused by name. */
+static void configurations_of_peft_are_read(void) {
+    static const struct {
+        const char *text, *words; /* NULL: it is read */
+    } cases[] = {
+        {"{\"peft_type\": \"LORA\"}", NULL},
+        {"{\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 1.5, \"target_modules\": [\"c_proj\", \"c_attn\"]}",
+         NULL},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": \"all-linear\", \"use_dora\": false, \"bias\": \"none\"}",
+         NULL},
+        {"{\"peft_type\": \"LORA\", \"task_type\": null, \"rank_pattern\": {}, \"modules_to_save\": null}", NULL},
+        {"{\"peft_type\": \"LORA\", \"init_lora_weights\": \"gaussian\", \"new_thing\": [], \"peft_version\": \"9\"}",
+         NULL},
+        {"{}", "peft_type"},
+        {"[]", "no JSON object"},
+        {"", "adapter_config.json"},
+        {"{\"peft_type\": \"LORA\"", "line 1"},
+        {"{\"peft_type\": \"IA3\"}", "IA3"},
+        {"{\"peft_type\": 3}", "peft_type"},
+        {"{\"peft_type\": \"LORA\", \"task_type\": \"SEQ_CLS\"}", "SEQ_CLS"},
+        {"{\"peft_type\": \"LORA\", \"use_dora\": true}", "use_dora"},
+        {"{\"peft_type\": \"LORA\", \"bias\": \"all\"}", "bias"},
+        {"{\"peft_type\": \"LORA\", \"lora_bias\": true}", "lora_bias"},
+        {"{\"peft_type\": \"LORA\", \"modules_to_save\": [\"lm_head\"]}", "modules_to_save"},
+        {"{\"peft_type\": \"LORA\", \"rank_pattern\": {\"h.0\": 4}}", "rank_pattern"},
+        {"{\"peft_type\": \"LORA\", \"alpha_pattern\": {\"h.0\": 4}}", "alpha_pattern"},
+        {"{\"peft_type\": \"LORA\", \"layers_to_transform\": [1]}", "layers_to_transform"},
+        {"{\"peft_type\": \"LORA\", \"init_lora_weights\": \"pissa\"}", "pissa"},
+        {"{\"peft_type\": \"LORA\", \"init_lora_weights\": 7}", "init_lora_weights"},
+        {"{\"peft_type\": \"LORA\", \"new_thing\": 1}", "new_thing"},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": [\"wte\"]}", "wte"},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": \".*attn\"}", "target_modules"},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": []}", "target_modules"},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": [\"c_attn\\u0000x\"]}", "target_modules"},
+        {"{\"peft_type\": \"LORA\", \"target_modules\": [[\"c_attn\"]]}", "target_modules"},
+        {"{\"peft_type\": \"LORA\", \"r\": 0}", "rank"},
+        {"{\"peft_type\": \"LORA\", \"r\": 2.5}", "'r'"},
+        {"{\"peft_type\": \"LORA\", \"r\": 99999999999}", "rank"},
+        {"{\"peft_type\": \"LORA\", \"lora_alpha\": -1}", "alpha"},
+        {"{\"peft_type\": \"LORA\", \"lora_alpha\": 1e300}", "alpha"},
+        {"{\"peft_type\": \"LORA\", \"lora_dropout\": 1}", "dropout"},
+        {"{\"peft_type\": \"LORA\", \"use_rslora\": \"yes\"}", "use_rslora"},
+    };
+    const eitp_host host = eitp_host_default();
+    char directory[512], base[8];
+    REQUIRE(scratch_make(directory));
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp_lora_config config, untouched = all_targets();
+        eitp_status status;
+        config = untouched;
+        REQUIRE(write_file(directory, "adapter_config.json", cases[i].text, strlen(cases[i].text)));
+        status = eitp_lora_config_read(&host, directory, &config, base, sizeof base, &error_);
+        CHECK_THAT(!status == !cases[i].words, "%s: %s", cases[i].text, status ? error_.message : "read");
+        if (!cases[i].words || !status)
+            continue;
+        CHECK_THAT(strstr(error_.message, cases[i].words) && strstr(error_.message, "adapter_config.json"), "%s: %s",
+                   cases[i].text, error_.message);
+        CHECK_THAT(status == error_.status && (status == EITP_ERROR_FORMAT || status == EITP_ERROR_UNSUPPORTED), "%s",
+                   cases[i].text);
+        CHECK(!memcmp(&config, &untouched, sizeof config));
+    }
+    scratch_remove(directory);
+    CHECK(eitp_lora_config_read(&host, directory, NULL, NULL, 0, &error_) == EITP_ERROR_ARGUMENT);
+}
+
+/* A file cut off anywhere, with any byte of its header changed, or of other adapters: an error or a whole load. */
+static void damaged_adapters_are_errors(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_lora_config lora = eitp_lora_config_default(), other = lora;
+    char directory[512], *whole;
+    size_t size, header;
+    long refused = 0;
+    FILE *file;
+    subject s;
+    REQUIRE(scratch_make(directory));
+    lora.rank = 2;
+    REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+    REQUIRE_OK(adapt(&s, &lora), error_);
+    REQUIRE_OK(eitp_lora_save(s.model, directory, NULL, NULL, &error_), error_);
+    end_subject(&s);
+    file = fopen(scratch_path(directory, "adapter_model.safetensors"), "rb");
+    REQUIRE(file != NULL);
+    whole = (char *)malloc(1 << 16);
+    size = fread(whole, 1, 1 << 16, file);
+    fclose(file);
+    header = 8 + (size_t)(unsigned char)whole[0] + 256 * (size_t)(unsigned char)whole[1];
+    REQUIRE(header > 300 && header < size && size < 1 << 16);
+    for (size_t i = 0; i < header + 40; i++) {
+        char byte = whole[i];
+        int cut = i % 2 == 0;
+        size_t before;
+        eitp_status status;
+        if (!cut)
+            whole[i] = (char)(byte ^ (1 << i % 7));
+        REQUIRE(write_file(directory, "adapter_model.safetensors", whole, cut ? i * size / (header + 40) : size));
+        whole[i] = byte;
+        REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+        before = eitp_variable_count(s.context);
+        status = eitp_lora_load(s.model, directory, NULL, &error_);
+        refused += status != EITP_OK;
+        CHECK_THAT(!cut || status, "cut at %zu", i);
+        CHECK_THAT(!status || (eitp_variable_count(s.context) == before && is_trained(&s, "transformer.wte.weight")),
+                   "%zu: %s", i, error_.message);
+        end_subject(&s);
+    }
+    CHECK_THAT(refused > (long)header * 3 / 4, "%ld of %zu", refused, header + 40);
+    /* Whole files that do not belong together. */
+    for (int k = 0; k < 3; k++) {
+        static const char *const words[] = {"is not [3, 24]", "there is no tensor", "4 tensors, but 2"};
+        eitp_gpt2_config shape = small_shape();
+        REQUIRE(write_file(directory, "adapter_model.safetensors", whole, size));
+        other = lora;
+        other.rank = k == 0 ? 3 : 2;
+        other.targets = k == 1 ? EITP_LORA_C_FC : EITP_LORA_C_ATTN;
+        REQUIRE_OK(
+            eitp__lora_config_write(&host, scratch_path(directory, "adapter_config.json"), &other, NULL, &error_),
+            error_);
+        REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+        end_subject(&s);
+        if (k == 2) {
+            eitp_context_config config = eitp_context_config_default();
+            shape.layers = 1;
+            REQUIRE_OK(eitp_context_create(&config, &s.context, &error_), error_);
+            REQUIRE_OK(eitp_gpt2_create(s.context, &shape, &s.model, &error_), error_);
+        } else {
+            REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
+        }
+        CHECK(eitp_lora_load(s.model, directory, NULL, &error_) == EITP_ERROR_FORMAT);
+        CHECK_THAT(strstr(error_.message, words[k]), "%s", error_.message);
+        end_subject(&s);
+    }
+    free(whole);
+    scratch_remove(directory);
+}
+
+/* Each allocation, and each file call, of a save, a load and a merge fails once: nothing leaks, and it is said. */
+static void every_failure_is_an_error(void) {
+    eitp_lora_config lora = eitp_lora_config_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    lora.rank = 2;
+    for (int files = 0; files < 2; files++) {
+        int more = 1;
+        for (long n = 1; more && !test_failures_; n++) {
+            faults f;
+            subject s, other;
+            eitp_status status;
+            memset(&other, 0, sizeof other);
+            faults_begin(&f);
+            if (files)
+                f.fail_file_call = n;
+            else
+                f.fail_allocation = n;
+            status = make_subject(&s, &f.host, "bf16");
+            if (!status)
+                status = adapt(&s, &lora);
+            if (!status)
+                status = eitp_lora_save(s.model, directory, "base", NULL, &error_);
+            if (!status)
+                status = eitp_model_merge_lora(s.model, &error_);
+            if (!status)
+                status = make_subject(&other, &f.host, "bf16");
+            if (!status)
+                status = eitp_lora_load(other.model, directory, NULL, &error_);
+            CHECK_THAT(!status || status == (files ? EITP_ERROR_IO : EITP_ERROR_MEMORY), "%ld: %s", n, error_.message);
+            end_subject(&s);
+            end_subject(&other);
+            more = faults_end(&f);
+        }
+    }
+    scratch_remove(directory);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(adapters_that_start_at_zero_change_no_bit),
+        TEST(adapters_start_as_those_of_peft),
+        TEST(gradients_are_central_differences),
+        TEST(sixteen_bit_gradients_follow_f32),
+        TEST(frozen_gradients_are_not_computed),
+        TEST(merged_weights_compute_the_same),
+        TEST(merging_adds_the_scaled_product),
+        TEST(targets_are_ends_of_names),
+        TEST(configurations_are_checked),
+        TEST(parts_are_frozen_by_name),
+        TEST(remainders_of_frozen_parameters_take_no_memory),
+        TEST(what_is_frozen_keeps_its_bits_and_costs_nothing),
+        TEST(everything_frozen_cannot_be_trained),
+        TEST(adapters_learn),
+        TEST(dropout_of_adapters_changes_training_alone),
+        TEST(a_resumed_run_has_the_bits_of_a_straight_one),
+        TEST(a_resume_on_other_terms_is_refused),
+        TEST(adapters_are_written_as_peft_does),
+        TEST(configurations_of_peft_are_read),
+        TEST(damaged_adapters_are_errors),
+        TEST(every_failure_is_an_error),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}

@@ -1,0 +1,157 @@
+#include "command_adapt.h"
+
+#include "command_files.h"
+#include "command_model.h"
+#include "command_output.h"
+
+int adapt_is_asked(const option_set *o) {
+    return options_integer(o, OPTION_LORA_RANK) > 0;
+}
+
+eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *error) {
+    static const option_id others[] = {OPTION_LORA_ALPHA, OPTION_LORA_DROPOUT, OPTION_LORA_TARGETS, OPTION_LORA_RSLORA};
+    unsigned targets;
+    for (size_t i = 0; i < COMMAND_COUNT(others) && !adapt_is_asked(o); i++) {
+        if (options_is_explicit(o, others[i]))
+            return command_fail(error, EITP_ERROR_ARGUMENT, "--%s goes with --lora-rank, which makes adapters",
+                                options_name(others[i]));
+    }
+    if (!adapt_is_asked(o))
+        return EITP_OK;
+    if (!starts_from_model)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--lora-rank needs --model: adapters are of weights that are there and stay");
+    if (options_has(o, OPTION_FREEZE))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--freeze and --lora-rank exclude each other: beside adapters nothing is trained");
+    return eitp_lora_targets_parse(options_text(o, OPTION_LORA_TARGETS), &targets, error);
+}
+
+void adapt_take_options(option_set *o, const eitp_lora_config *lora) {
+    char targets[64];
+    if (!lora->rank)
+        return;
+    eitp_lora_targets_format(lora->targets, targets, sizeof targets);
+    options_set_integer(o, OPTION_LORA_RANK, lora->rank, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_LORA_ALPHA, lora->alpha, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_LORA_DROPOUT, lora->dropout, SOURCE_CHECKPOINT);
+    options_set_text(o, OPTION_LORA_TARGETS, targets, SOURCE_CHECKPOINT);
+    options_set_integer(o, OPTION_LORA_RSLORA, lora->rslora, SOURCE_CHECKPOINT);
+}
+
+eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *error) {
+    eitp_lora_config lora = eitp_lora_config_default();
+    eitp_status status;
+    if (!adapt_is_asked(o))
+        return options_has(o, OPTION_FREEZE) ? eitp_model_freeze(model, options_text(o, OPTION_FREEZE), error)
+                                             : EITP_OK;
+    lora.rank = options_integer(o, OPTION_LORA_RANK);
+    lora.alpha = options_has(o, OPTION_LORA_ALPHA) ? options_number(o, OPTION_LORA_ALPHA) : 2 * (double)lora.rank;
+    lora.dropout = options_number(o, OPTION_LORA_DROPOUT);
+    lora.rslora = (int)options_integer(o, OPTION_LORA_RSLORA);
+    status = eitp_lora_targets_parse(options_text(o, OPTION_LORA_TARGETS), &lora.targets, error);
+    return status ? status : eitp_model_add_lora(model, &lora, error);
+}
+
+/* ---- Directories ---- */
+
+/* The directory with adapters that `path` names: itself, or the newest checkpoint in it. */
+static eitp_status find_adapter(const char *path, char **directory, eitp_error *error) {
+    const eitp_host host = command_host();
+    int64_t step = -1;
+    char *found;
+    *directory = NULL;
+    if (files_is_file(path, "adapter_config.json")) {
+        *directory = command_copy(path);
+        return EITP_OK;
+    }
+    if (files_info(path).kind != EITP_PATH_DIRECTORY)
+        return command_fail(error, EITP_ERROR_ARGUMENT, "there is no directory '%s'; name one with adapters", path);
+    if (eitp_checkpoint_newest(&host, path, &step, error))
+        return error->status;
+    found = command_format("%s/checkpoint-%lld", path, (long long)step);
+    if (step >= 0 && files_is_file(found, "adapter_config.json")) {
+        *directory = found;
+        return EITP_OK;
+    }
+    free(found);
+    return command_fail(error, EITP_ERROR_ARGUMENT,
+                        "'%s' has no adapters: neither an adapter_config.json nor a checkpoint with one", path);
+}
+
+/* Are there adapters in a directory, and no weights? */
+static int has_adapters_only(const char *directory) {
+    return files_is_file(directory, "adapter_config.json") && !files_is_file(directory, "model.safetensors") &&
+           !files_is_file(directory, "model.safetensors.index.json");
+}
+
+/* The directory of the model that the adapters in `adapter` name. */
+static eitp_status find_named_base(const char *adapter, char **base, eitp_error *error) {
+    const eitp_host host = command_host();
+    eitp_lora_config config;
+    char name[4096];
+    eitp_status status = eitp_lora_config_read(&host, adapter, &config, name, sizeof name, error);
+    if (!status && files_info(name).kind != EITP_PATH_DIRECTORY)
+        status = command_fail(error, EITP_ERROR_ARGUMENT,
+                              "the adapters in '%s' are of the model '%s', which is no directory here; give its "
+                              "directory with --model",
+                              adapter, name);
+    return status ? status : model_find_directory(name, base, error);
+}
+
+/* A path that is found from anywhere. */
+static void make_whole(char **path) {
+    char *whole = *path ? realpath(*path, NULL) : NULL;
+    if (!whole)
+        return;
+    free(*path);
+    *path = whole;
+}
+
+eitp_status adapt_find_base(const option_set *o, const char *checkpoint, char **base, eitp_error *error) {
+    eitp_status status;
+    *base = NULL;
+    if (checkpoint && !files_is_file(checkpoint, "adapter_config.json"))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has no adapters to go on with; begin some with --model %s and another --output-dir",
+                            checkpoint, checkpoint);
+    if (options_has(o, OPTION_MODEL))
+        status = model_find_directory(options_text(o, OPTION_MODEL), base, error);
+    else
+        status = find_named_base(checkpoint, base, error);
+    make_whole(base);
+    return status;
+}
+
+eitp_status adapt_open_model(const option_set *o, const char *directory, eitp_context *context, eitp_model **model,
+                             char **base, char **adapter, eitp_error *error) {
+    const char *given = options_text(o, OPTION_ADAPTER);
+    eitp_status status = EITP_OK;
+    *base = *adapter = NULL;
+    if (given)
+        status = find_adapter(given, adapter, error);
+    else if (directory && has_adapters_only(directory))
+        *adapter = command_copy(directory);
+    if (!status && directory && (given || !*adapter))
+        *base = command_copy(directory);
+    else if (!status)
+        status = find_named_base(*adapter, base, error);
+    make_whole(base);
+    if (!status)
+        status = eitp_model_load(context, *base, model, error);
+    if (!status && *adapter)
+        status = eitp_lora_load(*model, *adapter, NULL, error);
+    return status;
+}
+
+void adapt_log(const eitp_model *model) {
+    int64_t trained = eitp_model_trained_count(model), all = eitp_model_parameter_count(model);
+    eitp_lora_config lora = eitp_model_lora(model);
+    char targets[64];
+    eitp_lora_targets_format(lora.targets, targets, sizeof targets);
+    if (lora.rank)
+        output_info("adapters of rank %lld, alpha %g, for %s: %lld parameters are trained, %.3g %% of the model's",
+                    (long long)lora.rank, lora.alpha, targets, (long long)trained, 100 * (double)trained / (double)all);
+    else if (trained < all)
+        output_info("%lld parameters are trained, the others are frozen", (long long)trained);
+}

@@ -1,0 +1,103 @@
+/* eitp merge: adapters into the weights of their model. */
+#include "command_adapt.h"
+#include "command_files.h"
+#include "command_model.h"
+#include "command_output.h"
+
+typedef struct merging {
+    option_set options;
+    char *directory, *base, *adapter;
+    eitp_context *context;
+    eitp_model *model;
+    eitp_tokenizer *tokenizer;
+} merging;
+
+static eitp_status merging_open(merging *m, eitp_error *error) {
+    option_set *o = &m->options;
+    const char *output = options_text(o, OPTION_OUTPUT_DIR), *given = options_text(o, OPTION_TOKENIZER);
+    eitp_status status = EITP_OK;
+    if (!options_has(o, OPTION_ADAPTER) || !options_is_explicit(o, OPTION_OUTPUT_DIR))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "--adapter and --output-dir are needed");
+    if (files_is_file(output, "config.json") || files_is_file(output, "model.safetensors"))
+        return command_fail(error, EITP_ERROR_ARGUMENT, "'%s' has a model already; choose another --output-dir",
+                            output);
+    /* Weights of 16 bits would be rounded once more. */
+    options_set_text(o, OPTION_PRECISION, "fp32", SOURCE_DEFAULT);
+    if (options_has(o, OPTION_MODEL))
+        status = model_find_directory(options_text(o, OPTION_MODEL), &m->directory, error);
+    if (!status)
+        status = model_create_context(o, &m->context, error);
+    if (!status)
+        status = adapt_open_model(o, m->directory, m->context, &m->model, &m->base, &m->adapter, error);
+    if (!status)
+        status = model_load_tokenizer(given, model_has_tokenizer(m->base) ? m->base : m->adapter, &m->tokenizer, error);
+    return status ? status : eitp_model_merge_lora(m->model, error);
+}
+
+static eitp_status merging_save(merging *m, eitp_error *error) {
+    const char *output = options_text(&m->options, OPTION_OUTPUT_DIR);
+    int made = 0;
+    int32_t end_of_text = m->tokenizer ? eitp_tokenizer_end_of_text(m->tokenizer) : -1;
+    eitp_status status = files_make_directories(output, &made, error);
+    if (!status)
+        status = eitp_model_save(m->model, output, EITP_F32, end_of_text, NULL, error);
+    if (!status && m->tokenizer)
+        status = eitp_tokenizer_save(m->tokenizer, output, error);
+    if (status) {
+        /* What is there in part is no model. */
+        char *config = files_join(output, "config.json");
+        files_remove(config);
+        files_remove_directories(output, made);
+        free(config);
+    }
+    return status;
+}
+
+static void merging_print(const merging *m) {
+    const char *output = options_text(&m->options, OPTION_OUTPUT_DIR);
+    eitp_lora_config lora = eitp_model_lora(m->model);
+    text_buffer t = {NULL, 0, 0};
+    if (options_integer(&m->options, OPTION_JSON)) {
+        text_format(&t, "{");
+        text_json_member_string(&t, "model", m->base);
+        text_json_member_string(&t, "adapter", m->adapter);
+        text_json_member_string(&t, "directory", output);
+        text_json_member_integer(&t, "rank", lora.rank);
+        text_json_member_integer(&t, "parameters", eitp_model_parameter_count(m->model));
+        text_format(&t, "}\n");
+    } else {
+        text_format(&t, "merged the adapters of '%s' (rank %lld) into the weights of '%s': %s\n", m->adapter,
+                    (long long)lora.rank, m->base, output);
+    }
+    output_result(t.data, t.size);
+    text_release(&t);
+}
+
+int command_merge(int count, char **arguments) {
+    merging m;
+    eitp_error error;
+    int ended = 0, code = COMMAND_FINISHED;
+    eitp_status status;
+    memset(&m, 0, sizeof m);
+    status = options_read(&m.options, "merge", OPTIONS_MERGE, count, arguments, &ended, &error);
+    if (!status && !ended && options_integer(&m.options, OPTION_PRINT_CONFIG)) {
+        options_print(&m.options, (int)options_integer(&m.options, OPTION_JSON));
+        ended = 1;
+    }
+    if (!status && !ended)
+        status = merging_open(&m, &error);
+    if (!status && !ended)
+        status = merging_save(&m, &error);
+    if (!status && !ended)
+        merging_print(&m);
+    if (status)
+        code = output_fail(&error);
+    eitp_model_destroy(m.model);
+    eitp_tokenizer_destroy(m.tokenizer);
+    eitp_context_destroy(m.context);
+    free(m.directory);
+    free(m.base);
+    free(m.adapter);
+    options_release(&m.options);
+    return output_finish(code);
+}
