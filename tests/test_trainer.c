@@ -29,10 +29,12 @@ typedef struct run {
 typedef struct variant {
     int threads;
     const char *isa, *products, *precision;
+    eitp_optimizer optimizer;
     double dropout;
     int64_t batch_size, grad_accum, merged;
     uint64_t last_sample;
     int unclipped, keep_gradients;
+    int is_wide;        /* matrices are larger than a block of sums, so that they can be cut into pieces */
     size_t piece_bytes; /* 0: the default */
     eitp_plan_config plan;
 } variant;
@@ -81,6 +83,10 @@ static eitp_status make_run(run *r, const eitp_host *host, const variant *v, con
     char packed[600];
     eitp_pack_config pack;
     eitp_status status;
+    if (v->is_wide) {
+        shape.width = 64;
+        shape.inner = 512;
+    }
     memset(r, 0, sizeof *r);
     memset(&pack, 0, sizeof pack);
     snprintf(r->directory, sizeof r->directory, "%s", directory);
@@ -90,6 +96,7 @@ static eitp_status make_run(run *r, const eitp_host *host, const variant *v, con
     context.isa = v->isa;
     context.products = v->products;
     context.precision = v->precision;
+    context.parameters = eitp_optimizer_get(v->optimizer)->parameters;
     snprintf(packed, sizeof packed, "%s", scratch_path(directory, "text.tokens"));
     pack.paths = &path;
     pack.path_count = 1;
@@ -106,6 +113,7 @@ static eitp_status make_run(run *r, const eitp_host *host, const variant *v, con
     r->config.last_sample = v->last_sample;
     r->config.keep_gradients = v->keep_gradients;
     r->config.plan = v->plan;
+    r->config.optimizer = v->optimizer;
     if (v->unclipped)
         r->config.max_grad_norm = 0;
     if (v->piece_bytes)
@@ -183,17 +191,24 @@ static uint32_t train_variant(const variant *v, const char *directory, int64_t s
 static int next_set(size_t *index, variant *v) {
     static const struct {
         const char *isa, *products, *precision;
-    } sets[] = {{"ref", "own", "fp32"},         {"avx2", "own", "fp32"},      {"avx512", "own", "fp32"},
-                {"avx512", "openblas", "fp32"}, {"avx2", "openblas", "fp32"}, {"ref", "openblas", "fp32"},
-                {"ref", "own", "bf16"},         {"avx2", "own", "bf16"},      {"avx512", "own", "bf16"},
-                {"avx512bf16", "own", "bf16"},  {"amx", "own", "bf16"},       {"ref", "own", "fp16"},
-                {"avx2", "own", "fp16"},        {"avx512", "own", "fp16"}};
+        eitp_optimizer optimizer;
+    } sets[] = {{"ref", "own", "fp32", EITP_ADAMW},       {"avx2", "own", "fp32", EITP_ADAMW},
+                {"avx512", "own", "fp32", EITP_ADAMW},    {"avx512", "openblas", "fp32", EITP_ADAMW},
+                {"avx2", "openblas", "fp32", EITP_ADAMW}, {"ref", "openblas", "fp32", EITP_ADAMW},
+                {"ref", "own", "bf16", EITP_ADAMW},       {"avx2", "own", "bf16", EITP_ADAMW},
+                {"avx512", "own", "bf16", EITP_ADAMW},    {"avx512bf16", "own", "bf16", EITP_ADAMW},
+                {"amx", "own", "bf16", EITP_ADAMW},       {"ref", "own", "fp16", EITP_ADAMW},
+                {"avx2", "own", "fp16", EITP_ADAMW},      {"avx512", "own", "fp16", EITP_ADAMW},
+                {"ref", "own", "fp32", EITP_FACTORED},    {"avx2", "own", "fp32", EITP_FACTORED},
+                {"ref", "own", "bf16", EITP_FACTORED},    {"avx2", "own", "bf16", EITP_FACTORED},
+                {"avx512", "own", "bf16", EITP_FACTORED}};
     while (*index < sizeof sets / sizeof *sets) {
         eitp_context_config config = eitp_context_config_default();
         eitp_context *context;
         config.isa = v->isa = sets[*index].isa;
         config.products = v->products = sets[*index].products;
         config.precision = v->precision = sets[*index].precision;
+        v->optimizer = sets[*index].optimizer;
         ++*index;
         if (!eitp_context_create(&config, &context, &error_)) {
             eitp_context_destroy(context);
@@ -427,7 +442,8 @@ static void releasing_gradients_changes_no_bit(void) {
         int keep_gradients;
         size_t piece_bytes;
     } ways[] = {{1, 0}, {0, 0}, {0, 65536}, {0, 4 * 65536}, {1, 65536}};
-    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+    static const char *const precisions[] = {"fp32", "bf16", "fp16", "fp32", "bf16"};
+    static const eitp_optimizer optimizers[] = {EITP_ADAMW, EITP_ADAMW, EITP_ADAMW, EITP_FACTORED, EITP_FACTORED};
     char directory[512];
     REQUIRE(scratch_make(directory) && write_text(directory));
     for (size_t p = 0; p < EITP__COUNT(precisions); p++) {
@@ -442,6 +458,8 @@ static void releasing_gradients_changes_no_bit(void) {
             size_t size;
             int again;
             v.precision = precisions[p];
+            v.optimizer = optimizers[p];
+            v.is_wide = 1;
             v.keep_gradients = ways[w].keep_gradients;
             v.piece_bytes = ways[w].piece_bytes;
             state = state_after(&v, directory, &report, &size, &whole, &again);
@@ -472,7 +490,7 @@ static void recomputing_changes_no_bit(void) {
     static const char *const precisions[] = {"fp32", "bf16"};
     char directory[512];
     REQUIRE(scratch_make(directory) && write_text(directory));
-    for (size_t p = 0; p < 2 * EITP__COUNT(precisions); p++) {
+    for (size_t p = 0; p < 4 * EITP__COUNT(precisions); p++) {
         char *reference = NULL;
         eitp_plan_stats whole = EITP__ZERO;
         eitp_step_report first;
@@ -482,7 +500,9 @@ static void recomputing_changes_no_bit(void) {
             char *state;
             size_t size;
             int again = 0;
-            v.precision = precisions[p / 2];
+            v.precision = precisions[p / 2 % 2];
+            v.optimizer = p < 2 * EITP__COUNT(precisions) ? EITP_ADAMW : EITP_FACTORED;
+            v.is_wide = p / 2 % 2 == 0;
             v.keep_gradients = p % 2;
             v.piece_bytes = 65536;
             v.plan.recompute = ways[w].recompute;
@@ -565,20 +585,32 @@ static void accumulation_is_one_large_batch(void) {
 }
 
 static void it_learns(void) {
+    static const struct {
+        const char *precision;
+        eitp_optimizer optimizer;
+    } ways[] = {{"fp32", EITP_ADAMW},
+                {"bf16", EITP_ADAMW8},
+                {"bf16", EITP_ADAMW8_SR},
+                {"fp32", EITP_FACTORED},
+                {"bf16", EITP_FACTORED}};
     const eitp_host host = eitp_host_default();
     char directory[512];
-    variant v = default_variant();
-    eitp_evaluation before, after;
-    run r;
     REQUIRE(scratch_make(directory) && write_text(directory));
-    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
-    REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &before, &error_), error_);
-    REQUIRE(step_many(&r, 40, NULL));
-    REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &after, &error_), error_);
-    CHECK_THAT(fabs(before.loss - log(257.0)) < 0.2, "%g", before.loss);
-    CHECK_THAT(after.loss < 2.6, "%g", after.loss);
-    CHECK(after.tokens == before.tokens && after.tokens > 1000 && after.error > 0);
-    end_run(&r);
+    for (size_t w = 0; w < EITP__COUNT(ways); w++) {
+        variant v = default_variant();
+        eitp_evaluation before, after;
+        run r;
+        v.precision = ways[w].precision;
+        v.optimizer = ways[w].optimizer;
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &before, &error_), error_);
+        REQUIRE(step_many(&r, 40, NULL));
+        REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &after, &error_), error_);
+        CHECK_THAT(fabs(before.loss - log(257.0)) < 0.2, "%g", before.loss);
+        CHECK_THAT(after.loss < 2.6, "%s in %s: %g", eitp_optimizer_get(v.optimizer)->name, v.precision, after.loss);
+        CHECK(after.tokens == before.tokens && after.tokens > 1000 && after.error > 0);
+        end_run(&r);
+    }
     scratch_remove(directory);
 }
 

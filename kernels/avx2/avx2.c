@@ -361,6 +361,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
 #include "kernels/simd/columns.inc"
 #include "kernels/simd/matmul.inc"
 #include "kernels/simd/optimizer.inc"
+#include "kernels/simd/factored.inc"
 #include "kernels/simd/attention.inc"
 #include "kernels/simd/register.inc"
 

@@ -354,6 +354,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
 #include "kernels/simd/columns.inc"
 #include "kernels/simd/matmul.inc"
 #include "kernels/simd/optimizer.inc"
+#include "kernels/simd/factored.inc"
 #include "kernels/simd/attention.inc"
 #include "kernels/simd/register.inc"
 
