@@ -614,6 +614,108 @@ static void it_learns(void) {
     scratch_remove(directory);
 }
 
+/* What a variable of one run holds, beginning with the name; 0s where there is none. */
+static void read_state(const run *r, const char *begin, const char *parameter, float *values, int64_t count) {
+    char name[256];
+    snprintf(name, sizeof name, "%s.%s", begin, parameter);
+    memset(values, 0, (size_t)count * sizeof *values);
+    if (eitp_variable_find(r->context, name) >= 0)
+        CHECK(!eitp_variable_read_f32(r->context, name, 0, values, count, &error_));
+}
+
+/* v of a matrix, whatever it is kept in. */
+enum { CONVERTED_ROWS = 40, CONVERTED_COLUMNS = 100, CONVERTED = CONVERTED_ROWS * CONVERTED_COLUMNS };
+
+static void read_packed(const run *r, const char *parameter, float *v) {
+    float scales[CONVERTED / EITP__MOMENT_GROUP];
+    uint8_t codes[CONVERTED];
+    char name[256];
+    snprintf(name, sizeof name, "adamw.v.%s", parameter);
+    CHECK(!eitp_variable_read(r->context, name, 0, codes, sizeof codes, &error_));
+    read_state(r, "adamw.v_scale", parameter, scales, CONVERTED / EITP__MOMENT_GROUP);
+    for (int i = 0; i < CONVERTED; i++)
+        v[i] = eitp__unpack_v(codes[i], scales[i / EITP__MOMENT_GROUP]);
+}
+
+static void read_second_moment(const run *r, eitp_optimizer optimizer, const char *parameter, float *v) {
+    float rows[CONVERTED_ROWS], columns[CONVERTED_COLUMNS];
+    double mean = 0;
+    if (optimizer == EITP_ADAMW)
+        read_state(r, "adamw.v", parameter, v, CONVERTED);
+    else if (optimizer != EITP_FACTORED)
+        read_packed(r, parameter, v);
+    read_state(r, "factored.rows", parameter, rows, CONVERTED_ROWS);
+    read_state(r, "factored.columns", parameter, columns, CONVERTED_COLUMNS);
+    for (int i = 0; i < CONVERTED_ROWS; i++)
+        mean += (double)rows[i] / CONVERTED_ROWS;
+    for (int i = 0; i < CONVERTED && mean > 0; i++)
+        v[i] = (float)((double)rows[i / CONVERTED_COLUMNS] * (double)columns[i % CONVERTED_COLUMNS] / mean);
+}
+
+/* Sums by rows and by columns, which every form keeps. */
+static void compare_sums(const float *a, const float *b, double tolerance, const char *what) {
+    for (int by_row = 0; by_row < 2; by_row++) {
+        for (int i = 0; i < (by_row ? CONVERTED_ROWS : CONVERTED_COLUMNS); i++) {
+            double first = 0, second = 0;
+            for (int k = 0; k < (by_row ? CONVERTED_COLUMNS : CONVERTED_ROWS); k++) {
+                int at = by_row ? i * CONVERTED_COLUMNS + k : k * CONVERTED_COLUMNS + i;
+                first += (double)a[at];
+                second += (double)b[at];
+            }
+            CHECK_THAT(first > 0 && fabs(second / first - 1) < tolerance, "%s: %s %d is %g, not %g", what,
+                       by_row ? "row" : "column", i, second, first);
+        }
+    }
+}
+
+/* From each optimizer to each other: the second moment is what it was by rows and columns, and training goes on. */
+static void moments_are_converted(void) {
+    static const char *const matrix = "transformer.h.0.mlp.c_fc.weight", *const vector = "transformer.h.0.ln_1.weight";
+    static const eitp_optimizer ways[][2] = {{EITP_ADAMW, EITP_FACTORED},  {EITP_FACTORED, EITP_ADAMW},
+                                             {EITP_ADAMW8, EITP_FACTORED}, {EITP_FACTORED, EITP_ADAMW8_SR},
+                                             {EITP_ADAMW, EITP_ADAMW8},    {EITP_ADAMW8_SR, EITP_ADAMW}};
+    static float v[2][CONVERTED], vectors[2][CONVERTED_ROWS], m[CONVERTED];
+    const eitp_host host = eitp_host_default();
+    for (size_t w = 0; w < EITP__COUNT(ways); w++) {
+        char directory[512], output[600], checkpoint[700], what[100];
+        variant variants[2] = {default_variant(), default_variant()};
+        double before = 0, after = 0;
+        run r;
+        int is_8bit = eitp_optimizer_get(ways[w][1])->moments == EITP_MOMENTS_8BIT;
+        snprintf(what, sizeof what, "%s to %s", eitp_optimizer_get(ways[w][0])->name,
+                 eitp_optimizer_get(ways[w][1])->name);
+        REQUIRE(scratch_make(directory) && write_text(directory));
+        snprintf(output, sizeof output, "%s/out", directory);
+        snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-30", output);
+        for (int i = 0; i < 2; i++) {
+            variants[i].precision = "bf16";
+            variants[i].optimizer = ways[w][i];
+            REQUIRE_OK(make_run(&r, &host, &variants[i], directory, &error_), error_);
+            if (i == 0) {
+                REQUIRE(step_many(&r, 30, &before));
+                REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+            } else {
+                REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+            }
+            read_second_moment(&r, ways[w][i], matrix, v[i]);
+            read_state(&r, ways[w][i] == EITP_FACTORED ? "factored.v" : "adamw.v", vector, vectors[i], CONVERTED_ROWS);
+            if (i == 0)
+                end_run(&r);
+        }
+        compare_sums(v[0], v[1], is_8bit ? 0.05 : 1e-4, what);
+        CHECK_THAT(vectors[0][0] > 0 && !memcmp(vectors[0], vectors[1], sizeof vectors[0]), "%s: v of a vector", what);
+        if (ways[w][0] == EITP_FACTORED && !is_8bit) {
+            read_state(&r, "adamw.m", matrix, m, CONVERTED);
+            for (int i = 0; i < CONVERTED; i++)
+                CHECK(m[i] == 0);
+        }
+        REQUIRE(step_many(&r, 10, &after));
+        CHECK_THAT(after < before + 0.1, "%s: loss %g, and %g before", what, after, before);
+        end_run(&r);
+        scratch_remove(directory);
+    }
+}
+
 /* The validation loss after 300 steps in 16 bits is that in f32 within half a percent, and weights are the same f32. */
 static void sixteen_bits_follow_f32(void) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16"};
@@ -952,6 +1054,7 @@ int main(int argc, char **argv) {
         TEST(releasing_gradients_changes_no_bit),
         TEST(recomputing_changes_no_bit),
         TEST(it_learns),
+        TEST(moments_are_converted),
         TEST(sixteen_bits_follow_f32),
         TEST(a_loss_scale_that_is_too_large_comes_down),
         TEST(a_step_that_is_not_finite_changes_nothing),
