@@ -12512,6 +12512,14 @@ EITP__SIMD_INLINE __m256d eitp__avx2_no_doubles(void) {
     return _mm256_setzero_pd();
 }
 
+EITP__SIMD_INLINE __m256d eitp__avx2_load_doubles(const double *p) {
+    return _mm256_loadu_pd(p);
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_doubles(double *p, __m256d v) {
+    _mm256_storeu_pd(p, v);
+}
+
 EITP__SIMD_INLINE double eitp__avx2_sum_doubles(__m256d v) {
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
@@ -13444,28 +13452,41 @@ static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t be
         ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
 }
 
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
 /* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
 static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), count = end - begin;
-    int64_t whole = begin + count / EITP__SIMD_LANES * EITP__SIMD_LANES;
-    const EITP__SIMD_ELEMENT *row = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    const EITP__SIMD_ELEMENT *last = row + call->inputs[0].elements;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
     const double *before = (const double *)call->inputs[1].data;
     double *y = (double *)call->outputs[0].data;
-    EITP__SIMD(doubles) sums[2];
     (void)workspace;
     if (before && before != y)
-        memcpy(y + begin, before + begin, (size_t)count * sizeof *y);
-    for (int64_t j = begin; j < end && !before; j++)
-        y[j] = 0;
-    for (; row < last; row += columns) {
-        for (int64_t j = begin; j < whole; j += EITP__SIMD_LANES) {
-            memcpy(sums, y + j, sizeof sums);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(row + j), sums);
-            memcpy(y + j, sums, sizeof sums);
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (int64_t j = whole; j < end; j++)
-            y[j] += (double)EITP__SIMD_GET(row[j]) * (double)EITP__SIMD_GET(row[j]);
     }
 }
 /* <<kernels/simd/reduce.inc */
@@ -14186,28 +14207,41 @@ static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t be
         ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
 }
 
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
 /* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
 static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), count = end - begin;
-    int64_t whole = begin + count / EITP__SIMD_LANES * EITP__SIMD_LANES;
-    const EITP__SIMD_ELEMENT *row = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    const EITP__SIMD_ELEMENT *last = row + call->inputs[0].elements;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
     const double *before = (const double *)call->inputs[1].data;
     double *y = (double *)call->outputs[0].data;
-    EITP__SIMD(doubles) sums[2];
     (void)workspace;
     if (before && before != y)
-        memcpy(y + begin, before + begin, (size_t)count * sizeof *y);
-    for (int64_t j = begin; j < end && !before; j++)
-        y[j] = 0;
-    for (; row < last; row += columns) {
-        for (int64_t j = begin; j < whole; j += EITP__SIMD_LANES) {
-            memcpy(sums, y + j, sizeof sums);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(row + j), sums);
-            memcpy(y + j, sums, sizeof sums);
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (int64_t j = whole; j < end; j++)
-            y[j] += (double)EITP__SIMD_GET(row[j]) * (double)EITP__SIMD_GET(row[j]);
     }
 }
 /* <<kernels/simd/reduce.inc */
@@ -14926,28 +14960,41 @@ static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t be
         ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
 }
 
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
 /* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
 static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), count = end - begin;
-    int64_t whole = begin + count / EITP__SIMD_LANES * EITP__SIMD_LANES;
-    const EITP__SIMD_ELEMENT *row = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    const EITP__SIMD_ELEMENT *last = row + call->inputs[0].elements;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
     const double *before = (const double *)call->inputs[1].data;
     double *y = (double *)call->outputs[0].data;
-    EITP__SIMD(doubles) sums[2];
     (void)workspace;
     if (before && before != y)
-        memcpy(y + begin, before + begin, (size_t)count * sizeof *y);
-    for (int64_t j = begin; j < end && !before; j++)
-        y[j] = 0;
-    for (; row < last; row += columns) {
-        for (int64_t j = begin; j < whole; j += EITP__SIMD_LANES) {
-            memcpy(sums, y + j, sizeof sums);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(row + j), sums);
-            memcpy(y + j, sums, sizeof sums);
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (int64_t j = whole; j < end; j++)
-            y[j] += (double)EITP__SIMD_GET(row[j]) * (double)EITP__SIMD_GET(row[j]);
     }
 }
 /* <<kernels/simd/reduce.inc */
@@ -17871,6 +17918,14 @@ EITP__SIMD_INLINE __m512d eitp__avx512_no_doubles(void) {
     return _mm512_setzero_pd();
 }
 
+EITP__SIMD_INLINE __m512d eitp__avx512_load_doubles(const double *p) {
+    return _mm512_loadu_pd(p);
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_doubles(double *p, __m512d v) {
+    _mm512_storeu_pd(p, v);
+}
+
 EITP__SIMD_INLINE double eitp__avx512_sum_doubles(__m512d v) {
     __m256d half = _mm256_add_pd(_mm512_maskz_extractf64x4_pd(0xf, v, 0), _mm512_maskz_extractf64x4_pd(0xf, v, 1));
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(half), _mm256_extractf128_pd(half, 1));
@@ -18803,28 +18858,41 @@ static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t be
         ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
 }
 
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
 /* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
 static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), count = end - begin;
-    int64_t whole = begin + count / EITP__SIMD_LANES * EITP__SIMD_LANES;
-    const EITP__SIMD_ELEMENT *row = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    const EITP__SIMD_ELEMENT *last = row + call->inputs[0].elements;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
     const double *before = (const double *)call->inputs[1].data;
     double *y = (double *)call->outputs[0].data;
-    EITP__SIMD(doubles) sums[2];
     (void)workspace;
     if (before && before != y)
-        memcpy(y + begin, before + begin, (size_t)count * sizeof *y);
-    for (int64_t j = begin; j < end && !before; j++)
-        y[j] = 0;
-    for (; row < last; row += columns) {
-        for (int64_t j = begin; j < whole; j += EITP__SIMD_LANES) {
-            memcpy(sums, y + j, sizeof sums);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(row + j), sums);
-            memcpy(y + j, sums, sizeof sums);
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (int64_t j = whole; j < end; j++)
-            y[j] += (double)EITP__SIMD_GET(row[j]) * (double)EITP__SIMD_GET(row[j]);
     }
 }
 /* <<kernels/simd/reduce.inc */
@@ -19545,28 +19613,41 @@ static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t be
         ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
 }
 
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
 /* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
 static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), count = end - begin;
-    int64_t whole = begin + count / EITP__SIMD_LANES * EITP__SIMD_LANES;
-    const EITP__SIMD_ELEMENT *row = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    const EITP__SIMD_ELEMENT *last = row + call->inputs[0].elements;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
     const double *before = (const double *)call->inputs[1].data;
     double *y = (double *)call->outputs[0].data;
-    EITP__SIMD(doubles) sums[2];
     (void)workspace;
     if (before && before != y)
-        memcpy(y + begin, before + begin, (size_t)count * sizeof *y);
-    for (int64_t j = begin; j < end && !before; j++)
-        y[j] = 0;
-    for (; row < last; row += columns) {
-        for (int64_t j = begin; j < whole; j += EITP__SIMD_LANES) {
-            memcpy(sums, y + j, sizeof sums);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(row + j), sums);
-            memcpy(y + j, sums, sizeof sums);
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (int64_t j = whole; j < end; j++)
-            y[j] += (double)EITP__SIMD_GET(row[j]) * (double)EITP__SIMD_GET(row[j]);
     }
 }
 /* <<kernels/simd/reduce.inc */
@@ -20285,28 +20366,41 @@ static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t be
         ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
 }
 
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
 /* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
 static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), count = end - begin;
-    int64_t whole = begin + count / EITP__SIMD_LANES * EITP__SIMD_LANES;
-    const EITP__SIMD_ELEMENT *row = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    const EITP__SIMD_ELEMENT *last = row + call->inputs[0].elements;
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
     const double *before = (const double *)call->inputs[1].data;
     double *y = (double *)call->outputs[0].data;
-    EITP__SIMD(doubles) sums[2];
     (void)workspace;
     if (before && before != y)
-        memcpy(y + begin, before + begin, (size_t)count * sizeof *y);
-    for (int64_t j = begin; j < end && !before; j++)
-        y[j] = 0;
-    for (; row < last; row += columns) {
-        for (int64_t j = begin; j < whole; j += EITP__SIMD_LANES) {
-            memcpy(sums, y + j, sizeof sums);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(row + j), sums);
-            memcpy(y + j, sums, sizeof sums);
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (int64_t j = whole; j < end; j++)
-            y[j] += (double)EITP__SIMD_GET(row[j]) * (double)EITP__SIMD_GET(row[j]);
     }
 }
 /* <<kernels/simd/reduce.inc */
