@@ -933,7 +933,7 @@ typedef enum eitp_moments {
     EITP_MOMENTS_8BIT = 1, /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
     /* No first moment; of the second the means of rows and columns, and updates whose root mean square is limited to
      * the learning rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates
-     * mean what they mean for AdamW; vectors have their second moment in F32. */
+     * mean what they mean for AdamW, but for the largest that it takes; vectors have their second moment in F32. */
     EITP_MOMENTS_FACTORED = 2
 } eitp_moments;
 
@@ -31349,7 +31349,8 @@ EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, con
  * An update whose only state is row and column means of the squared gradient (Shazeer and Stern, "Adafactor", arXiv
  * 1804.04235), without relative step sizes. The means are taken where the norm is, so that the gradient of a piece is
  * needed no more often than for AdamW. AdamW makes of a gradient g the same learning rate * g / sqrt(v) in all, but
- * spreads it over the steps that follow: learning rates mean the same.
+ * spreads it over the steps that follow: learning rates mean the same. Only the largest that AdamW takes, whose first
+ * moment damps, are too large here.
  */
 
 /* The largest root mean square of the directions of a block: Adafactor's d. */

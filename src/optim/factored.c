@@ -2,7 +2,8 @@
  * An update whose only state is row and column means of the squared gradient (Shazeer and Stern, "Adafactor", arXiv
  * 1804.04235), without relative step sizes. The means are taken where the norm is, so that the gradient of a piece is
  * needed no more often than for AdamW. AdamW makes of a gradient g the same learning rate * g / sqrt(v) in all, but
- * spreads it over the steps that follow: learning rates mean the same.
+ * spreads it over the steps that follow: learning rates mean the same. Only the largest that AdamW takes, whose first
+ * moment damps, are too large here.
  */
 #include "optim/update.h"
 

@@ -14,7 +14,7 @@ typedef enum eitp_moments {
     EITP_MOMENTS_8BIT = 1, /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
     /* No first moment; of the second the means of rows and columns, and updates whose root mean square is limited to
      * the learning rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates
-     * mean what they mean for AdamW; vectors have their second moment in F32. */
+     * mean what they mean for AdamW, but for the largest that it takes; vectors have their second moment in F32. */
     EITP_MOMENTS_FACTORED = 2
 } eitp_moments;
 
