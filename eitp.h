@@ -1006,10 +1006,15 @@ EITP_BEGIN_DECLARATIONS
 /* What the two moments of a matrix are kept in; those of vectors are F32. */
 typedef enum eitp_moments {
     EITP_MOMENTS_F32 = 0,
-    EITP_MOMENTS_8BIT = 1 /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
+    EITP_MOMENTS_8BIT = 1, /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
+    /* No first moment; of the second the means of rows and columns, and updates whose root mean square is limited to
+     * the learning rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates
+     * mean what they mean for AdamW, but for the largest that it takes; vectors have their second moment in F32. */
+    EITP_MOMENTS_FACTORED = 2
 } eitp_moments;
 
-/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101). */
+/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or with
+ * EITP_MOMENTS_FACTORED what is left of it without a first moment: beta1 is not used. */
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
@@ -1038,8 +1043,9 @@ typedef struct eitp_update {
  * Adds one AdamW step to the graph: of every trained parameter it uses, by its gradient of `loss` (a scalar). The
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
  * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
- * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; what a 16-bit parameter lacks of the F32 value that is
- * updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
+ * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; means are "factored.rows.<name>" and
+ * "factored.columns.<name>", and of a vector "factored.v.<name>"; what a 16-bit parameter lacks of the F32 value that
+ * is updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
@@ -1055,7 +1061,8 @@ typedef enum eitp_optimizer {
     EITP_ADAMW = 0,     /* F32 weights (in 16-bit precision two planes), F32 moments */
     EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
     EITP_ADAMW8_SR = 2, /* BF16 weights, rounded stochastically, 8-bit moments */
-    EITP_OPTIMIZER_COUNT = 3
+    EITP_FACTORED = 3,  /* BF16 weights, rounded stochastically, row and column means of squared gradients */
+    EITP_OPTIMIZER_COUNT = 4
 } eitp_optimizer;
 
 /* How close a run comes to one with F32 weights and states. */
@@ -1066,7 +1073,7 @@ typedef enum eitp_fidelity {
 } eitp_fidelity;
 
 typedef struct eitp_optimizer_info {
-    const char *name;  /* "adamw", "adamw8", "adamw8-sr" */
+    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored" */
     const char *keeps; /* in words */
     eitp_fidelity fidelity;
     eitp_parameter_form parameters;
@@ -2319,6 +2326,9 @@ typedef enum eitp__family {
  *                        first row of the step
  *   ACCUMULATE           (target, x, carry F32 [1] or none) -> target; target = carry * target + x
  *   SUM_SQUARES          (x) -> y F64 [ceil(elements / EITP__SUM_BLOCK)]
+ *   ROW_SQUARES          (x) -> y F64 [rows]; the sum of the squares of each row
+ *   COLUMN_SQUARES       (x, before F64 [c] or none) -> y F64 [c]; before, or zeros, and the squares of each column on
+ *                        top of it in the order of the rows, so that a matrix gives the same bits in pieces of rows
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
  *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
  *                        one, the norm and the limit are of the true one
@@ -2337,6 +2347,17 @@ typedef enum eitp__family {
  *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
  *                        g = ceil(elements / EITP__MOMENT_GROUP), with the groups' scales (kernels/update.h); how they
  *                        are rounded follows from the number of the step and from the element's, integers[1] + i
+ *   FACTORED_MEANS       (columns F32 [c], column squares F64 [c], hyper, commit, rows F32 [r] and row squares F64 [r],
+ *                        or none of both: one row) -> columns, column roots F32 [c], row roots F32 [r] or [1], then
+ *                        rows if there are; the running means of the squared gradient by columns and by rows, which are
+ *                        the memory of their inputs and stay as they are where the step is not applied; the root of
+ *                        element i, j of the second moment, corrected for its beginning with zeros, is row root i *
+ *                        column root j; reals[0] beta2
+ *   FACTORED             (parameter, gradient WIDE or as for ADAMW, row roots F32 [r], column roots F32 [c], hyper,
+ *                        commit, remainder or none, key or none) -> parameter, sums F64 [blocks, 2], then the remainder
+ *                        if there is one; as ADAMW, but for the update: u = gradient / (root + epsilon), and where the
+ *                        root mean square of u over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled
+ *                        down to that; reals: epsilon, weight decay, that limit
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -2393,8 +2414,12 @@ typedef enum eitp__family {
     X(DROPOUT, FLAT)                                                                                                   \
     X(ACCUMULATE, FLAT)                                                                                                \
     X(SUM_SQUARES, BLOCKS)                                                                                             \
+    X(ROW_SQUARES, ROWS)                                                                                               \
+    X(COLUMN_SQUARES, COLUMNS)                                                                                         \
     X(COMMIT, WHOLE)                                                                                                   \
-    X(ADAMW, BLOCKS)
+    X(ADAMW, BLOCKS)                                                                                                   \
+    X(FACTORED_MEANS, WHOLE)                                                                                           \
+    X(FACTORED, BLOCKS)
 
 typedef enum eitp__slot {
 #define EITP__SLOT_ENUMERATOR(name, family) EITP__SLOT_##name,
@@ -2585,7 +2610,7 @@ EITP__PRIVATE void eitp__avx512_finish_tile(const eitp__call *call, const eitp__
 /* <<kernels/matmul.h */
 
 /* >>kernels/update.h */
-/* What the kernels of ADAMW share: how a parameter and its moments are stored, one value at a time. */
+/* What the kernels of ADAMW and FACTORED share: how a parameter and its moments are stored, one value at a time. */
 
 typedef enum eitp__weight_form {
     EITP__WEIGHT_WIDE,       /* F32 or F64 */
@@ -2605,6 +2630,11 @@ static inline EITP__UNUSED eitp__weight_form eitp__weight_form_of(const eitp__ca
     return call->inputs[6].dtype == EITP_I8 ? EITP__WEIGHT_CORRECTED : EITP__WEIGHT_EXACT;
 }
 
+/* What a parameter is rounded with. */
+static inline EITP__UNUSED const int64_t *eitp__rounding_key(const eitp__call *call) {
+    return (const int64_t *)call->inputs[call->slot == EITP__SLOT_ADAMW ? 9 : 7].data;
+}
+
 /*
  * The BF16 below the value or the one above it, in magnitude, where `half` is as likely to be any 16 bits: on average
  * the value. What is finite stays finite, a NaN stays one.
@@ -2614,6 +2644,21 @@ static inline EITP__UNUSED uint16_t eitp__round_bf16(float value, uint16_t half)
     uint32_t largest = magnitude > 0x7f7fffff ? magnitude : 0x7f7fffff;
     rounded = rounded < largest ? rounded : largest;
     return (uint16_t)((bits & 0x80000000) >> 16 | rounded >> 16 | (magnitude > 0x7f800000 ? 0x40 : 0));
+}
+
+/*
+ * What the directions of a block of a FACTORED call are multiplied by: the learning rate, less where their root mean
+ * square is above the limit. It is taken over blocks, not over the whole parameter, because a block's gradient is at
+ * hand, and because a few rows that are out of proportion need not slow the others down.
+ */
+static inline EITP__UNUSED double eitp__factored_size(const eitp__call *call, double sum, int64_t count) {
+    double rate = (double)((const float *)call->inputs[4].data)[0], size = sqrt(sum / (double)count);
+    return size > call->reals[2] ? rate * call->reals[2] / size : rate;
+}
+
+/* The directions of a block, of what is computed with. */
+static inline EITP__UNUSED size_t eitp__factored_workspace(const eitp__call *call) {
+    return EITP__SUM_BLOCK * eitp_dtype_size(eitp__wide(call->dtype));
 }
 
 /* Elements whose random halves are made at once, from as many blocks of numbers as are below. */
@@ -3237,8 +3282,9 @@ EITP__PRIVATE eitp__expand_rule eitp__expand_cross_entropy, eitp__expand_linear_
 EITP__PRIVATE eitp__flops_rule eitp__flops_head;
 
 /* ops_update.c */
-EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_commit, eitp__shape_adamw;
-EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares;
+EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_row_squares,
+    eitp__shape_column_squares, eitp__shape_commit, eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored;
+EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 /* <<src/tensor/op_rules.h */
 
@@ -3420,6 +3466,59 @@ EITP__PRIVATE int eitp__lora_is_adapter(const char *name);
 EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
                                             eitp_tensor *key);
 /* <<src/model/lora.h */
+
+/* >>src/optim/update.h */
+/* What the files of an optimizer's step share: pieces of parameters, and the nodes that update them. */
+
+/* Rows [begin, end) of a parameter, and their gradient. */
+typedef struct eitp__update_piece {
+    eitp_tensor *parameter, *gradient;
+    int64_t begin, end;
+    /* Of a factored update: the squares of the gradient by rows and columns, up to this piece; the roots of the second
+     * moment, of the whole parameter. */
+    eitp_tensor *row_squares, *column_squares, *row_roots, *column_roots;
+} eitp__update_piece;
+
+typedef struct eitp__update_pieces {
+    const eitp_host *host;
+    eitp__update_piece *pieces;
+    size_t count, capacity;
+} eitp__update_pieces;
+
+/* update.c */
+
+/* A variable of the optimizer for a parameter, "<family>.<what>.<name>". */
+EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
+                                              eitp_dtype dtype, int rank, const int64_t *shape);
+
+/* The piece's rows of a variable that has the parameter's shape; NULL of NULL. */
+EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable);
+
+/* Appends the blocks of a piece to those of the pieces before it, which may be NULL. */
+EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more);
+
+/* Fills in what every update of a piece is given: parameter, gradient, hyper, commit and remainder, which are inputs 0,
+ * 1, 4, 5 and 6, and how it is rounded; returns the key, or NULL where it is not. */
+EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
+                                                 eitp_tensor **inputs, eitp__attributes *attributes);
+
+EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter);
+
+/* adamw.c: adds the update of one piece; returns the sums of squares of update and parameter, a row for each block. */
+EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
+                                            const eitp__update_piece *piece);
+
+/* factored.c: adds a piece's gradient to the squares of the pieces before it (NULL: there are none); returns what adds
+ * up to the sum of squares of all of them. */
+EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before);
+
+/* Moves the means of all parameters, and lets the pieces have the roots that follow from them. */
+EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
+                                        const eitp__update_pieces *list);
+
+EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
+                                               const eitp__update_piece *piece);
+/* <<src/optim/update.h */
 
 /* >>src/text/bpe.h */
 /* Byte-pair encoding of one piece of text, and the alphabet in which files write bytes. */
@@ -9858,7 +9957,7 @@ static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
 EITP__REF_BINARY(eitp__ref_less_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a == b)
 
-/* Element i of an ADAMW call's parameter, with what is stored of it elsewhere. */
+/* Element i of an update's parameter, with what is stored of it elsewhere. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
     const uint16_t *high = (const uint16_t *)call->inputs[0].data + i;
     const void *remainder = call->inputs[6].data;
@@ -9893,9 +9992,8 @@ static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double va
         eitp__split_correction((float)value, high, (int8_t *)remainder + i);
         break;
     case EITP__WEIGHT_STOCHASTIC:
-        *high = eitp__round_bf16((float)value,
-                                 eitp__random_half((const int64_t *)call->inputs[9].data, (uint32_t)call->integers[0],
-                                                   (uint64_t)(call->integers[1] + i)));
+        *high = eitp__round_bf16((float)value, eitp__random_half(eitp__rounding_key(call), (uint32_t)call->integers[0],
+                                                                 (uint64_t)(call->integers[1] + i)));
         break;
     case EITP__WEIGHT_WIDE:
     default:
@@ -9921,6 +10019,40 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
     commit[0] = isfinite(norm) ? (float)(scale * unscale) : 0;
     commit[1] = isfinite(norm) ? 1 : 0;
     ((float *)call->outputs[1].data)[0] = (float)norm;
+}
+
+/* Running means of squares: `share` is what a new sum counts. Returns the mean of the means. */
+static double eitp__ref_move_means(float *means, const double *squares, int64_t count, double keep, double share) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        means[i] = (float)(keep * (double)means[i] + share * squares[i]);
+        sum += (double)means[i];
+    }
+    return sum / (double)count;
+}
+
+/*
+ * Row and column means stand for v, v[i, j] = rows[i] columns[j] / mean(rows) (Shazeer and Stern, "Adafactor",
+ * arXiv 1804.04235), and move as AdamW's v does: so one is made of the other, and the beginning is corrected alike.
+ */
+static void eitp__ref_factored_means(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const float *hyper = (const float *)call->inputs[2].data, *commit = (const float *)call->inputs[3].data;
+    float *columns = (float *)call->inputs[0].data, *rows = (float *)call->inputs[4].data;
+    float *column_roots = (float *)call->outputs[1].data, *row_roots = (float *)call->outputs[2].data;
+    int64_t c = call->inputs[0].elements, r = rows ? call->inputs[4].elements : 1;
+    double beta2 = call->reals[0], correction = 1 / (1 - pow(beta2, (double)hyper[1])), mean = 1;
+    double take = (1 - beta2) * (double)commit[0] * (double)commit[0];
+    (void)begin;
+    (void)end;
+    (void)workspace;
+    if (commit[1] != 0)
+        eitp__ref_move_means(columns, (const double *)call->inputs[1].data, c, beta2, take / (double)r);
+    if (rows && commit[1] != 0)
+        mean = eitp__ref_move_means(rows, (const double *)call->inputs[5].data, r, beta2, take / (double)c);
+    for (int64_t j = 0; j < c; j++)
+        column_roots[j] = (float)sqrt((double)columns[j] * correction);
+    for (int64_t i = 0; i < r; i++)
+        row_roots[i] = !rows ? 1.0f : mean > 0 ? (float)sqrt((double)rows[i] / mean) : 0.0f;
 }
 
 /* The losses from what HEAD left of the logits. */
@@ -10152,22 +10284,49 @@ static double EITP__REF(square)(EITP__ELEMENT x) {
     return (double)EITP__GET(x) * (double)EITP__GET(x);
 }
 
+static double EITP__REF(squares)(const EITP__ELEMENT *x, int64_t count) {
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        s0 += EITP__REF(square)(x[i]);
+        s1 += EITP__REF(square)(x[i + 1]);
+        s2 += EITP__REF(square)(x[i + 2]);
+        s3 += EITP__REF(square)(x[i + 3]);
+    }
+    for (; i < count; i++)
+        s0 += EITP__REF(square)(x[i]);
+    return (s0 + s1) + (s2 + s3);
+}
+
 static void EITP__REF(sum_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     double *y = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
         const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + block * EITP__SUM_BLOCK;
-        int64_t count = eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK), i = 0;
-        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-        for (; i + 4 <= count; i += 4) {
-            s0 += EITP__REF(square)(x[i]);
-            s1 += EITP__REF(square)(x[i + 1]);
-            s2 += EITP__REF(square)(x[i + 2]);
-            s3 += EITP__REF(square)(x[i + 3]);
-        }
-        for (; i < count; i++)
-            s0 += EITP__REF(square)(x[i]);
-        y[block] = (s0 + s1) + (s2 + s3);
+        y[block] = EITP__REF(squares)(
+            x, eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK));
+    }
+}
+
+static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++)
+        ((double *)call->outputs[0].data)[row] =
+            EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
+}
+
+static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const double *before = (const double *)call->inputs[1].data;
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        y[j] = before ? before[j] : 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] += EITP__REF(square)(x[j]);
     }
 }
 /* <<kernels/ref/reduce.inc */
@@ -10295,6 +10454,48 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
         EITP__REF(adamw_block)
     (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements),
      (double *)call->outputs[3].data + 2 * block);
+}
+
+/* The directions of elements [begin, end), before they are scaled down; returns the sum of their squares. */
+static double EITP__REF(factored_directions)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u) {
+    const float *row_roots = (const float *)call->inputs[2].data, *column_roots = (const float *)call->inputs[3].data;
+    int64_t columns = call->inputs[3].elements;
+    EITP__REAL scale = (EITP__REAL)((const float *)call->inputs[5].data)[0], epsilon = (EITP__REAL)call->reals[0];
+    double sum = 0;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL root = (EITP__REAL)row_roots[i / columns] * (EITP__REAL)column_roots[i % columns] + epsilon;
+        u[i - begin] = scale * EITP__REF(gradient)(call, i) / root;
+        sum += (double)u[i - begin] * (double)u[i - begin];
+    }
+    return sum;
+}
+
+static void EITP__REF(factored_block)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u, double *sums) {
+    double rate = (double)((const float *)call->inputs[4].data)[0];
+    int applies = ((const float *)call->inputs[5].data)[1] != 0;
+    EITP__REAL size = 0, decay = (EITP__REAL)(rate * call->reals[1]);
+    if (applies)
+        size = (EITP__REAL)eitp__factored_size(call, EITP__REF(factored_directions)(call, begin, end, u), end - begin);
+    sums[0] = sums[1] = 0;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old;
+        if (applies) {
+            p -= decay * p;
+            p -= size * u[i - begin];
+            eitp__ref_put_parameter(call, i, (double)p);
+        }
+        sums[0] += (double)(p - old) * (double)(p - old);
+        sums[1] += (double)p * (double)p;
+    }
+}
+
+/* The update of Adafactor without its relative step sizes: see eitp__factored_size. */
+static void EITP__REF(factored)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    for (int64_t block = begin; block < end; block++)
+        EITP__REF(factored_block)
+    (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements), (EITP__REAL *)workspace,
+     (double *)call->outputs[1].data + 2 * block);
 }
 /* <<kernels/ref/update.inc */
 #undef EITP__ELEMENT
@@ -10502,22 +10703,49 @@ static double EITP__REF(square)(EITP__ELEMENT x) {
     return (double)EITP__GET(x) * (double)EITP__GET(x);
 }
 
+static double EITP__REF(squares)(const EITP__ELEMENT *x, int64_t count) {
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        s0 += EITP__REF(square)(x[i]);
+        s1 += EITP__REF(square)(x[i + 1]);
+        s2 += EITP__REF(square)(x[i + 2]);
+        s3 += EITP__REF(square)(x[i + 3]);
+    }
+    for (; i < count; i++)
+        s0 += EITP__REF(square)(x[i]);
+    return (s0 + s1) + (s2 + s3);
+}
+
 static void EITP__REF(sum_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     double *y = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
         const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + block * EITP__SUM_BLOCK;
-        int64_t count = eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK), i = 0;
-        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-        for (; i + 4 <= count; i += 4) {
-            s0 += EITP__REF(square)(x[i]);
-            s1 += EITP__REF(square)(x[i + 1]);
-            s2 += EITP__REF(square)(x[i + 2]);
-            s3 += EITP__REF(square)(x[i + 3]);
-        }
-        for (; i < count; i++)
-            s0 += EITP__REF(square)(x[i]);
-        y[block] = (s0 + s1) + (s2 + s3);
+        y[block] = EITP__REF(squares)(
+            x, eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK));
+    }
+}
+
+static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++)
+        ((double *)call->outputs[0].data)[row] =
+            EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
+}
+
+static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const double *before = (const double *)call->inputs[1].data;
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        y[j] = before ? before[j] : 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] += EITP__REF(square)(x[j]);
     }
 }
 /* <<kernels/ref/reduce.inc */
@@ -10645,6 +10873,48 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
         EITP__REF(adamw_block)
     (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements),
      (double *)call->outputs[3].data + 2 * block);
+}
+
+/* The directions of elements [begin, end), before they are scaled down; returns the sum of their squares. */
+static double EITP__REF(factored_directions)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u) {
+    const float *row_roots = (const float *)call->inputs[2].data, *column_roots = (const float *)call->inputs[3].data;
+    int64_t columns = call->inputs[3].elements;
+    EITP__REAL scale = (EITP__REAL)((const float *)call->inputs[5].data)[0], epsilon = (EITP__REAL)call->reals[0];
+    double sum = 0;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL root = (EITP__REAL)row_roots[i / columns] * (EITP__REAL)column_roots[i % columns] + epsilon;
+        u[i - begin] = scale * EITP__REF(gradient)(call, i) / root;
+        sum += (double)u[i - begin] * (double)u[i - begin];
+    }
+    return sum;
+}
+
+static void EITP__REF(factored_block)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u, double *sums) {
+    double rate = (double)((const float *)call->inputs[4].data)[0];
+    int applies = ((const float *)call->inputs[5].data)[1] != 0;
+    EITP__REAL size = 0, decay = (EITP__REAL)(rate * call->reals[1]);
+    if (applies)
+        size = (EITP__REAL)eitp__factored_size(call, EITP__REF(factored_directions)(call, begin, end, u), end - begin);
+    sums[0] = sums[1] = 0;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old;
+        if (applies) {
+            p -= decay * p;
+            p -= size * u[i - begin];
+            eitp__ref_put_parameter(call, i, (double)p);
+        }
+        sums[0] += (double)(p - old) * (double)(p - old);
+        sums[1] += (double)p * (double)p;
+    }
+}
+
+/* The update of Adafactor without its relative step sizes: see eitp__factored_size. */
+static void EITP__REF(factored)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    for (int64_t block = begin; block < end; block++)
+        EITP__REF(factored_block)
+    (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements), (EITP__REAL *)workspace,
+     (double *)call->outputs[1].data + 2 * block);
 }
 /* <<kernels/ref/update.inc */
 
@@ -11173,22 +11443,49 @@ static double EITP__REF(square)(EITP__ELEMENT x) {
     return (double)EITP__GET(x) * (double)EITP__GET(x);
 }
 
+static double EITP__REF(squares)(const EITP__ELEMENT *x, int64_t count) {
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        s0 += EITP__REF(square)(x[i]);
+        s1 += EITP__REF(square)(x[i + 1]);
+        s2 += EITP__REF(square)(x[i + 2]);
+        s3 += EITP__REF(square)(x[i + 3]);
+    }
+    for (; i < count; i++)
+        s0 += EITP__REF(square)(x[i]);
+    return (s0 + s1) + (s2 + s3);
+}
+
 static void EITP__REF(sum_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     double *y = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
         const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + block * EITP__SUM_BLOCK;
-        int64_t count = eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK), i = 0;
-        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-        for (; i + 4 <= count; i += 4) {
-            s0 += EITP__REF(square)(x[i]);
-            s1 += EITP__REF(square)(x[i + 1]);
-            s2 += EITP__REF(square)(x[i + 2]);
-            s3 += EITP__REF(square)(x[i + 3]);
-        }
-        for (; i < count; i++)
-            s0 += EITP__REF(square)(x[i]);
-        y[block] = (s0 + s1) + (s2 + s3);
+        y[block] = EITP__REF(squares)(
+            x, eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK));
+    }
+}
+
+static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++)
+        ((double *)call->outputs[0].data)[row] =
+            EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
+}
+
+static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const double *before = (const double *)call->inputs[1].data;
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        y[j] = before ? before[j] : 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] += EITP__REF(square)(x[j]);
     }
 }
 /* <<kernels/ref/reduce.inc */
@@ -11716,22 +12013,49 @@ static double EITP__REF(square)(EITP__ELEMENT x) {
     return (double)EITP__GET(x) * (double)EITP__GET(x);
 }
 
+static double EITP__REF(squares)(const EITP__ELEMENT *x, int64_t count) {
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        s0 += EITP__REF(square)(x[i]);
+        s1 += EITP__REF(square)(x[i + 1]);
+        s2 += EITP__REF(square)(x[i + 2]);
+        s3 += EITP__REF(square)(x[i + 3]);
+    }
+    for (; i < count; i++)
+        s0 += EITP__REF(square)(x[i]);
+    return (s0 + s1) + (s2 + s3);
+}
+
 static void EITP__REF(sum_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     double *y = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
         const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + block * EITP__SUM_BLOCK;
-        int64_t count = eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK), i = 0;
-        double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-        for (; i + 4 <= count; i += 4) {
-            s0 += EITP__REF(square)(x[i]);
-            s1 += EITP__REF(square)(x[i + 1]);
-            s2 += EITP__REF(square)(x[i + 2]);
-            s3 += EITP__REF(square)(x[i + 3]);
-        }
-        for (; i < count; i++)
-            s0 += EITP__REF(square)(x[i]);
-        y[block] = (s0 + s1) + (s2 + s3);
+        y[block] = EITP__REF(squares)(
+            x, eitp__ref_smaller(call->inputs[0].elements - block * EITP__SUM_BLOCK, EITP__SUM_BLOCK));
+    }
+}
+
+static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++)
+        ((double *)call->outputs[0].data)[row] =
+            EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
+}
+
+static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const double *before = (const double *)call->inputs[1].data;
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        y[j] = before ? before[j] : 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] += EITP__REF(square)(x[j]);
     }
 }
 /* <<kernels/ref/reduce.inc */
@@ -12085,7 +12409,9 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     X(MAX, max)                                                                                                        \
     X(DROPOUT, dropout)                                                                                                \
     X(ACCUMULATE, accumulate)                                                                                          \
-    X(SUM_SQUARES, sum_squares)
+    X(SUM_SQUARES, sum_squares)                                                                                        \
+    X(ROW_SQUARES, row_squares)                                                                                        \
+    X(COLUMN_SQUARES, column_squares)
 
 /* Slots of F32 and F64. */
 #define EITP__REF_WIDE(X)                                                                                              \
@@ -12138,6 +12464,13 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);
+    eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);
+    eitp__ref_register(table, EITP__SLOT_FACTORED, EITP_F64, eitp__ref_factored_f64);
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
+        if (dtype != EITP_F64)
+            eitp__ref_register(table, EITP__SLOT_FACTORED, (eitp_dtype)dtype, eitp__ref_factored_f32);
+        table->kernels[EITP__SLOT_FACTORED][dtype].workspace = eitp__factored_workspace;
+    }
     eitp__register_ref_matmul(table);
 }
 /* <<kernels/ref/ref.c */
@@ -12353,6 +12686,14 @@ EITP__SIMD_INLINE void eitp__avx2_add_squares(__m256 v, __m256d sums[2]) {
 
 EITP__SIMD_INLINE __m256d eitp__avx2_no_doubles(void) {
     return _mm256_setzero_pd();
+}
+
+EITP__SIMD_INLINE __m256d eitp__avx2_load_doubles(const double *p) {
+    return _mm256_loadu_pd(p);
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_doubles(double *p, __m256d v) {
+    _mm256_storeu_pd(p, v);
 }
 
 EITP__SIMD_INLINE double eitp__avx2_sum_doubles(__m256d v) {
@@ -12947,7 +13288,9 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(HEAD_BACKWARD, head_backward)                                                                                    \
     X(DROPOUT, dropout)                                                                                                \
     X(ACCUMULATE, accumulate)                                                                                          \
-    X(SUM_SQUARES, sum_squares)
+    X(SUM_SQUARES, sum_squares)                                                                                        \
+    X(ROW_SQUARES, row_squares)                                                                                        \
+    X(COLUMN_SQUARES, column_squares)
 
 #define EITP__SIMD_ELEMENT float
 #define EITP__SIMD_DTYPE EITP_F32
@@ -13254,23 +13597,72 @@ static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int
     }
 }
 
+static double EITP__SIMD_TYPED(squares)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(doubles) even[2], odd[2];
+    int64_t i = 0;
+    even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+    return EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
+}
+
 static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    double *to = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
-        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
-        int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
-        EITP__SIMD(doubles) even[2], odd[2];
-        even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
-        count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
-        for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+        int64_t first = block * EITP__SUM_BLOCK, count = call->inputs[0].elements - first;
+        ((double *)call->outputs[0].data)[block] =
+            EITP__SIMD_TYPED(squares)(from + first, count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK);
+    }
+}
+
+static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++)
+        ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
+}
+
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
+/* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
+static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
+    const double *before = (const double *)call->inputs[1].data;
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    if (before && before != y)
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (; i < count; i += EITP__SIMD_LANES)
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
-        to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
     }
 }
 /* <<kernels/simd/reduce.inc */
@@ -13960,23 +14352,72 @@ static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int
     }
 }
 
+static double EITP__SIMD_TYPED(squares)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(doubles) even[2], odd[2];
+    int64_t i = 0;
+    even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+    return EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
+}
+
 static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    double *to = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
-        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
-        int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
-        EITP__SIMD(doubles) even[2], odd[2];
-        even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
-        count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
-        for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+        int64_t first = block * EITP__SUM_BLOCK, count = call->inputs[0].elements - first;
+        ((double *)call->outputs[0].data)[block] =
+            EITP__SIMD_TYPED(squares)(from + first, count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK);
+    }
+}
+
+static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++)
+        ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
+}
+
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
+/* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
+static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
+    const double *before = (const double *)call->inputs[1].data;
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    if (before && before != y)
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (; i < count; i += EITP__SIMD_LANES)
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
-        to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
     }
 }
 /* <<kernels/simd/reduce.inc */
@@ -14664,23 +15105,72 @@ static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int
     }
 }
 
+static double EITP__SIMD_TYPED(squares)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(doubles) even[2], odd[2];
+    int64_t i = 0;
+    even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+    return EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
+}
+
 static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    double *to = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
-        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
-        int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
-        EITP__SIMD(doubles) even[2], odd[2];
-        even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
-        count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
-        for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+        int64_t first = block * EITP__SUM_BLOCK, count = call->inputs[0].elements - first;
+        ((double *)call->outputs[0].data)[block] =
+            EITP__SIMD_TYPED(squares)(from + first, count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK);
+    }
+}
+
+static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++)
+        ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
+}
+
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
+/* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
+static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
+    const double *before = (const double *)call->inputs[1].data;
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    if (before && before != y)
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (; i < count; i += EITP__SIMD_LANES)
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
-        to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
     }
 }
 /* <<kernels/simd/reduce.inc */
@@ -16534,8 +17024,7 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t be
             int64_t at = (i - begin) % EITP__HALVES;
             if (at == 0)
                 EITP__SIMD(halves)
-            ((const int64_t *)call->inputs[9].data, (uint32_t)call->integers[0], (uint64_t)(call->integers[1] + i),
-             halves);
+            (eitp__rounding_key(call), (uint32_t)call->integers[0], (uint64_t)(call->integers[1] + i), halves);
             x.halves = halves + at;
         }
         if (form != EITP__WEIGHT_WIDE && narrow) {
@@ -16629,6 +17118,149 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
 #undef EITP__SIMD_GROUP
 #undef EITP__SIMD_VECTORS
 /* <<kernels/simd/optimizer.inc */
+
+/* >>kernels/simd/factored.inc */
+/*
+ * The update with a factored second moment, a block of EITP__SUM_BLOCK elements at a time: its directions into the
+ * workspace, then the parameter, which is stored as the update of AdamW stores it.
+ */
+
+/* The roots of the second moment of elements [i, i + count), which may be in several rows, with epsilon. */
+EITP__SIMD_INLINE void EITP__SIMD(factored_roots)(const eitp__call *call, int64_t i, int64_t count, float *roots) {
+    int64_t columns = call->inputs[3].elements, row = i / columns, column = i % columns, here;
+    EITP__SIMD(vector) epsilon = EITP__SIMD(spread)((float)call->reals[0]);
+    for (int64_t done = 0; done < count; done += here, column = 0, row++) {
+        EITP__SIMD(vector) by_row = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        const float *by_column = (const float *)call->inputs[3].data + column;
+        here = columns - column < count - done ? columns - column : count - done;
+        for (int64_t j = 0; j < here; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) v = EITP__SIMD(fetch)(by_column + j, here - j, EITP__SIMD(zeros)());
+            EITP__SIMD(put)(roots + done + j, here - j, EITP__SIMD(multiply_add)(by_row, v, epsilon));
+        }
+    }
+}
+
+/* The directions of elements [first, last), with zeros up to a whole number of EITP__HALVES; returns the sum of their
+ * squares. */
+static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t first, int64_t last, float *u) {
+    EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[5].data)[0]);
+    const void *gradient = call->inputs[1].data;
+    int is_narrow = call->inputs[1].dtype == EITP_BF16;
+    const int64_t most = EITP__HALVES;
+    EITP__SIMD(doubles) sums[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
+    float roots[EITP__HALVES];
+    for (int j = 0; j < EITP__HALVES; j++)
+        roots[j] = 1;
+    for (int64_t i = first; i < last; i += EITP__HALVES) {
+        int64_t count = last - i < most ? last - i : most;
+        EITP__SIMD(factored_roots)(call, i, count, roots);
+        for (int64_t j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES, u += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) g = EITP__SIMD(zeros)();
+            if (j < count)
+                g = is_narrow ? EITP__SIMD(fetch_bf16)((const uint16_t *)gradient + i + j, count - j, g)
+                              : EITP__SIMD(fetch)((const float *)gradient + i + j, count - j, g);
+            g = g * scale / EITP__SIMD(load)(roots + j);
+            EITP__SIMD(add_squares)(g, sums);
+            EITP__SIMD(store)(u, g);
+        }
+    }
+    return EITP__SIMD(sum_doubles)(sums[0]) + EITP__SIMD(sum_doubles)(sums[1]);
+}
+
+/* What is the same for all elements of a block, and their sums of squares. */
+typedef struct EITP__SIMD(factored_block) {
+    EITP__SIMD(vector) size, decay;
+    EITP__SIMD(doubles) updates[2], parameters[2];
+    int applies;
+} EITP__SIMD(factored_block);
+
+/* EITP__HALVES elements. */
+EITP__SIMD_INLINE void EITP__SIMD(factored_step)(EITP__SIMD(factored_block) * block, const EITP__SIMD(adamw_group) * x,
+                                                 eitp__weight_form form, const float *u) {
+    for (int j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p = old;
+        if (block->applies) {
+            p = EITP__SIMD(subtract_product)(old, block->decay, old);
+            p = EITP__SIMD(subtract_product)(p, block->size, EITP__SIMD(load)(u + j));
+            EITP__SIMD(adamw_store)(x, form, j, p);
+            EITP__SIMD(add_squares)(p - old, block->updates);
+        }
+        EITP__SIMD(add_squares)(p, block->parameters);
+    }
+}
+
+/* Fewer than EITP__HALVES elements: in memory of their own, filled up with zeros. */
+EITP__SIMD_INLINE void EITP__SIMD(factored_rest)(EITP__SIMD(factored_block) * block, EITP__SIMD(adamw_group) * x,
+                                                 eitp__weight_form form, const float *u, int64_t count,
+                                                 const size_t sizes[2]) {
+    float room[2][EITP__HALVES];
+    char *parameter = x->parameter, *remainder = x->remainder;
+    memset(room, 0, sizeof room);
+    memcpy(room[0], parameter, (size_t)count * sizes[0]);
+    if (remainder)
+        memcpy(room[1], remainder, (size_t)count * sizes[1]);
+    x->parameter = (char *)room[0];
+    x->remainder = (char *)room[1];
+    EITP__SIMD(factored_step)(block, x, form, u);
+    memcpy(parameter, room[0], (size_t)count * sizes[0]);
+    if (remainder)
+        memcpy(remainder, room[1], (size_t)count * sizes[1]);
+}
+
+EITP__SIMD_INLINE void EITP__SIMD(factored_form)(const eitp__call *call, int64_t first, int64_t last, const float *u,
+                                                 EITP__SIMD(factored_block) * block, eitp__weight_form form) {
+    const eitp__operand *parameter = &call->inputs[0], *remainder = &call->inputs[6];
+    size_t sizes[2];
+    uint16_t halves[EITP__HALVES];
+    sizes[0] = eitp_dtype_size(parameter->dtype);
+    sizes[1] = remainder->data ? eitp_dtype_size(remainder->dtype) : 0;
+    for (int64_t i = first; i < last; i += EITP__HALVES) {
+        EITP__SIMD(adamw_group) x = EITP__ZERO;
+        x.parameter = (char *)parameter->data + (size_t)i * sizes[0];
+        x.remainder = remainder->data ? (char *)remainder->data + (size_t)i * sizes[1] : NULL;
+        x.halves = halves;
+        if (form == EITP__WEIGHT_STOCHASTIC && block->applies)
+            EITP__SIMD(halves)
+        (eitp__rounding_key(call), (uint32_t)call->integers[0], (uint64_t)(call->integers[1] + i), halves);
+        if (last - i < EITP__HALVES)
+            EITP__SIMD(factored_rest)(block, &x, form, u + (i - first), last - i, sizes);
+        else
+            EITP__SIMD(factored_step)(block, &x, form, u + (i - first));
+    }
+}
+
+static void EITP__SIMD(factored_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    double rate = (double)((const float *)call->inputs[4].data)[0], size = 0;
+    float *u = (float *)workspace;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t first = item * EITP__SUM_BLOCK;
+        int64_t last = first + EITP__SUM_BLOCK < elements ? first + EITP__SUM_BLOCK : elements;
+        double *sums = (double *)call->outputs[1].data + 2 * item;
+        EITP__SIMD(factored_block) block;
+        block.applies = ((const float *)call->inputs[5].data)[1] != 0.0f;
+        if (block.applies)
+            size = eitp__factored_size(call, EITP__SIMD(factored_directions)(call, first, last, u), last - first);
+        block.size = EITP__SIMD(spread)((float)size);
+        block.decay = EITP__SIMD(spread)((float)(rate * call->reals[1]));
+        block.updates[0] = block.updates[1] = block.parameters[0] = block.parameters[1] = EITP__SIMD(no_doubles)();
+        switch (eitp__weight_form_of(call)) {
+#define EITP__SIMD_FORM(form)                                                                                          \
+    case form:                                                                                                         \
+        EITP__SIMD(factored_form)(call, first, last, u, &block, form);                                                 \
+        break;
+            EITP__SIMD_FORM(EITP__WEIGHT_WIDE)
+            EITP__SIMD_FORM(EITP__WEIGHT_DIFFERENCE)
+            EITP__SIMD_FORM(EITP__WEIGHT_EXACT)
+            EITP__SIMD_FORM(EITP__WEIGHT_CORRECTED)
+            EITP__SIMD_FORM(EITP__WEIGHT_STOCHASTIC)
+#undef EITP__SIMD_FORM
+        }
+        sums[0] = EITP__SIMD(sum_doubles)(block.updates[0]) + EITP__SIMD(sum_doubles)(block.updates[1]);
+        sums[1] = EITP__SIMD(sum_doubles)(block.parameters[0]) + EITP__SIMD(sum_doubles)(block.parameters[1]);
+    }
+}
+/* <<kernels/simd/factored.inc */
 
 /* >>kernels/simd/attention.inc */
 /*
@@ -17225,6 +17857,9 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
     table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
     table->kernels[EITP__SLOT_ADAMW][EITP_F16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
+    EITP__SIMD(set)(table, EITP__SLOT_FACTORED, EITP__SIMD(factored_run), eitp__factored_workspace);
+    table->kernels[EITP__SLOT_FACTORED][EITP_BF16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
+    table->kernels[EITP__SLOT_FACTORED][EITP_F16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
 }
 
 #undef EITP__SIMD
@@ -17457,6 +18092,14 @@ EITP__SIMD_INLINE void eitp__avx512_add_squares(__m512 v, __m512d sums[2]) {
 
 EITP__SIMD_INLINE __m512d eitp__avx512_no_doubles(void) {
     return _mm512_setzero_pd();
+}
+
+EITP__SIMD_INLINE __m512d eitp__avx512_load_doubles(const double *p) {
+    return _mm512_loadu_pd(p);
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_doubles(double *p, __m512d v) {
+    _mm512_storeu_pd(p, v);
 }
 
 EITP__SIMD_INLINE double eitp__avx512_sum_doubles(__m512d v) {
@@ -18052,7 +18695,9 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(HEAD_BACKWARD, head_backward)                                                                                    \
     X(DROPOUT, dropout)                                                                                                \
     X(ACCUMULATE, accumulate)                                                                                          \
-    X(SUM_SQUARES, sum_squares)
+    X(SUM_SQUARES, sum_squares)                                                                                        \
+    X(ROW_SQUARES, row_squares)                                                                                        \
+    X(COLUMN_SQUARES, column_squares)
 
 #define EITP__SIMD_ELEMENT float
 #define EITP__SIMD_DTYPE EITP_F32
@@ -18359,23 +19004,72 @@ static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int
     }
 }
 
+static double EITP__SIMD_TYPED(squares)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(doubles) even[2], odd[2];
+    int64_t i = 0;
+    even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+    return EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
+}
+
 static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    double *to = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
-        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
-        int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
-        EITP__SIMD(doubles) even[2], odd[2];
-        even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
-        count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
-        for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+        int64_t first = block * EITP__SUM_BLOCK, count = call->inputs[0].elements - first;
+        ((double *)call->outputs[0].data)[block] =
+            EITP__SIMD_TYPED(squares)(from + first, count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK);
+    }
+}
+
+static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++)
+        ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
+}
+
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
+/* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
+static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
+    const double *before = (const double *)call->inputs[1].data;
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    if (before && before != y)
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (; i < count; i += EITP__SIMD_LANES)
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
-        to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
     }
 }
 /* <<kernels/simd/reduce.inc */
@@ -19065,23 +19759,72 @@ static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int
     }
 }
 
+static double EITP__SIMD_TYPED(squares)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(doubles) even[2], odd[2];
+    int64_t i = 0;
+    even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+    return EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
+}
+
 static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    double *to = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
-        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
-        int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
-        EITP__SIMD(doubles) even[2], odd[2];
-        even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
-        count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
-        for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+        int64_t first = block * EITP__SUM_BLOCK, count = call->inputs[0].elements - first;
+        ((double *)call->outputs[0].data)[block] =
+            EITP__SIMD_TYPED(squares)(from + first, count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK);
+    }
+}
+
+static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++)
+        ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
+}
+
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
+/* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
+static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
+    const double *before = (const double *)call->inputs[1].data;
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    if (before && before != y)
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (; i < count; i += EITP__SIMD_LANES)
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
-        to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
     }
 }
 /* <<kernels/simd/reduce.inc */
@@ -19769,23 +20512,72 @@ static void EITP__SIMD_TYPED(max_run)(const eitp__call *call, int64_t begin, int
     }
 }
 
+static double EITP__SIMD_TYPED(squares)(const EITP__SIMD_ELEMENT *p, int64_t count) {
+    EITP__SIMD(doubles) even[2], odd[2];
+    int64_t i = 0;
+    even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
+    for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+    }
+    for (; i < count; i += EITP__SIMD_LANES)
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
+    return EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
+}
+
 static void EITP__SIMD_TYPED(sum_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
-    double *to = (double *)call->outputs[0].data;
     (void)workspace;
     for (int64_t block = begin; block < end; block++) {
-        const EITP__SIMD_ELEMENT *p = from + block * EITP__SUM_BLOCK;
-        int64_t count = call->inputs[0].elements - block * EITP__SUM_BLOCK, i = 0;
-        EITP__SIMD(doubles) even[2], odd[2];
-        even[0] = even[1] = odd[0] = odd[1] = EITP__SIMD(no_doubles)();
-        count = count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK;
-        for (; count - i >= 2 * EITP__SIMD_LANES; i += 2 * EITP__SIMD_LANES) {
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i), even);
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + i + EITP__SIMD_LANES), odd);
+        int64_t first = block * EITP__SUM_BLOCK, count = call->inputs[0].elements - first;
+        ((double *)call->outputs[0].data)[block] =
+            EITP__SIMD_TYPED(squares)(from + first, count < EITP__SUM_BLOCK ? count : EITP__SUM_BLOCK);
+    }
+}
+
+static void EITP__SIMD_TYPED(row_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++)
+        ((double *)call->outputs[0].data)[row] = EITP__SIMD_TYPED(squares)(from + row * columns, columns);
+}
+
+/* Adds the squares of four vectors of columns to the sums, down the rows. */
+static void EITP__SIMD_TYPED(strip_squares)(const EITP__SIMD_ELEMENT *p, int64_t rows, int64_t stride, double *y) {
+    EITP__SIMD(doubles) sums[8];
+    int64_t half = EITP__SIMD_LANES / 2;
+    for (int k = 0; k < 8; k++)
+        sums[k] = EITP__SIMD(load_doubles)(y + k * half);
+    for (int64_t row = 0; row < rows; row++, p += stride) {
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p), sums);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + EITP__SIMD_LANES), sums + 2);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 2 * EITP__SIMD_LANES), sums + 4);
+        EITP__SIMD(add_squares)(EITP__SIMD_TYPED(load)(p + 3 * EITP__SIMD_LANES), sums + 6);
+    }
+    for (int k = 0; k < 8; k++)
+        EITP__SIMD(store_doubles)(y + k * half, sums[k]);
+}
+
+/* A square of 24 bits is exact in double: every set adds up the same numbers in the same order. */
+static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t strip = 4 * EITP__SIMD_LANES, j = begin;
+    const double *before = (const double *)call->inputs[1].data;
+    double *y = (double *)call->outputs[0].data;
+    (void)workspace;
+    if (before && before != y)
+        memcpy(y + begin, before + begin, (size_t)(end - begin) * sizeof *y);
+    for (int64_t i = begin; i < end && !before; i++)
+        y[i] = 0;
+    for (; end - j >= strip; j += strip)
+        EITP__SIMD_TYPED(strip_squares)(from + j, rows, columns, y + j);
+    for (int64_t row = 0; row < rows && j < end; row++) {
+        for (int64_t i = j; i < end; i++) {
+            double x = (double)EITP__SIMD_GET(from[row * columns + i]);
+            y[i] += x * x;
         }
-        for (; i < count; i += EITP__SIMD_LANES)
-            EITP__SIMD(add_squares)(EITP__SIMD_TYPED(fetch)(p + i, count - i, EITP__SIMD(zeros)()), even);
-        to[block] = EITP__SIMD(sum_doubles)((even[0] + even[1]) + (odd[0] + odd[1]));
     }
 }
 /* <<kernels/simd/reduce.inc */
@@ -21639,8 +22431,7 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t be
             int64_t at = (i - begin) % EITP__HALVES;
             if (at == 0)
                 EITP__SIMD(halves)
-            ((const int64_t *)call->inputs[9].data, (uint32_t)call->integers[0], (uint64_t)(call->integers[1] + i),
-             halves);
+            (eitp__rounding_key(call), (uint32_t)call->integers[0], (uint64_t)(call->integers[1] + i), halves);
             x.halves = halves + at;
         }
         if (form != EITP__WEIGHT_WIDE && narrow) {
@@ -21734,6 +22525,149 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
 #undef EITP__SIMD_GROUP
 #undef EITP__SIMD_VECTORS
 /* <<kernels/simd/optimizer.inc */
+
+/* >>kernels/simd/factored.inc */
+/*
+ * The update with a factored second moment, a block of EITP__SUM_BLOCK elements at a time: its directions into the
+ * workspace, then the parameter, which is stored as the update of AdamW stores it.
+ */
+
+/* The roots of the second moment of elements [i, i + count), which may be in several rows, with epsilon. */
+EITP__SIMD_INLINE void EITP__SIMD(factored_roots)(const eitp__call *call, int64_t i, int64_t count, float *roots) {
+    int64_t columns = call->inputs[3].elements, row = i / columns, column = i % columns, here;
+    EITP__SIMD(vector) epsilon = EITP__SIMD(spread)((float)call->reals[0]);
+    for (int64_t done = 0; done < count; done += here, column = 0, row++) {
+        EITP__SIMD(vector) by_row = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        const float *by_column = (const float *)call->inputs[3].data + column;
+        here = columns - column < count - done ? columns - column : count - done;
+        for (int64_t j = 0; j < here; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) v = EITP__SIMD(fetch)(by_column + j, here - j, EITP__SIMD(zeros)());
+            EITP__SIMD(put)(roots + done + j, here - j, EITP__SIMD(multiply_add)(by_row, v, epsilon));
+        }
+    }
+}
+
+/* The directions of elements [first, last), with zeros up to a whole number of EITP__HALVES; returns the sum of their
+ * squares. */
+static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t first, int64_t last, float *u) {
+    EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[5].data)[0]);
+    const void *gradient = call->inputs[1].data;
+    int is_narrow = call->inputs[1].dtype == EITP_BF16;
+    const int64_t most = EITP__HALVES;
+    EITP__SIMD(doubles) sums[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
+    float roots[EITP__HALVES];
+    for (int j = 0; j < EITP__HALVES; j++)
+        roots[j] = 1;
+    for (int64_t i = first; i < last; i += EITP__HALVES) {
+        int64_t count = last - i < most ? last - i : most;
+        EITP__SIMD(factored_roots)(call, i, count, roots);
+        for (int64_t j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES, u += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) g = EITP__SIMD(zeros)();
+            if (j < count)
+                g = is_narrow ? EITP__SIMD(fetch_bf16)((const uint16_t *)gradient + i + j, count - j, g)
+                              : EITP__SIMD(fetch)((const float *)gradient + i + j, count - j, g);
+            g = g * scale / EITP__SIMD(load)(roots + j);
+            EITP__SIMD(add_squares)(g, sums);
+            EITP__SIMD(store)(u, g);
+        }
+    }
+    return EITP__SIMD(sum_doubles)(sums[0]) + EITP__SIMD(sum_doubles)(sums[1]);
+}
+
+/* What is the same for all elements of a block, and their sums of squares. */
+typedef struct EITP__SIMD(factored_block) {
+    EITP__SIMD(vector) size, decay;
+    EITP__SIMD(doubles) updates[2], parameters[2];
+    int applies;
+} EITP__SIMD(factored_block);
+
+/* EITP__HALVES elements. */
+EITP__SIMD_INLINE void EITP__SIMD(factored_step)(EITP__SIMD(factored_block) * block, const EITP__SIMD(adamw_group) * x,
+                                                 eitp__weight_form form, const float *u) {
+    for (int j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES) {
+        EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p = old;
+        if (block->applies) {
+            p = EITP__SIMD(subtract_product)(old, block->decay, old);
+            p = EITP__SIMD(subtract_product)(p, block->size, EITP__SIMD(load)(u + j));
+            EITP__SIMD(adamw_store)(x, form, j, p);
+            EITP__SIMD(add_squares)(p - old, block->updates);
+        }
+        EITP__SIMD(add_squares)(p, block->parameters);
+    }
+}
+
+/* Fewer than EITP__HALVES elements: in memory of their own, filled up with zeros. */
+EITP__SIMD_INLINE void EITP__SIMD(factored_rest)(EITP__SIMD(factored_block) * block, EITP__SIMD(adamw_group) * x,
+                                                 eitp__weight_form form, const float *u, int64_t count,
+                                                 const size_t sizes[2]) {
+    float room[2][EITP__HALVES];
+    char *parameter = x->parameter, *remainder = x->remainder;
+    memset(room, 0, sizeof room);
+    memcpy(room[0], parameter, (size_t)count * sizes[0]);
+    if (remainder)
+        memcpy(room[1], remainder, (size_t)count * sizes[1]);
+    x->parameter = (char *)room[0];
+    x->remainder = (char *)room[1];
+    EITP__SIMD(factored_step)(block, x, form, u);
+    memcpy(parameter, room[0], (size_t)count * sizes[0]);
+    if (remainder)
+        memcpy(remainder, room[1], (size_t)count * sizes[1]);
+}
+
+EITP__SIMD_INLINE void EITP__SIMD(factored_form)(const eitp__call *call, int64_t first, int64_t last, const float *u,
+                                                 EITP__SIMD(factored_block) * block, eitp__weight_form form) {
+    const eitp__operand *parameter = &call->inputs[0], *remainder = &call->inputs[6];
+    size_t sizes[2];
+    uint16_t halves[EITP__HALVES];
+    sizes[0] = eitp_dtype_size(parameter->dtype);
+    sizes[1] = remainder->data ? eitp_dtype_size(remainder->dtype) : 0;
+    for (int64_t i = first; i < last; i += EITP__HALVES) {
+        EITP__SIMD(adamw_group) x = EITP__ZERO;
+        x.parameter = (char *)parameter->data + (size_t)i * sizes[0];
+        x.remainder = remainder->data ? (char *)remainder->data + (size_t)i * sizes[1] : NULL;
+        x.halves = halves;
+        if (form == EITP__WEIGHT_STOCHASTIC && block->applies)
+            EITP__SIMD(halves)
+        (eitp__rounding_key(call), (uint32_t)call->integers[0], (uint64_t)(call->integers[1] + i), halves);
+        if (last - i < EITP__HALVES)
+            EITP__SIMD(factored_rest)(block, &x, form, u + (i - first), last - i, sizes);
+        else
+            EITP__SIMD(factored_step)(block, &x, form, u + (i - first));
+    }
+}
+
+static void EITP__SIMD(factored_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    double rate = (double)((const float *)call->inputs[4].data)[0], size = 0;
+    float *u = (float *)workspace;
+    for (int64_t item = begin; item < end; item++) {
+        int64_t first = item * EITP__SUM_BLOCK;
+        int64_t last = first + EITP__SUM_BLOCK < elements ? first + EITP__SUM_BLOCK : elements;
+        double *sums = (double *)call->outputs[1].data + 2 * item;
+        EITP__SIMD(factored_block) block;
+        block.applies = ((const float *)call->inputs[5].data)[1] != 0.0f;
+        if (block.applies)
+            size = eitp__factored_size(call, EITP__SIMD(factored_directions)(call, first, last, u), last - first);
+        block.size = EITP__SIMD(spread)((float)size);
+        block.decay = EITP__SIMD(spread)((float)(rate * call->reals[1]));
+        block.updates[0] = block.updates[1] = block.parameters[0] = block.parameters[1] = EITP__SIMD(no_doubles)();
+        switch (eitp__weight_form_of(call)) {
+#define EITP__SIMD_FORM(form)                                                                                          \
+    case form:                                                                                                         \
+        EITP__SIMD(factored_form)(call, first, last, u, &block, form);                                                 \
+        break;
+            EITP__SIMD_FORM(EITP__WEIGHT_WIDE)
+            EITP__SIMD_FORM(EITP__WEIGHT_DIFFERENCE)
+            EITP__SIMD_FORM(EITP__WEIGHT_EXACT)
+            EITP__SIMD_FORM(EITP__WEIGHT_CORRECTED)
+            EITP__SIMD_FORM(EITP__WEIGHT_STOCHASTIC)
+#undef EITP__SIMD_FORM
+        }
+        sums[0] = EITP__SIMD(sum_doubles)(block.updates[0]) + EITP__SIMD(sum_doubles)(block.updates[1]);
+        sums[1] = EITP__SIMD(sum_doubles)(block.parameters[0]) + EITP__SIMD(sum_doubles)(block.parameters[1]);
+    }
+}
+/* <<kernels/simd/factored.inc */
 
 /* >>kernels/simd/attention.inc */
 /*
@@ -22330,6 +23264,9 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
     table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
     table->kernels[EITP__SLOT_ADAMW][EITP_F16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
+    EITP__SIMD(set)(table, EITP__SLOT_FACTORED, EITP__SIMD(factored_run), eitp__factored_workspace);
+    table->kernels[EITP__SLOT_FACTORED][EITP_BF16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
+    table->kernels[EITP__SLOT_FACTORED][EITP_F16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
 }
 
 #undef EITP__SIMD
@@ -27005,7 +27942,7 @@ EITP__PRIVATE void eitp__gradient_linear_cross_entropy(const eitp__node *node, e
 /* <<src/tensor/ops_loss.c */
 
 /* >>src/tensor/ops_update.c */
-/* Ops that change variables, and what they need to know before: accumulate, norm, commit, AdamW. */
+/* Ops that change variables, and what they need to know before: accumulate, norm, commit, AdamW, factored. */
 
 static int eitp__is_f32_vector(const eitp_tensor *x, int64_t extent) {
     return x->dtype == EITP_F32 && x->rank == 1 && x->shape[0] == extent;
@@ -27054,6 +27991,47 @@ eitp_tensor *eitp_sum_squares(eitp_tensor *x) {
     return eitp_sum(eitp__apply(EITP__OP_SUM_SQUARES, &x, 1, NULL), EITP_ALL_DIMENSIONS, 0);
 }
 
+static int64_t eitp__tensor_columns(const eitp_tensor *x) {
+    return x->rank ? x->shape[x->rank - 1] : 1;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_row_squares(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t rows = eitp__elements(x) / eitp__tensor_columns(x);
+    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    return status ? status : eitp__node_output(node, EITP_F64, 1, &rows, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_column_squares(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0], *before = node->inputs[1];
+    int64_t columns = eitp__tensor_columns(x);
+    eitp_status status =
+        eitp__require(!before || (before->dtype == EITP_F64 && before->rank == 1 && before->shape[0] == columns), error,
+                      "the squares before must be f64 [%lld]", (long long)columns);
+    if (!status)
+        status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    return status ? status : eitp__node_output(node, EITP_F64, 1, &columns, 0, error);
+}
+
+/* The squares of x as a matrix. */
+static eitp_tensor *eitp__matrix_of_squares(eitp_tensor *x) {
+    int64_t shape[2];
+    shape[1] = eitp__tensor_columns(x);
+    shape[0] = eitp__elements(x) / shape[1];
+    x = eitp_reshape(eitp_cast(x, EITP_F64), 2, shape);
+    return eitp_multiply(x, x);
+}
+
+EITP__PRIVATE void eitp__expand_row_squares(const eitp__node *node, eitp_tensor **outputs) {
+    outputs[0] = eitp_sum(eitp__matrix_of_squares(node->inputs[0]), 2u, 0);
+}
+
+EITP__PRIVATE void eitp__expand_column_squares(const eitp__node *node, eitp_tensor **outputs) {
+    outputs[0] = eitp_sum(eitp__matrix_of_squares(node->inputs[0]), 1u, 0);
+    if (node->inputs[1])
+        outputs[0] = eitp_add(node->inputs[1], outputs[0]);
+}
+
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     int64_t extent = 2;
@@ -27080,24 +28058,30 @@ static int eitp__is_like(const eitp_tensor *x, const eitp_tensor *like, eitp_dty
     return x->dtype == dtype && eitp__same_shape(x, like);
 }
 
-/* The gradient, and the moments with their scales. */
+static eitp_status eitp__check_gradient(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[0], *gradient = node->inputs[1];
+    eitp_dtype wide = eitp__wide(parameter->dtype);
+    int fits = eitp__is_like(gradient, parameter, wide) ||
+               (parameter->dtype == EITP_BF16 && eitp__is_like(gradient, parameter, EITP_BF16));
+    return eitp__require(fits, error, "the gradient of a %s parameter must have its shape and be %s%s",
+                         eitp_dtype_name(parameter->dtype), eitp_dtype_name(wide),
+                         parameter->dtype == EITP_BF16 ? " or bf16" : "");
+}
+
+/* The moments, with their scales. */
 static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *gradient = node->inputs[1], *m = node->inputs[2];
+    const eitp_tensor *parameter = node->inputs[0], *m = node->inputs[2];
     const eitp_tensor *v = node->inputs[3], *m_scale = eitp__optional_input(node, 7);
     const eitp_tensor *v_scale = eitp__optional_input(node, 8);
     const char *name = eitp_dtype_name(parameter->dtype);
     eitp_dtype wide = eitp__wide(parameter->dtype);
     int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
-    int fits = eitp__is_like(gradient, parameter, wide) ||
-               (parameter->dtype == EITP_BF16 && eitp__is_like(gradient, parameter, EITP_BF16));
-    eitp_status status = eitp__require(fits, error, "the gradient of a %s parameter must have its shape and be %s%s",
-                                       name, eitp_dtype_name(wide), parameter->dtype == EITP_BF16 ? " or bf16" : "");
-    if (status || (!m_scale && !v_scale))
-        return status ? status
-                      : eitp__require(eitp__is_like(m, parameter, wide) && eitp__is_like(v, parameter, wide), error,
-                                      "the moments of a %s parameter must have its shape and be %s, or i8 and u8 with "
-                                      "scales",
-                                      name, eitp_dtype_name(wide));
+    eitp_status status;
+    int fits;
+    if (!m_scale && !v_scale)
+        return eitp__require(eitp__is_like(m, parameter, wide) && eitp__is_like(v, parameter, wide), error,
+                             "the moments of a %s parameter must have its shape and be %s, or i8 and u8 with scales",
+                             name, eitp_dtype_name(wide));
     if (parameter->dtype != EITP_F32 && parameter->dtype != EITP_BF16)
         return eitp__require(0, error, "a %s parameter has no 8-bit moments; an f32 or bf16 one may", name);
     status = eitp__require(eitp__is_like(m, parameter, EITP_I8) && eitp__is_like(v, parameter, EITP_U8), error,
@@ -27109,10 +28093,9 @@ static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error
                                   (long long)groups, EITP__MOMENT_GROUP);
 }
 
-/* What the parameter lacks of its value. */
-static eitp_status eitp__check_remainder(const eitp__node *node, eitp_error *error) {
+/* What the parameter lacks of its value, and the key. */
+static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tensor *key, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
-    const eitp_tensor *key = eitp__optional_input(node, 9);
     const char *name = eitp_dtype_name(parameter->dtype);
     eitp_dtype dtype = eitp__remainder_dtype(parameter->dtype);
     if (key)
@@ -27131,9 +28114,11 @@ static eitp_status eitp__check_remainder(const eitp__node *node, eitp_error *err
 }
 
 static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) {
-    eitp_status status = eitp__check_moments(node, error);
+    eitp_status status = eitp__check_gradient(node, error);
     if (!status)
-        status = eitp__check_remainder(node, error);
+        status = eitp__check_moments(node, error);
+    if (!status)
+        status = eitp__check_remainder(node, eitp__optional_input(node, 9), error);
     for (int i = 0; i < 9 && !status; i++) {
         const eitp_tensor *x = i == 1 || i == 4 || i == 5 ? NULL : eitp__optional_input(node, i);
         status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
@@ -27158,6 +28143,58 @@ EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error)
             status = eitp__node_output_like(node, x, error);
     }
     return status;
+}
+
+static int eitp__is_vector(const eitp_tensor *x, eitp_dtype dtype) {
+    return x && x->rank == 1 && x->dtype == dtype;
+}
+
+static int eitp__is_variable_vector(const eitp_tensor *x) {
+    return eitp__is_vector(x, EITP_F32) && x->storage->leaf == EITP__VARIABLE;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *columns = node->inputs[0], *rows = eitp__optional_input(node, 4);
+    const eitp_tensor *row_squares = eitp__optional_input(node, 5);
+    int64_t row_roots = rows ? rows->shape[0] : 1;
+    int fits = eitp__is_variable_vector(columns) && eitp__is_like(node->inputs[1], columns, EITP_F64) &&
+               !rows == !row_squares &&
+               (!rows || (eitp__is_variable_vector(rows) && eitp__is_like(row_squares, rows, EITP_F64)));
+    eitp_status status = eitp__require(fits, error, "means must be variables, f32 vectors, and their squares f64");
+    if (!status)
+        status = eitp__require(eitp__is_f32_vector(node->inputs[2], 2) && eitp__is_f32_vector(node->inputs[3], 2),
+                               error, "hyper and commit must be f32 [2]");
+    if (!status)
+        status = eitp__node_output_like(node, columns, error);
+    if (!status)
+        status = eitp__node_output_like(node, columns, error);
+    if (!status)
+        status = eitp__node_output(node, EITP_F32, 1, &row_roots, 0, error);
+    return status || !rows ? status : eitp__node_output_like(node, rows, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
+    int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns, sums[2];
+    int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
+               eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2);
+    eitp_status status = eitp__check_gradient(node, error);
+    if (!status)
+        status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
+    if (!status)
+        status = eitp__require(parameter->storage->leaf == EITP__VARIABLE &&
+                                   (!remainder || remainder->storage->leaf == EITP__VARIABLE),
+                               error, "parameter and remainder must be variables");
+    if (!status)
+        status = eitp__require(fits, error, "the roots must be f32 [%lld] and [%lld], hyper and commit f32 [2]",
+                               (long long)rows, (long long)columns);
+    sums[0] = (eitp__elements(parameter) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+    sums[1] = 2;
+    if (!status)
+        status = eitp__node_output_like(node, parameter, error);
+    if (!status)
+        status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+    return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
 }
 /* <<src/tensor/ops_update.c */
 
@@ -27373,6 +28410,9 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("dropout", 2, 2, eitp__shape_dropout, eitp__gradient_dropout, EITP__FIRST, 0, NULL),
     {"accumulate", 2, 3, 1, eitp__shape_accumulate, NULL, NULL, 0, EITP__NO_WRT, {1}, 0, 0, eitp__flops_elements, NULL},
     EITP__COMPOSITE("sum_squares", 1, 1, 1, eitp__shape_sum_squares, NULL, eitp__expand_sum_squares, 0, 0, NULL),
+    EITP__COMPOSITE("row_squares", 1, 1, 1, eitp__shape_row_squares, NULL, eitp__expand_row_squares, 0, 0, NULL),
+    EITP__COMPOSITE("column_squares", 1, 2, 1, eitp__shape_column_squares, NULL, eitp__expand_column_squares,
+                    EITP__SECOND, 0, NULL),
     {"commit", 2, 3, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
     {"adamw",
      6,
@@ -27384,6 +28424,34 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      0,
      EITP__NO_WRT,
      {1, 3, 4, 0, 7, 8, 9},
+     0,
+     0,
+     eitp__flops_elements,
+     NULL},
+    {"factored_means",
+     4,
+     6,
+     4,
+     eitp__shape_factored_means,
+     NULL,
+     NULL,
+     0,
+     EITP__NO_WRT,
+     {1, 0, 0, 5},
+     0,
+     0,
+     NULL,
+     NULL},
+    {"factored",
+     6,
+     8,
+     3,
+     eitp__shape_factored,
+     NULL,
+     NULL,
+     0,
+     EITP__NO_WRT,
+     {1, 0, 7},
      0,
      0,
      eitp__flops_elements,
@@ -28238,7 +29306,9 @@ static void eitp__make_edges(eitp__order *order) {
 
 /* Does the step hold next to nothing afterwards of what it reads? */
 static int eitp__releases(const eitp__step *step) {
-    return eitp__step_mutates(step) || step->node->op == EITP__OP_SUM_SQUARES;
+    eitp__op_code op = step->node->op;
+    return eitp__step_mutates(step) || op == EITP__OP_SUM_SQUARES || op == EITP__OP_ROW_SQUARES ||
+           op == EITP__OP_COLUMN_SQUARES;
 }
 
 /* Does step a run before step b, where both could run now? */
@@ -30858,7 +31928,134 @@ int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sa
 /* <<src/model/generate.c */
 
 /* >>src/optim/adamw.c */
-/* The AdamW step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
+/* The AdamW update of a piece of a parameter. */
+
+static int eitp__has_8bit_moments(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+    return config->moments == EITP_MOMENTS_8BIT && parameter->rank > 1;
+}
+
+static eitp_tensor *eitp__moment(const eitp_tensor *parameter, const char *moment, eitp_dtype dtype) {
+    return eitp__state_tensor(parameter, "adamw", moment, dtype, parameter->rank, parameter->shape);
+}
+
+static eitp_tensor *eitp__moment_scales(const eitp_tensor *parameter, const char *name) {
+    int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+    return eitp__state_tensor(parameter, "adamw", name, EITP_BF16, 1, &groups);
+}
+
+/* The scales of the same rows. */
+static eitp_tensor *eitp__piece_scales(const eitp__update_piece *piece, eitp_tensor *scales) {
+    int64_t columns = eitp__elements(piece->parameter) / piece->parameter->shape[0];
+    int64_t end = (piece->end * columns + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
+    return scales ? eitp__rows(scales, piece->begin * columns / EITP__MOMENT_GROUP, end) : NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
+                                            const eitp__update_piece *piece) {
+    eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
+    eitp__attributes attributes = EITP__ZERO;
+    int is_8bit = eitp__has_8bit_moments(config, parameter);
+    eitp__node *node;
+    attributes.reals[0] = config->beta1;
+    attributes.reals[1] = config->beta2;
+    attributes.reals[2] = config->epsilon;
+    attributes.reals[3] = eitp__weight_decay(config, parameter);
+    inputs[9] = eitp__update_operands(update, piece, inputs, &attributes);
+    inputs[2] = eitp__piece_of(piece, eitp__moment(parameter, "m", is_8bit ? EITP_I8 : eitp__wide(parameter->dtype)));
+    inputs[3] = eitp__piece_of(piece, eitp__moment(parameter, "v", is_8bit ? EITP_U8 : eitp__wide(parameter->dtype)));
+    if (is_8bit) {
+        inputs[7] = eitp__piece_scales(piece, eitp__moment_scales(parameter, "m_scale"));
+        inputs[8] = eitp__piece_scales(piece, eitp__moment_scales(parameter, "v_scale"));
+    }
+    node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, 10, &attributes);
+    return node ? node->outputs[3] : NULL;
+}
+/* <<src/optim/adamw.c */
+
+/* >>src/optim/factored.c */
+/*
+ * An update whose only state is row and column means of the squared gradient (Shazeer and Stern, "Adafactor", arXiv
+ * 1804.04235), without relative step sizes. The means are taken where the norm is, so that the gradient of a piece is
+ * needed no more often than for AdamW. AdamW makes of a gradient g the same learning rate * g / sqrt(v) in all, but
+ * spreads it over the steps that follow: learning rates mean the same. Only the largest that AdamW takes, whose first
+ * moment damps, are too large here.
+ */
+
+/* The largest root mean square of the directions of a block: Adafactor's d. */
+#define EITP__FACTORED_LIMIT 1.0
+
+/* A vector is one row, whose columns' means are all of its second moment. */
+static int eitp__has_rows(const eitp_tensor *parameter) {
+    return parameter->rank > 1;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
+    eitp_tensor *inputs[2];
+    inputs[0] = piece->gradient;
+    inputs[1] = before ? before->column_squares : NULL;
+    piece->column_squares = eitp__apply(EITP__OP_COLUMN_SQUARES, inputs, 2, NULL);
+    if (!eitp__has_rows(piece->parameter))
+        return piece->column_squares;
+    piece->row_squares =
+        eitp__append_blocks(before ? before->row_squares : NULL, eitp__apply(EITP__OP_ROW_SQUARES, inputs, 1, NULL));
+    return piece->row_squares;
+}
+
+/* `piece` is a parameter's last: it has the squares of all of them. */
+static eitp__node *eitp__factored_means_node(const eitp_adamw_config *config, const eitp_update *update,
+                                             const eitp__update_piece *piece) {
+    const eitp_tensor *parameter = piece->parameter;
+    int64_t columns = parameter->rank ? parameter->shape[parameter->rank - 1] : 1;
+    int64_t rows = eitp__elements(parameter) / columns;
+    int has_rows = eitp__has_rows(parameter);
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[6];
+    inputs[0] = eitp__state_tensor(parameter, "factored", has_rows ? "columns" : "v", EITP_F32, 1, &columns);
+    inputs[1] = piece->column_squares;
+    inputs[2] = update->hyper;
+    inputs[3] = update->commit;
+    inputs[4] = has_rows ? eitp__state_tensor(parameter, "factored", "rows", EITP_F32, 1, &rows) : NULL;
+    inputs[5] = piece->row_squares;
+    attributes.reals[0] = config->beta2;
+    return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
+}
+
+EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
+                                        const eitp__update_pieces *list) {
+    for (size_t first = 0, end; first < list->count; first = end) {
+        eitp__node *node;
+        for (end = first + 1; end < list->count && list->pieces[end].parameter == list->pieces[first].parameter;)
+            end++;
+        node = eitp__factored_means_node(config, update, &list->pieces[end - 1]);
+        for (size_t i = first; i < end && node; i++) {
+            list->pieces[i].column_roots = node->outputs[1];
+            list->pieces[i].row_roots = node->outputs[2];
+        }
+    }
+}
+
+EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
+                                               const eitp__update_piece *piece) {
+    eitp_tensor *parameter = piece->parameter, *inputs[8] = EITP__ZERO;
+    eitp__attributes attributes = EITP__ZERO;
+    eitp__node *node;
+    attributes.reals[0] = config->epsilon;
+    attributes.reals[1] = eitp__weight_decay(config, parameter);
+    attributes.reals[2] = EITP__FACTORED_LIMIT;
+    inputs[7] = eitp__update_operands(update, piece, inputs, &attributes);
+    inputs[2] = piece->row_roots;
+    inputs[3] = piece->column_roots;
+    if (eitp__has_rows(parameter) && piece->row_roots) {
+        int64_t each = piece->row_roots->shape[0] / parameter->shape[0];
+        inputs[2] = eitp__rows(piece->row_roots, piece->begin * each, piece->end * each);
+    }
+    node = eitp__node_create(parameter->graph, EITP__OP_FACTORED, inputs, 8, &attributes);
+    return node ? node->outputs[1] : NULL;
+}
+/* <<src/optim/factored.c */
+
+/* >>src/optim/update.c */
+/* A step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
 
 eitp_adamw_config eitp_adamw_config_default(void) {
     eitp_adamw_config config;
@@ -30879,29 +32076,17 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
          EITP_MOMENTS_8BIT},
         {"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
          EITP_MOMENTS_8BIT},
+        {"factored", "bf16 weights rounded stochastically, row and column means of squared gradients", EITP_APPROXIMATE,
+         EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
     };
     return &optimizers[optimizer];
 }
 
-/* A variable of the optimizer for a parameter, "adamw.<what>.<name>". */
-static eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *what, eitp_dtype dtype, int rank,
-                                       const int64_t *shape) {
+EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
+                                              eitp_dtype dtype, int rank, const int64_t *shape) {
     char name[256];
-    snprintf(name, sizeof name, "adamw.%s.%s", what, eitp__variable_name(parameter));
+    snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter));
     return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
-}
-
-static int eitp__has_8bit_moments(const eitp_adamw_config *config, const eitp_tensor *parameter) {
-    return config->moments == EITP_MOMENTS_8BIT && parameter->rank > 1;
-}
-
-static eitp_tensor *eitp__moment(const eitp_tensor *parameter, const char *moment, eitp_dtype dtype) {
-    return eitp__state_tensor(parameter, moment, dtype, parameter->rank, parameter->shape);
-}
-
-static eitp_tensor *eitp__moment_scales(const eitp_tensor *parameter, const char *name) {
-    int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
-    return eitp__state_tensor(parameter, name, EITP_BF16, 1, &groups);
 }
 
 /* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
@@ -30921,21 +32106,10 @@ static int eitp__is_rounded(const eitp_tensor *parameter) {
     return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
 }
 
-static int eitp__decays(eitp_context *context, const eitp_tensor *parameter) {
-    return eitp_variable_at(context, (size_t)parameter->variable).decay;
+EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+    eitp_context *context = parameter->graph->context;
+    return eitp_variable_at(context, (size_t)parameter->variable).decay ? config->weight_decay : 0;
 }
-
-/* Rows [begin, end) of a parameter, and their gradient. */
-typedef struct eitp__update_piece {
-    eitp_tensor *parameter, *gradient;
-    int64_t begin, end;
-} eitp__update_piece;
-
-typedef struct eitp__update_pieces {
-    const eitp_host *host;
-    eitp__update_piece *pieces;
-    size_t count, capacity;
-} eitp__update_pieces;
 
 /* Rows of a parameter in a piece: blocks of sums end where pieces do, so that norms have the bits of the whole. */
 static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_bytes) {
@@ -30948,14 +32122,17 @@ static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_by
     return wanted < rows ? wanted : rows;
 }
 
-static eitp_status eitp__add_pieces(eitp__update_pieces *list, size_t piece_bytes, eitp_tensor *parameter,
+static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_config *config, eitp_tensor *parameter,
                                     eitp_tensor *gradient, eitp_error *error) {
-    int64_t rows = parameter->rank ? parameter->shape[0] : 1, most = eitp__rows_in_piece(parameter, piece_bytes);
+    int64_t rows = parameter->rank ? parameter->shape[0] : 1, most = rows;
+    if (parameter->rank > 1 || config->moments != EITP_MOMENTS_FACTORED) /* whose vectors are rows */
+        most = eitp__rows_in_piece(parameter, config->piece_bytes);
     for (int64_t begin = 0; begin < rows; begin += most) {
         eitp__update_piece *piece;
         if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
             return eitp__fail_memory(error, (list->count + 1) * sizeof *list->pieces, "the pieces of an update");
         piece = &list->pieces[list->count++];
+        memset(piece, 0, sizeof *piece);
         piece->parameter = parameter;
         piece->begin = begin;
         piece->end = begin + most < rows ? begin + most : rows;
@@ -30964,64 +32141,42 @@ static eitp_status eitp__add_pieces(eitp__update_pieces *list, size_t piece_byte
     return EITP_OK;
 }
 
-/* The same rows of a parameter's variable. */
-static eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
+EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
     return variable && variable->rank ? eitp__rows(variable, piece->begin, piece->end) : variable;
 }
 
-/* Appends the blocks of a piece to those of the pieces before it. */
-static eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more) {
+EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more) {
     eitp_tensor *both[2];
     both[0] = blocks;
     both[1] = more;
     return blocks ? eitp_concat(both, 2, 0) : more;
 }
 
-/* The scales of the same rows. */
-static eitp_tensor *eitp__piece_scales(const eitp__update_piece *piece, eitp_tensor *scales) {
-    int64_t columns = eitp__elements(piece->parameter) / piece->parameter->shape[0];
-    int64_t end = (piece->end * columns + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
-    return scales ? eitp__rows(scales, piece->begin * columns / EITP__MOMENT_GROUP, end) : NULL;
-}
-
 /* Random streams of updates: one for each parameter, far from those that graphs hand out. */
 #define EITP__UPDATE_STREAMS 0x40000000
 
-/* Adds the update of one piece; returns the sums of squares of update and parameter, a row for each block. */
-static eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
-                                     const eitp__update_piece *piece) {
-    eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
-    eitp__attributes attributes = EITP__ZERO;
-    int is_8bit = eitp__has_8bit_moments(config, parameter);
-    eitp__node *node;
-    attributes.reals[0] = config->beta1;
-    attributes.reals[1] = config->beta2;
-    attributes.reals[2] = config->epsilon;
-    attributes.reals[3] = eitp__decays(parameter->graph->context, parameter) ? config->weight_decay : 0;
-    attributes.integers[0] = EITP__UPDATE_STREAMS + parameter->variable;
-    attributes.integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
+EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
+                                                 eitp_tensor **inputs, eitp__attributes *attributes) {
+    eitp_tensor *parameter = piece->parameter;
+    attributes->integers[0] = EITP__UPDATE_STREAMS + parameter->variable;
+    attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;
-    inputs[2] = eitp__piece_of(piece, eitp__moment(parameter, "m", is_8bit ? EITP_I8 : eitp__wide(parameter->dtype)));
-    inputs[3] = eitp__piece_of(piece, eitp__moment(parameter, "v", is_8bit ? EITP_U8 : eitp__wide(parameter->dtype)));
     inputs[4] = update->hyper;
     inputs[5] = update->commit;
     inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
-    if (is_8bit) {
-        inputs[7] = eitp__piece_scales(piece, eitp__moment_scales(parameter, "m_scale"));
-        inputs[8] = eitp__piece_scales(piece, eitp__moment_scales(parameter, "v_scale"));
-    }
-    inputs[9] = eitp__is_rounded(parameter) ? update->key : NULL;
-    node = eitp__node_create(parameter->graph, EITP__OP_ADAMW, inputs, 10, &attributes);
-    return node ? node->outputs[3] : NULL;
+    return eitp__is_rounded(parameter) ? update->key : NULL;
 }
 
 /* The sum of squares of all gradients: of each parameter by itself, then of all. */
-static eitp_tensor *eitp__gradient_squares(const eitp__update_pieces *list) {
+static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, const eitp__update_pieces *list) {
     eitp_tensor *sum = NULL, *blocks = NULL;
     for (size_t i = 0; i < list->count; i++) {
-        eitp_tensor *gradient = list->pieces[i].gradient;
-        blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &gradient, 1, NULL));
+        eitp__update_piece *piece = &list->pieces[i];
+        if (config->moments == EITP_MOMENTS_FACTORED)
+            blocks = eitp__factored_squares(piece, blocks ? piece - 1 : NULL);
+        else
+            blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &piece->gradient, 1, NULL));
         if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
             continue;
         eitp__add_gradient(&sum, eitp_sum(blocks, EITP_ALL_DIMENSIONS, 0));
@@ -31034,8 +32189,13 @@ static eitp_tensor *eitp__gradient_squares(const eitp__update_pieces *list) {
 static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
                                       const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
+    int is_factored = config->moments == EITP_MOMENTS_FACTORED;
+    if (is_factored)
+        eitp__factored_means(config, update, list);
     for (size_t i = 0; i < list->count; i++) {
-        blocks = eitp__append_blocks(blocks, eitp__adamw_node(config, update, &list->pieces[i]));
+        const eitp__update_piece *piece = &list->pieces[i];
+        blocks = eitp__append_blocks(blocks, is_factored ? eitp__factored_node(config, update, piece)
+                                                         : eitp__adamw_node(config, update, piece));
         if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
             continue;
         eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
@@ -31053,7 +32213,7 @@ static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eit
 }
 
 /* Adds the whole step for pieces of parameters and their gradients. */
-static eitp_status eitp__adamw_pieces(eitp_graph *graph, const eitp_adamw_config *config,
+static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config *config,
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
     eitp_tensor *inputs[3];
     eitp__node *commit;
@@ -31064,7 +32224,7 @@ static eitp_status eitp__adamw_pieces(eitp_graph *graph, const eitp_adamw_config
     }
     update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
     update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
-    inputs[0] = eitp__gradient_squares(list);
+    inputs[0] = eitp__gradient_squares(config, list);
     inputs[1] = update->limit;
     inputs[2] = config->loss_scale;
     commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
@@ -31076,18 +32236,18 @@ static eitp_status eitp__adamw_pieces(eitp_graph *graph, const eitp_adamw_config
 }
 
 /* Adds the whole step for `count` parameters and their gradients. */
-static eitp_status eitp__adamw_step(eitp_graph *graph, const eitp_adamw_config *config, size_t count,
-                                    eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
-                                    eitp_error *error) {
+static eitp_status eitp__update_step(eitp_graph *graph, const eitp_adamw_config *config, size_t count,
+                                     eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
+                                     eitp_error *error) {
     eitp__update_pieces list = EITP__ZERO;
     eitp_status status = eitp__check_adamw_config(config, error);
     if (!status && !count)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no parameter to update");
     list.host = eitp__graph_host(graph);
     for (size_t i = 0; i < count && !status; i++)
-        status = eitp__add_pieces(&list, config->piece_bytes, parameters[i], gradients[i], error);
+        status = eitp__add_pieces(&list, config, parameters[i], gradients[i], error);
     if (!status)
-        status = eitp__adamw_pieces(graph, config, &list, update, error);
+        status = eitp__update_nodes(graph, config, &list, update, error);
     eitp__release(list.host, list.pieces, list.capacity * sizeof *list.pieces);
     return status;
 }
@@ -31140,7 +32300,7 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     if (!status)
         status = eitp_gradients(loss, NULL, (int)pairs.count, pairs.parameters, pairs.gradients, error);
     if (!status)
-        status = eitp__adamw_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
+        status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
     eitp__pairs_release(&pairs);
     return status;
 }
@@ -31165,11 +32325,11 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
         status = eitp_graph_status(graph, error);
     }
     if (!status)
-        status = eitp__adamw_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
+        status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
     eitp__pairs_release(&pairs);
     return status;
 }
-/* <<src/optim/adamw.c */
+/* <<src/optim/update.c */
 
 /* >>src/optim/schedule.c */
 double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
@@ -36693,17 +37853,25 @@ typedef struct eitp__moment_piece {
     uint8_t codes[EITP__MOMENT_PIECE];
 } eitp__moment_piece;
 
-/* One moment of a parameter: its variable, that of its scales, and the same in the file; scales only with 8 bits. */
+/*
+ * One moment of a parameter: what is written, the moment's variable or means by rows and columns; and what it is read
+ * from, the moment in the file, with scales where it is of 8 bits, or means. A vector is one row.
+ */
 typedef struct eitp__moment_source {
     eitp_context *context;
     const eitp__safetensors *collection;
-    eitp_variable variable;
-    char scale_name[256];
+    const char *path;
+    eitp_variable parameter, variable;
+    int64_t rows, columns;
     int is_square; /* v, whose codes are of its root */
+    char scale_name[256];
     const eitp__safetensors_entry *entry, *scales;
+    double *from, *to; /* means of rows, then of columns; NULL: it is not read from them, or written to them */
+    eitp__moment_piece *piece;
 } eitp__moment_source;
 
-static void eitp__unpack_piece(const eitp__moment_source *source, eitp__moment_piece *piece, int64_t count) {
+static void eitp__unpack_piece(const eitp__moment_source *source, int64_t count) {
+    eitp__moment_piece *piece = source->piece;
     for (int64_t i = 0; i < count; i++) {
         float scale = piece->scales[i / EITP__MOMENT_GROUP];
         piece->values[i] =
@@ -36711,7 +37879,8 @@ static void eitp__unpack_piece(const eitp__moment_source *source, eitp__moment_p
     }
 }
 
-static void eitp__pack_piece(const eitp__moment_source *source, eitp__moment_piece *piece, int64_t count) {
+static void eitp__pack_piece(const eitp__moment_source *source, int64_t count) {
+    eitp__moment_piece *piece = source->piece;
     for (int64_t first = 0; first < count; first += EITP__MOMENT_GROUP) {
         int64_t end = first + EITP__MOMENT_GROUP < count ? first + EITP__MOMENT_GROUP : count;
         float largest = 0, scale;
@@ -36724,10 +37893,30 @@ static void eitp__pack_piece(const eitp__moment_source *source, eitp__moment_pie
     }
 }
 
+/* v = rows columns / mean(rows), by which rows are divided already; there is nothing of m, whose means are zeros. */
+static void eitp__spread_means(const eitp__moment_source *source, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        source->piece->values[i] = (float)(source->from[(first + i) / source->columns] *
+                                           source->from[source->rows + (first + i) % source->columns]);
+}
+
+static void eitp__gather_means(const eitp__moment_source *source, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        double v = (double)source->piece->values[i];
+        source->to[(first + i) / source->columns] += v / (double)source->columns;
+        source->to[source->rows + (first + i) % source->columns] += v / (double)source->rows;
+    }
+}
+
 static eitp_status eitp__read_piece(const eitp__moment_source *source, int64_t first, int64_t count,
-                                    eitp__moment_piece *piece, eitp_error *error) {
+                                    eitp_error *error) {
+    eitp__moment_piece *piece = source->piece;
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
+    if (source->from) {
+        eitp__spread_means(source, first, count);
+        return EITP_OK;
+    }
     if (!source->scales)
         return eitp__safetensors_read_f32(source->collection, source->entry, first, count, piece->values, NULL, error);
     status = eitp__safetensors_read(source->collection, source->entry, first, count, piece->codes, NULL, error);
@@ -36735,17 +37924,22 @@ static eitp_status eitp__read_piece(const eitp__moment_source *source, int64_t f
         status = eitp__safetensors_read_f32(source->collection, source->scales, first / EITP__MOMENT_GROUP, groups,
                                             piece->scales, NULL, error);
     if (!status)
-        eitp__unpack_piece(source, piece, count);
+        eitp__unpack_piece(source, count);
     return status;
 }
 
 static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t first, int64_t count,
-                                     eitp__moment_piece *piece, eitp_error *error) {
+                                     eitp_error *error) {
+    eitp__moment_piece *piece = source->piece;
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
+    if (source->to) {
+        eitp__gather_means(source, first, count);
+        return EITP_OK;
+    }
     if (source->variable.dtype == EITP_F32)
         return eitp_variable_write_f32(source->context, source->variable.name, first, piece->values, count, error);
-    eitp__pack_piece(source, piece, count);
+    eitp__pack_piece(source, count);
     status =
         eitp_variable_write(source->context, source->variable.name, (size_t)first, piece->codes, (size_t)count, error);
     return status ? status
@@ -36753,41 +37947,135 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
                                             piece->scales, groups, error);
 }
 
-static eitp_status eitp__check_source(const eitp__moment_source *source, const char *path, int64_t elements,
-                                      eitp_error *error) {
+/* Reads the means of one kind from the file, or writes them to their variable; a vector has none of rows. */
+static eitp_status eitp__move_means(const eitp__moment_source *source, int is_read, int of_rows, eitp_error *error) {
+    double *means = (is_read ? source->from : source->to) + (of_rows ? 0 : source->rows);
+    int64_t count = of_rows ? source->rows : source->columns, piece = EITP__MOMENT_PIECE;
+    const eitp__safetensors_entry *entry = NULL;
+    eitp_status status = EITP_OK;
+    char name[256];
+    snprintf(name, sizeof name, "factored.%s.%s",
+             source->parameter.rank < 2 ? "v"
+             : of_rows                  ? "rows"
+                                        : "columns",
+             source->parameter.name);
+    entry = is_read ? eitp__safetensors_find(source->collection, name) : NULL;
+    if (is_read && (!entry || entry->count != count))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no second moment of '%s', as such or as '%s' [%lld]",
+                          source->path, source->parameter.name, name, (long long)count);
+    for (int64_t first = 0; first < count && !status; first += piece) {
+        int64_t end = count - first < piece ? count - first : piece;
+        float *values = source->piece->values;
+        if (is_read)
+            status = eitp__safetensors_read_f32(source->collection, entry, first, end, values, NULL, error);
+        for (int64_t i = 0; i < end; i++) {
+            if (is_read)
+                means[first + i] = (double)values[i];
+            else
+                values[i] = (float)means[first + i];
+        }
+        if (!is_read)
+            status = eitp_variable_write_f32(source->context, name, first, values, end, error);
+    }
+    return status;
+}
+
+/* Reads what v is made from. */
+static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_error *error) {
+    eitp_status status = eitp__move_means(source, 1, 0, error);
+    double sum = 0;
+    source->from[0] = 1;
+    if (status || source->parameter.rank < 2)
+        return status;
+    status = eitp__move_means(source, 1, 1, error);
+    for (int64_t i = 0; i < source->rows; i++)
+        sum += source->from[i];
+    for (int64_t i = 0; i < source->rows && sum > 0; i++)
+        source->from[i] *= (double)source->rows / sum;
+    return status;
+}
+
+static eitp_status eitp__write_means(const eitp__moment_source *source, eitp_error *error) {
+    eitp_status status = eitp__move_means(source, 0, 0, error);
+    return status || source->parameter.rank < 2 ? status : eitp__move_means(source, 0, 1, error);
+}
+
+static eitp_status eitp__check_source(const eitp__moment_source *source, eitp_error *error) {
     const eitp__safetensors_entry *entry = source->entry;
     eitp_dtype codes = source->is_square ? EITP_U8 : EITP_I8;
-    int64_t there = 1;
-    for (int i = 0; entry && i < entry->rank; i++)
-        there *= entry->shape[i];
-    if (!entry || there != elements)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no tensor '%s' of %lld elements", path,
-                          source->variable.name, (long long)elements);
+    int64_t elements = source->rows * source->columns;
+    if (entry->count != elements)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' has not %lld elements", source->path, entry->name,
+                          (long long)elements);
     if (source->scales && (entry->dtype != (int)codes || source->scales->rank != 1 ||
                            source->scales->shape[0] != (elements + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' and its scales do not fit together", path, entry->name);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' and its scales do not fit together", source->path,
+                          entry->name);
     return EITP_OK;
 }
 
-/* Converts one moment, "adamw.m.<name>" or "adamw.v.<name>". */
-static eitp_status eitp__convert_moment(eitp__moment_source *source, const char *path, eitp__moment_piece *piece,
-                                        eitp_error *error) {
-    int64_t elements = (int64_t)(source->variable.size / eitp_dtype_size(source->variable.dtype)), piece_size;
-    eitp_status status;
-    source->is_square = source->variable.name[6] == 'v';
-    snprintf(source->scale_name, sizeof source->scale_name, "adamw.%c_scale.%s", source->variable.name[6],
-             source->variable.name + 8);
-    source->entry = eitp__safetensors_find(source->collection, source->variable.name);
+/* Finds the moment in the file, and makes room for means. */
+static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
+    const eitp_host host = eitp_context_host(source->context);
+    const char *letter = source->is_square ? "v" : "m";
+    size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
+    char name[256];
+    snprintf(name, sizeof name, "adamw.%s.%s", letter, source->parameter.name);
+    snprintf(source->scale_name, sizeof source->scale_name, "adamw.%s_scale.%s", letter, source->parameter.name);
+    source->entry = eitp__safetensors_find(source->collection, name);
     source->scales = eitp__safetensors_find(source->collection, source->scale_name);
-    status = eitp__check_source(source, path, elements, error);
-    piece_size = EITP__MOMENT_PIECE;
-    for (int64_t first = 0; first < elements && !status; first += piece_size) {
-        int64_t count = elements - first < piece_size ? elements - first : piece_size;
-        status = eitp__read_piece(source, first, count, piece, error);
+    source->to = is_factored ? (double *)eitp__allocate(&host, bytes) : NULL;
+    source->from = source->entry ? NULL : (double *)eitp__allocate(&host, bytes);
+    if ((is_factored && !source->to) || (!source->entry && !source->from))
+        return eitp__fail_memory(error, bytes, "converting moments");
+    if (source->entry)
+        return eitp__check_source(source, error);
+    return source->is_square ? eitp__read_means(source, error) : EITP_OK;
+}
+
+static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
+    const eitp_host host = eitp_context_host(source->context);
+    int64_t elements = source->rows * source->columns, piece = EITP__MOMENT_PIECE;
+    size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
+    eitp_status status = eitp__find_moment(source, is_factored, error);
+    for (int64_t first = 0; first < elements && !status; first += piece) {
+        int64_t count = elements - first < piece ? elements - first : piece;
+        status = eitp__read_piece(source, first, count, error);
         if (!status)
-            status = eitp__write_piece(source, first, count, piece, error);
+            status = eitp__write_piece(source, first, count, error);
     }
+    if (!status && source->to)
+        status = eitp__write_means(source, error);
+    eitp__release(&host, source->from, source->from ? bytes : 0);
+    eitp__release(&host, source->to, source->to ? bytes : 0);
     return status;
+}
+
+/* Moments by the beginning of their variables' names; means of rows go with those of columns. */
+static const struct eitp__moment_kind {
+    const char *begins;
+    int is_square, is_factored;
+} eitp__moment_kinds[] = {{"adamw.m.", 0, 0}, {"adamw.v.", 1, 0}, {"factored.columns.", 1, 1}, {"factored.v.", 1, 1}};
+
+/* Converts what a variable holds, where that is a moment. */
+static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
+    const char *name = source->variable.name;
+    for (size_t k = 0; k < EITP__COUNT(eitp__moment_kinds); k++) {
+        const struct eitp__moment_kind *kind = &eitp__moment_kinds[k];
+        size_t begin = strlen(kind->begins);
+        int64_t parameter;
+        if (strncmp(name, kind->begins, begin))
+            continue;
+        parameter = eitp_variable_find(source->context, name + begin);
+        if (parameter < 0)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' is of no parameter", name);
+        source->parameter = eitp_variable_at(source->context, (size_t)parameter);
+        source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
+        source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
+        source->is_square = kind->is_square;
+        return eitp__convert_moment(source, kind->is_factored, error);
+    }
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path, eitp_error *error) {
@@ -36800,9 +38088,10 @@ EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *
         eitp__moment_source source = EITP__ZERO;
         source.context = context;
         source.collection = collection;
+        source.path = path;
+        source.piece = piece;
         source.variable = eitp_variable_at(context, i);
-        if (!strncmp(source.variable.name, "adamw.m.", 8) || !strncmp(source.variable.name, "adamw.v.", 8))
-            status = eitp__convert_moment(&source, path, piece, error);
+        status = eitp__convert_variable(&source, error);
     }
     if (collection)
         eitp__safetensors_close(collection);
@@ -37922,7 +39211,8 @@ static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
         return optimizer == fit->trainer.optimizer;
     if (optimizer == EITP_ADAMW || is_16_bits)
         return 1;
-    return optimizer == EITP_ADAMW8 && (!asked || strcmp(asked, "fp16"));
+    /* In fp32 weights are whole, however they would be rounded. */
+    return optimizer != EITP_ADAMW8_SR && (!asked || strcmp(asked, "fp16"));
 }
 
 eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {

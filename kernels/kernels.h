@@ -106,6 +106,9 @@ typedef enum eitp__family {
  *                        first row of the step
  *   ACCUMULATE           (target, x, carry F32 [1] or none) -> target; target = carry * target + x
  *   SUM_SQUARES          (x) -> y F64 [ceil(elements / EITP__SUM_BLOCK)]
+ *   ROW_SQUARES          (x) -> y F64 [rows]; the sum of the squares of each row
+ *   COLUMN_SQUARES       (x, before F64 [c] or none) -> y F64 [c]; before, or zeros, and the squares of each column on
+ *                        top of it in the order of the rows, so that a matrix gives the same bits in pieces of rows
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
  *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
  *                        one, the norm and the limit are of the true one
@@ -124,6 +127,17 @@ typedef enum eitp__family {
  *     the moments        WIDE; of an F32 or BF16 parameter also m I8 and v U8 in groups of EITP__MOMENT_GROUP elements,
  *                        g = ceil(elements / EITP__MOMENT_GROUP), with the groups' scales (kernels/update.h); how they
  *                        are rounded follows from the number of the step and from the element's, integers[1] + i
+ *   FACTORED_MEANS       (columns F32 [c], column squares F64 [c], hyper, commit, rows F32 [r] and row squares F64 [r],
+ *                        or none of both: one row) -> columns, column roots F32 [c], row roots F32 [r] or [1], then
+ *                        rows if there are; the running means of the squared gradient by columns and by rows, which are
+ *                        the memory of their inputs and stay as they are where the step is not applied; the root of
+ *                        element i, j of the second moment, corrected for its beginning with zeros, is row root i *
+ *                        column root j; reals[0] beta2
+ *   FACTORED             (parameter, gradient WIDE or as for ADAMW, row roots F32 [r], column roots F32 [c], hyper,
+ *                        commit, remainder or none, key or none) -> parameter, sums F64 [blocks, 2], then the remainder
+ *                        if there is one; as ADAMW, but for the update: u = gradient / (root + epsilon), and where the
+ *                        root mean square of u over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled
+ *                        down to that; reals: epsilon, weight decay, that limit
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -180,8 +194,12 @@ typedef enum eitp__family {
     X(DROPOUT, FLAT)                                                                                                   \
     X(ACCUMULATE, FLAT)                                                                                                \
     X(SUM_SQUARES, BLOCKS)                                                                                             \
+    X(ROW_SQUARES, ROWS)                                                                                               \
+    X(COLUMN_SQUARES, COLUMNS)                                                                                         \
     X(COMMIT, WHOLE)                                                                                                   \
-    X(ADAMW, BLOCKS)
+    X(ADAMW, BLOCKS)                                                                                                   \
+    X(FACTORED_MEANS, WHOLE)                                                                                           \
+    X(FACTORED, BLOCKS)
 
 typedef enum eitp__slot {
 #define EITP__SLOT_ENUMERATOR(name, family) EITP__SLOT_##name,

@@ -1,4 +1,4 @@
-/* What the kernels of ADAMW share: how a parameter and its moments are stored, one value at a time. */
+/* What the kernels of ADAMW and FACTORED share: how a parameter and its moments are stored, one value at a time. */
 #ifndef EITP_UPDATE_H
 #define EITP_UPDATE_H
 
@@ -22,6 +22,11 @@ static inline EITP__UNUSED eitp__weight_form eitp__weight_form_of(const eitp__ca
     return call->inputs[6].dtype == EITP_I8 ? EITP__WEIGHT_CORRECTED : EITP__WEIGHT_EXACT;
 }
 
+/* What a parameter is rounded with. */
+static inline EITP__UNUSED const int64_t *eitp__rounding_key(const eitp__call *call) {
+    return (const int64_t *)call->inputs[call->slot == EITP__SLOT_ADAMW ? 9 : 7].data;
+}
+
 /*
  * The BF16 below the value or the one above it, in magnitude, where `half` is as likely to be any 16 bits: on average
  * the value. What is finite stays finite, a NaN stays one.
@@ -31,6 +36,21 @@ static inline EITP__UNUSED uint16_t eitp__round_bf16(float value, uint16_t half)
     uint32_t largest = magnitude > 0x7f7fffff ? magnitude : 0x7f7fffff;
     rounded = rounded < largest ? rounded : largest;
     return (uint16_t)((bits & 0x80000000) >> 16 | rounded >> 16 | (magnitude > 0x7f800000 ? 0x40 : 0));
+}
+
+/*
+ * What the directions of a block of a FACTORED call are multiplied by: the learning rate, less where their root mean
+ * square is above the limit. It is taken over blocks, not over the whole parameter, because a block's gradient is at
+ * hand, and because a few rows that are out of proportion need not slow the others down.
+ */
+static inline EITP__UNUSED double eitp__factored_size(const eitp__call *call, double sum, int64_t count) {
+    double rate = (double)((const float *)call->inputs[4].data)[0], size = sqrt(sum / (double)count);
+    return size > call->reals[2] ? rate * call->reals[2] / size : rate;
+}
+
+/* The directions of a block, of what is computed with. */
+static inline EITP__UNUSED size_t eitp__factored_workspace(const eitp__call *call) {
+    return EITP__SUM_BLOCK * eitp_dtype_size(eitp__wide(call->dtype));
 }
 
 /* Elements whose random halves are made at once, from as many blocks of numbers as are below. */

@@ -147,6 +147,16 @@ EMULATED_INLINE __m512 emulated_mm512_loadu_ps(const void *p) {
     return y;
 }
 
+EMULATED_INLINE __m512d emulated_mm512_loadu_pd(const void *p) {
+    __m512d y;
+    memcpy(&y, p, sizeof y);
+    return y;
+}
+
+EMULATED_INLINE void emulated_mm512_storeu_pd(void *p, __m512d x) {
+    memcpy(p, &x, sizeof x);
+}
+
 EMULATED_INLINE __m512i emulated_mm512_loadu_si512(const void *p) {
     __m512i y;
     memcpy(&y, p, sizeof y);
@@ -368,6 +378,10 @@ EMULATED_INLINE __m512 emulated_mm512_dpbf16_ps(__m512 sums, __m512i x, __m512i 
 #define _mm512_maskz_srli_epi64 emulated_mm512_maskz_srli_epi64
 #undef _mm512_loadu_ps
 #define _mm512_loadu_ps emulated_mm512_loadu_ps
+#undef _mm512_loadu_pd
+#define _mm512_loadu_pd emulated_mm512_loadu_pd
+#undef _mm512_storeu_pd
+#define _mm512_storeu_pd emulated_mm512_storeu_pd
 #undef _mm512_loadu_si512
 #define _mm512_loadu_si512 emulated_mm512_loadu_si512
 #undef _mm512_storeu_ps

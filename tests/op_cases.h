@@ -358,6 +358,33 @@ static void case_sum_squares(build *b) {
     put_like(b, eitp_sum_squares(x), y);
 }
 
+/* By rows, and by columns with and without rows before. */
+static void case_row_squares(build *b) {
+    eitp_tensor *x = b->small ? real2(b, 3, 4) : real3(b, 3, 71, 257);
+    const array *from = values_of(b, x);
+    int64_t rows = b->small ? 3 : 3 * 71;
+    array *y = new_array(b, 1, &rows);
+    for (int64_t i = 0; i < from->count; i++)
+        y->data[i / (from->count / rows)] += from->data[i] * from->data[i];
+    put_like(b, eitp__apply(EITP__OP_ROW_SQUARES, &x, 1, NULL), y);
+}
+
+static void case_column_squares(build *b) {
+    int64_t columns = b->small ? 4 : 257;
+    for (int i = 0; i < 2; i++) {
+        eitp_tensor *x = b->small ? real2(b, 3, 4) : real3(b, 3, 71, 257), *before = real1(b, columns), *inputs[2];
+        const array *from = values_of(b, x);
+        array *y = new_array(b, 1, &columns);
+        for (int64_t j = 0; j < columns && i; j++)
+            y->data[j] = values_of(b, before)->data[j];
+        for (int64_t k = 0; k < from->count; k++)
+            y->data[k % columns] += from->data[k] * from->data[k];
+        inputs[0] = x;
+        inputs[1] = i ? eitp_cast(before, EITP_F64) : NULL;
+        put_like(b, eitp__apply(EITP__OP_COLUMN_SQUARES, inputs, 2, NULL), y);
+    }
+}
+
 /* ---- Products ---- */
 
 static void case_matmul(build *b) {
@@ -619,6 +646,8 @@ static const op_case op_cases[] = {
     OP_CASE(mean, 1e-11, HAS_GRADIENT),
     OP_CASE(max, 0, HAS_GRADIENT),
     OP_CASE(sum_squares, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(row_squares, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(column_squares, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(matmul, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(batched_matmul, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(linear, 1e-12, HAS_GRADIENT | HAS_SECOND),

@@ -70,11 +70,9 @@ static void bytes_of_a_parameter(void) {
         eitp_optimizer optimizer;
         const char *precision;
         double bytes;
-    } forms[] = {{EITP_ADAMW, "fp32", 12},
-                 {EITP_ADAMW, "bf16", 12},
-                 {EITP_ADAMW8, "bf16", 5.125},
-                 {EITP_ADAMW8, "fp32", 6.125},
-                 {EITP_ADAMW8_SR, "bf16", 4.125}};
+    } forms[] = {{EITP_ADAMW, "fp32", 12},     {EITP_ADAMW, "bf16", 12},        {EITP_ADAMW8, "bf16", 5.125},
+                 {EITP_ADAMW8, "fp32", 6.125}, {EITP_ADAMW8_SR, "bf16", 4.125}, {EITP_FACTORED, "bf16", 2},
+                 {EITP_FACTORED, "fp32", 4}};
     for (size_t i = 0; i < EITP__COUNT(forms); i++) {
         eitp_fit fit = small_fit(forms[i].precision);
         eitp_rung rung;

@@ -117,7 +117,7 @@ static const option_row rows[] = {
     {"merge", "merge-micro-batches", KIND_INTEGER, 0, 1 << 20, "0", "N", FITS, 1,
      "micro-batches that one pass takes together; 0: as many as memory allows"},
     {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto",
-     "auto adamw=adamw-torch adamw8=adamw-8bit=adamw8bit=adamw-bnb-8bit adamw8-sr", FITS, 1,
+     "auto adamw=adamw-torch adamw8=adamw-8bit=adamw8bit=adamw-bnb-8bit adamw8-sr factored=adafactor", FITS, 1,
      "what weights and moments are kept in; auto: the most faithful that fits"},
     {"recompute", "gradient-checkpointing=layer activation-checkpointing=layer", KIND_CHOICE, 0, 0, "auto",
      "auto none attention=attn layer=block", FITS, 0,

@@ -212,6 +212,14 @@ EITP__SIMD_INLINE __m256d eitp__avx2_no_doubles(void) {
     return _mm256_setzero_pd();
 }
 
+EITP__SIMD_INLINE __m256d eitp__avx2_load_doubles(const double *p) {
+    return _mm256_loadu_pd(p);
+}
+
+EITP__SIMD_INLINE void eitp__avx2_store_doubles(double *p, __m256d v) {
+    _mm256_storeu_pd(p, v);
+}
+
 EITP__SIMD_INLINE double eitp__avx2_sum_doubles(__m256d v) {
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd(v, 1));
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
@@ -361,6 +369,7 @@ EITP__SIMD_INLINE void eitp__avx2_store_by_lanes(float *to, __m256 v0, __m256 v1
 #include "kernels/simd/columns.inc"
 #include "kernels/simd/matmul.inc"
 #include "kernels/simd/optimizer.inc"
+#include "kernels/simd/factored.inc"
 #include "kernels/simd/attention.inc"
 #include "kernels/simd/register.inc"
 

@@ -205,6 +205,14 @@ EITP__SIMD_INLINE __m512d eitp__avx512_no_doubles(void) {
     return _mm512_setzero_pd();
 }
 
+EITP__SIMD_INLINE __m512d eitp__avx512_load_doubles(const double *p) {
+    return _mm512_loadu_pd(p);
+}
+
+EITP__SIMD_INLINE void eitp__avx512_store_doubles(double *p, __m512d v) {
+    _mm512_storeu_pd(p, v);
+}
+
 EITP__SIMD_INLINE double eitp__avx512_sum_doubles(__m512d v) {
     __m256d half = _mm256_add_pd(_mm512_maskz_extractf64x4_pd(0xf, v, 0), _mm512_maskz_extractf64x4_pd(0xf, v, 1));
     __m128d s = _mm_add_pd(_mm256_castpd256_pd128(half), _mm256_extractf128_pd(half, 1));
@@ -355,6 +363,7 @@ EITP__SIMD_INLINE void eitp__avx512_store_by_lanes(float *to, __m512 v0, __m512 
 #include "kernels/simd/columns.inc"
 #include "kernels/simd/matmul.inc"
 #include "kernels/simd/optimizer.inc"
+#include "kernels/simd/factored.inc"
 #include "kernels/simd/attention.inc"
 #include "kernels/simd/register.inc"
 

@@ -34,7 +34,7 @@ static eitp__ref_reduction eitp__ref_reduction_of(const eitp__call *call) {
 EITP__REF_BINARY(eitp__ref_less_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(eitp__ref_equal_i32, int32_t, int32_t, EITP__REF_AS_IS, uint8_t, EITP__REF_TRUTH, a == b)
 
-/* Element i of an ADAMW call's parameter, with what is stored of it elsewhere. */
+/* Element i of an update's parameter, with what is stored of it elsewhere. */
 static double eitp__ref_parameter(const eitp__call *call, int64_t i) {
     const uint16_t *high = (const uint16_t *)call->inputs[0].data + i;
     const void *remainder = call->inputs[6].data;
@@ -69,9 +69,8 @@ static void eitp__ref_put_parameter(const eitp__call *call, int64_t i, double va
         eitp__split_correction((float)value, high, (int8_t *)remainder + i);
         break;
     case EITP__WEIGHT_STOCHASTIC:
-        *high = eitp__round_bf16((float)value,
-                                 eitp__random_half((const int64_t *)call->inputs[9].data, (uint32_t)call->integers[0],
-                                                   (uint64_t)(call->integers[1] + i)));
+        *high = eitp__round_bf16((float)value, eitp__random_half(eitp__rounding_key(call), (uint32_t)call->integers[0],
+                                                                 (uint64_t)(call->integers[1] + i)));
         break;
     case EITP__WEIGHT_WIDE:
     default:
@@ -97,6 +96,40 @@ static void eitp__ref_commit(const eitp__call *call, int64_t begin, int64_t end,
     commit[0] = isfinite(norm) ? (float)(scale * unscale) : 0;
     commit[1] = isfinite(norm) ? 1 : 0;
     ((float *)call->outputs[1].data)[0] = (float)norm;
+}
+
+/* Running means of squares: `share` is what a new sum counts. Returns the mean of the means. */
+static double eitp__ref_move_means(float *means, const double *squares, int64_t count, double keep, double share) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        means[i] = (float)(keep * (double)means[i] + share * squares[i]);
+        sum += (double)means[i];
+    }
+    return sum / (double)count;
+}
+
+/*
+ * Row and column means stand for v, v[i, j] = rows[i] columns[j] / mean(rows) (Shazeer and Stern, "Adafactor",
+ * arXiv 1804.04235), and move as AdamW's v does: so one is made of the other, and the beginning is corrected alike.
+ */
+static void eitp__ref_factored_means(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const float *hyper = (const float *)call->inputs[2].data, *commit = (const float *)call->inputs[3].data;
+    float *columns = (float *)call->inputs[0].data, *rows = (float *)call->inputs[4].data;
+    float *column_roots = (float *)call->outputs[1].data, *row_roots = (float *)call->outputs[2].data;
+    int64_t c = call->inputs[0].elements, r = rows ? call->inputs[4].elements : 1;
+    double beta2 = call->reals[0], correction = 1 / (1 - pow(beta2, (double)hyper[1])), mean = 1;
+    double take = (1 - beta2) * (double)commit[0] * (double)commit[0];
+    (void)begin;
+    (void)end;
+    (void)workspace;
+    if (commit[1] != 0)
+        eitp__ref_move_means(columns, (const double *)call->inputs[1].data, c, beta2, take / (double)r);
+    if (rows && commit[1] != 0)
+        mean = eitp__ref_move_means(rows, (const double *)call->inputs[5].data, r, beta2, take / (double)c);
+    for (int64_t j = 0; j < c; j++)
+        column_roots[j] = (float)sqrt((double)columns[j] * correction);
+    for (int64_t i = 0; i < r; i++)
+        row_roots[i] = !rows ? 1.0f : mean > 0 ? (float)sqrt((double)rows[i] / mean) : 0.0f;
 }
 
 /* The losses from what HEAD left of the logits. */
@@ -204,7 +237,9 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
     X(MAX, max)                                                                                                        \
     X(DROPOUT, dropout)                                                                                                \
     X(ACCUMULATE, accumulate)                                                                                          \
-    X(SUM_SQUARES, sum_squares)
+    X(SUM_SQUARES, sum_squares)                                                                                        \
+    X(ROW_SQUARES, row_squares)                                                                                        \
+    X(COLUMN_SQUARES, column_squares)
 
 /* Slots of F32 and F64. */
 #define EITP__REF_WIDE(X)                                                                                              \
@@ -257,5 +292,12 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);
+    eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);
+    eitp__ref_register(table, EITP__SLOT_FACTORED, EITP_F64, eitp__ref_factored_f64);
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
+        if (dtype != EITP_F64)
+            eitp__ref_register(table, EITP__SLOT_FACTORED, (eitp_dtype)dtype, eitp__ref_factored_f32);
+        table->kernels[EITP__SLOT_FACTORED][dtype].workspace = eitp__factored_workspace;
+    }
     eitp__register_ref_matmul(table);
 }

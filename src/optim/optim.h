@@ -11,10 +11,15 @@ EITP_BEGIN_DECLARATIONS
 /* What the two moments of a matrix are kept in; those of vectors are F32. */
 typedef enum eitp_moments {
     EITP_MOMENTS_F32 = 0,
-    EITP_MOMENTS_8BIT = 1 /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
+    EITP_MOMENTS_8BIT = 1, /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
+    /* No first moment; of the second the means of rows and columns, and updates whose root mean square is limited to
+     * the learning rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates
+     * mean what they mean for AdamW, but for the largest that it takes; vectors have their second moment in F32. */
+    EITP_MOMENTS_FACTORED = 2
 } eitp_moments;
 
-/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101). */
+/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or with
+ * EITP_MOMENTS_FACTORED what is left of it without a first moment: beta1 is not used. */
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
@@ -43,8 +48,9 @@ typedef struct eitp_update {
  * Adds one AdamW step to the graph: of every trained parameter it uses, by its gradient of `loss` (a scalar). The
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
  * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
- * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; what a 16-bit parameter lacks of the F32 value that is
- * updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
+ * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; means are "factored.rows.<name>" and
+ * "factored.columns.<name>", and of a vector "factored.v.<name>"; what a 16-bit parameter lacks of the F32 value that
+ * is updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
@@ -60,7 +66,8 @@ typedef enum eitp_optimizer {
     EITP_ADAMW = 0,     /* F32 weights (in 16-bit precision two planes), F32 moments */
     EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
     EITP_ADAMW8_SR = 2, /* BF16 weights, rounded stochastically, 8-bit moments */
-    EITP_OPTIMIZER_COUNT = 3
+    EITP_FACTORED = 3,  /* BF16 weights, rounded stochastically, row and column means of squared gradients */
+    EITP_OPTIMIZER_COUNT = 4
 } eitp_optimizer;
 
 /* How close a run comes to one with F32 weights and states. */
@@ -71,7 +78,7 @@ typedef enum eitp_fidelity {
 } eitp_fidelity;
 
 typedef struct eitp_optimizer_info {
-    const char *name;  /* "adamw", "adamw8", "adamw8-sr" */
+    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored" */
     const char *keeps; /* in words */
     eitp_fidelity fidelity;
     eitp_parameter_form parameters;

@@ -1,4 +1,4 @@
-/* Ops that change variables, and what they need to know before: accumulate, norm, commit, AdamW. */
+/* Ops that change variables, and what they need to know before: accumulate, norm, commit, AdamW, factored. */
 #include "tensor/op_rules.h"
 
 static int eitp__is_f32_vector(const eitp_tensor *x, int64_t extent) {
@@ -48,6 +48,47 @@ eitp_tensor *eitp_sum_squares(eitp_tensor *x) {
     return eitp_sum(eitp__apply(EITP__OP_SUM_SQUARES, &x, 1, NULL), EITP_ALL_DIMENSIONS, 0);
 }
 
+static int64_t eitp__tensor_columns(const eitp_tensor *x) {
+    return x->rank ? x->shape[x->rank - 1] : 1;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_row_squares(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t rows = eitp__elements(x) / eitp__tensor_columns(x);
+    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    return status ? status : eitp__node_output(node, EITP_F64, 1, &rows, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_column_squares(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0], *before = node->inputs[1];
+    int64_t columns = eitp__tensor_columns(x);
+    eitp_status status =
+        eitp__require(!before || (before->dtype == EITP_F64 && before->rank == 1 && before->shape[0] == columns), error,
+                      "the squares before must be f64 [%lld]", (long long)columns);
+    if (!status)
+        status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    return status ? status : eitp__node_output(node, EITP_F64, 1, &columns, 0, error);
+}
+
+/* The squares of x as a matrix. */
+static eitp_tensor *eitp__matrix_of_squares(eitp_tensor *x) {
+    int64_t shape[2];
+    shape[1] = eitp__tensor_columns(x);
+    shape[0] = eitp__elements(x) / shape[1];
+    x = eitp_reshape(eitp_cast(x, EITP_F64), 2, shape);
+    return eitp_multiply(x, x);
+}
+
+EITP__PRIVATE void eitp__expand_row_squares(const eitp__node *node, eitp_tensor **outputs) {
+    outputs[0] = eitp_sum(eitp__matrix_of_squares(node->inputs[0]), 2u, 0);
+}
+
+EITP__PRIVATE void eitp__expand_column_squares(const eitp__node *node, eitp_tensor **outputs) {
+    outputs[0] = eitp_sum(eitp__matrix_of_squares(node->inputs[0]), 1u, 0);
+    if (node->inputs[1])
+        outputs[0] = eitp_add(node->inputs[1], outputs[0]);
+}
+
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     int64_t extent = 2;
@@ -74,24 +115,30 @@ static int eitp__is_like(const eitp_tensor *x, const eitp_tensor *like, eitp_dty
     return x->dtype == dtype && eitp__same_shape(x, like);
 }
 
-/* The gradient, and the moments with their scales. */
+static eitp_status eitp__check_gradient(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[0], *gradient = node->inputs[1];
+    eitp_dtype wide = eitp__wide(parameter->dtype);
+    int fits = eitp__is_like(gradient, parameter, wide) ||
+               (parameter->dtype == EITP_BF16 && eitp__is_like(gradient, parameter, EITP_BF16));
+    return eitp__require(fits, error, "the gradient of a %s parameter must have its shape and be %s%s",
+                         eitp_dtype_name(parameter->dtype), eitp_dtype_name(wide),
+                         parameter->dtype == EITP_BF16 ? " or bf16" : "");
+}
+
+/* The moments, with their scales. */
 static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error) {
-    const eitp_tensor *parameter = node->inputs[0], *gradient = node->inputs[1], *m = node->inputs[2];
+    const eitp_tensor *parameter = node->inputs[0], *m = node->inputs[2];
     const eitp_tensor *v = node->inputs[3], *m_scale = eitp__optional_input(node, 7);
     const eitp_tensor *v_scale = eitp__optional_input(node, 8);
     const char *name = eitp_dtype_name(parameter->dtype);
     eitp_dtype wide = eitp__wide(parameter->dtype);
     int64_t groups = (eitp__elements(parameter) + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
-    int fits = eitp__is_like(gradient, parameter, wide) ||
-               (parameter->dtype == EITP_BF16 && eitp__is_like(gradient, parameter, EITP_BF16));
-    eitp_status status = eitp__require(fits, error, "the gradient of a %s parameter must have its shape and be %s%s",
-                                       name, eitp_dtype_name(wide), parameter->dtype == EITP_BF16 ? " or bf16" : "");
-    if (status || (!m_scale && !v_scale))
-        return status ? status
-                      : eitp__require(eitp__is_like(m, parameter, wide) && eitp__is_like(v, parameter, wide), error,
-                                      "the moments of a %s parameter must have its shape and be %s, or i8 and u8 with "
-                                      "scales",
-                                      name, eitp_dtype_name(wide));
+    eitp_status status;
+    int fits;
+    if (!m_scale && !v_scale)
+        return eitp__require(eitp__is_like(m, parameter, wide) && eitp__is_like(v, parameter, wide), error,
+                             "the moments of a %s parameter must have its shape and be %s, or i8 and u8 with scales",
+                             name, eitp_dtype_name(wide));
     if (parameter->dtype != EITP_F32 && parameter->dtype != EITP_BF16)
         return eitp__require(0, error, "a %s parameter has no 8-bit moments; an f32 or bf16 one may", name);
     status = eitp__require(eitp__is_like(m, parameter, EITP_I8) && eitp__is_like(v, parameter, EITP_U8), error,
@@ -103,10 +150,9 @@ static eitp_status eitp__check_moments(const eitp__node *node, eitp_error *error
                                   (long long)groups, EITP__MOMENT_GROUP);
 }
 
-/* What the parameter lacks of its value. */
-static eitp_status eitp__check_remainder(const eitp__node *node, eitp_error *error) {
+/* What the parameter lacks of its value, and the key. */
+static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tensor *key, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
-    const eitp_tensor *key = eitp__optional_input(node, 9);
     const char *name = eitp_dtype_name(parameter->dtype);
     eitp_dtype dtype = eitp__remainder_dtype(parameter->dtype);
     if (key)
@@ -125,9 +171,11 @@ static eitp_status eitp__check_remainder(const eitp__node *node, eitp_error *err
 }
 
 static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) {
-    eitp_status status = eitp__check_moments(node, error);
+    eitp_status status = eitp__check_gradient(node, error);
     if (!status)
-        status = eitp__check_remainder(node, error);
+        status = eitp__check_moments(node, error);
+    if (!status)
+        status = eitp__check_remainder(node, eitp__optional_input(node, 9), error);
     for (int i = 0; i < 9 && !status; i++) {
         const eitp_tensor *x = i == 1 || i == 4 || i == 5 ? NULL : eitp__optional_input(node, i);
         status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
@@ -152,4 +200,56 @@ EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error)
             status = eitp__node_output_like(node, x, error);
     }
     return status;
+}
+
+static int eitp__is_vector(const eitp_tensor *x, eitp_dtype dtype) {
+    return x && x->rank == 1 && x->dtype == dtype;
+}
+
+static int eitp__is_variable_vector(const eitp_tensor *x) {
+    return eitp__is_vector(x, EITP_F32) && x->storage->leaf == EITP__VARIABLE;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *columns = node->inputs[0], *rows = eitp__optional_input(node, 4);
+    const eitp_tensor *row_squares = eitp__optional_input(node, 5);
+    int64_t row_roots = rows ? rows->shape[0] : 1;
+    int fits = eitp__is_variable_vector(columns) && eitp__is_like(node->inputs[1], columns, EITP_F64) &&
+               !rows == !row_squares &&
+               (!rows || (eitp__is_variable_vector(rows) && eitp__is_like(row_squares, rows, EITP_F64)));
+    eitp_status status = eitp__require(fits, error, "means must be variables, f32 vectors, and their squares f64");
+    if (!status)
+        status = eitp__require(eitp__is_f32_vector(node->inputs[2], 2) && eitp__is_f32_vector(node->inputs[3], 2),
+                               error, "hyper and commit must be f32 [2]");
+    if (!status)
+        status = eitp__node_output_like(node, columns, error);
+    if (!status)
+        status = eitp__node_output_like(node, columns, error);
+    if (!status)
+        status = eitp__node_output(node, EITP_F32, 1, &row_roots, 0, error);
+    return status || !rows ? status : eitp__node_output_like(node, rows, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
+    int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns, sums[2];
+    int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
+               eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2);
+    eitp_status status = eitp__check_gradient(node, error);
+    if (!status)
+        status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
+    if (!status)
+        status = eitp__require(parameter->storage->leaf == EITP__VARIABLE &&
+                                   (!remainder || remainder->storage->leaf == EITP__VARIABLE),
+                               error, "parameter and remainder must be variables");
+    if (!status)
+        status = eitp__require(fits, error, "the roots must be f32 [%lld] and [%lld], hyper and commit f32 [2]",
+                               (long long)rows, (long long)columns);
+    sums[0] = (eitp__elements(parameter) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+    sums[1] = 2;
+    if (!status)
+        status = eitp__node_output_like(node, parameter, error);
+    if (!status)
+        status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+    return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
 }

@@ -11,17 +11,25 @@ typedef struct eitp__moment_piece {
     uint8_t codes[EITP__MOMENT_PIECE];
 } eitp__moment_piece;
 
-/* One moment of a parameter: its variable, that of its scales, and the same in the file; scales only with 8 bits. */
+/*
+ * One moment of a parameter: what is written, the moment's variable or means by rows and columns; and what it is read
+ * from, the moment in the file, with scales where it is of 8 bits, or means. A vector is one row.
+ */
 typedef struct eitp__moment_source {
     eitp_context *context;
     const eitp__safetensors *collection;
-    eitp_variable variable;
-    char scale_name[256];
+    const char *path;
+    eitp_variable parameter, variable;
+    int64_t rows, columns;
     int is_square; /* v, whose codes are of its root */
+    char scale_name[256];
     const eitp__safetensors_entry *entry, *scales;
+    double *from, *to; /* means of rows, then of columns; NULL: it is not read from them, or written to them */
+    eitp__moment_piece *piece;
 } eitp__moment_source;
 
-static void eitp__unpack_piece(const eitp__moment_source *source, eitp__moment_piece *piece, int64_t count) {
+static void eitp__unpack_piece(const eitp__moment_source *source, int64_t count) {
+    eitp__moment_piece *piece = source->piece;
     for (int64_t i = 0; i < count; i++) {
         float scale = piece->scales[i / EITP__MOMENT_GROUP];
         piece->values[i] =
@@ -29,7 +37,8 @@ static void eitp__unpack_piece(const eitp__moment_source *source, eitp__moment_p
     }
 }
 
-static void eitp__pack_piece(const eitp__moment_source *source, eitp__moment_piece *piece, int64_t count) {
+static void eitp__pack_piece(const eitp__moment_source *source, int64_t count) {
+    eitp__moment_piece *piece = source->piece;
     for (int64_t first = 0; first < count; first += EITP__MOMENT_GROUP) {
         int64_t end = first + EITP__MOMENT_GROUP < count ? first + EITP__MOMENT_GROUP : count;
         float largest = 0, scale;
@@ -42,10 +51,30 @@ static void eitp__pack_piece(const eitp__moment_source *source, eitp__moment_pie
     }
 }
 
+/* v = rows columns / mean(rows), by which rows are divided already; there is nothing of m, whose means are zeros. */
+static void eitp__spread_means(const eitp__moment_source *source, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        source->piece->values[i] = (float)(source->from[(first + i) / source->columns] *
+                                           source->from[source->rows + (first + i) % source->columns]);
+}
+
+static void eitp__gather_means(const eitp__moment_source *source, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        double v = (double)source->piece->values[i];
+        source->to[(first + i) / source->columns] += v / (double)source->columns;
+        source->to[source->rows + (first + i) % source->columns] += v / (double)source->rows;
+    }
+}
+
 static eitp_status eitp__read_piece(const eitp__moment_source *source, int64_t first, int64_t count,
-                                    eitp__moment_piece *piece, eitp_error *error) {
+                                    eitp_error *error) {
+    eitp__moment_piece *piece = source->piece;
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
+    if (source->from) {
+        eitp__spread_means(source, first, count);
+        return EITP_OK;
+    }
     if (!source->scales)
         return eitp__safetensors_read_f32(source->collection, source->entry, first, count, piece->values, NULL, error);
     status = eitp__safetensors_read(source->collection, source->entry, first, count, piece->codes, NULL, error);
@@ -53,17 +82,22 @@ static eitp_status eitp__read_piece(const eitp__moment_source *source, int64_t f
         status = eitp__safetensors_read_f32(source->collection, source->scales, first / EITP__MOMENT_GROUP, groups,
                                             piece->scales, NULL, error);
     if (!status)
-        eitp__unpack_piece(source, piece, count);
+        eitp__unpack_piece(source, count);
     return status;
 }
 
 static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t first, int64_t count,
-                                     eitp__moment_piece *piece, eitp_error *error) {
+                                     eitp_error *error) {
+    eitp__moment_piece *piece = source->piece;
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
+    if (source->to) {
+        eitp__gather_means(source, first, count);
+        return EITP_OK;
+    }
     if (source->variable.dtype == EITP_F32)
         return eitp_variable_write_f32(source->context, source->variable.name, first, piece->values, count, error);
-    eitp__pack_piece(source, piece, count);
+    eitp__pack_piece(source, count);
     status =
         eitp_variable_write(source->context, source->variable.name, (size_t)first, piece->codes, (size_t)count, error);
     return status ? status
@@ -71,41 +105,135 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
                                             piece->scales, groups, error);
 }
 
-static eitp_status eitp__check_source(const eitp__moment_source *source, const char *path, int64_t elements,
-                                      eitp_error *error) {
+/* Reads the means of one kind from the file, or writes them to their variable; a vector has none of rows. */
+static eitp_status eitp__move_means(const eitp__moment_source *source, int is_read, int of_rows, eitp_error *error) {
+    double *means = (is_read ? source->from : source->to) + (of_rows ? 0 : source->rows);
+    int64_t count = of_rows ? source->rows : source->columns, piece = EITP__MOMENT_PIECE;
+    const eitp__safetensors_entry *entry = NULL;
+    eitp_status status = EITP_OK;
+    char name[256];
+    snprintf(name, sizeof name, "factored.%s.%s",
+             source->parameter.rank < 2 ? "v"
+             : of_rows                  ? "rows"
+                                        : "columns",
+             source->parameter.name);
+    entry = is_read ? eitp__safetensors_find(source->collection, name) : NULL;
+    if (is_read && (!entry || entry->count != count))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no second moment of '%s', as such or as '%s' [%lld]",
+                          source->path, source->parameter.name, name, (long long)count);
+    for (int64_t first = 0; first < count && !status; first += piece) {
+        int64_t end = count - first < piece ? count - first : piece;
+        float *values = source->piece->values;
+        if (is_read)
+            status = eitp__safetensors_read_f32(source->collection, entry, first, end, values, NULL, error);
+        for (int64_t i = 0; i < end; i++) {
+            if (is_read)
+                means[first + i] = (double)values[i];
+            else
+                values[i] = (float)means[first + i];
+        }
+        if (!is_read)
+            status = eitp_variable_write_f32(source->context, name, first, values, end, error);
+    }
+    return status;
+}
+
+/* Reads what v is made from. */
+static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_error *error) {
+    eitp_status status = eitp__move_means(source, 1, 0, error);
+    double sum = 0;
+    source->from[0] = 1;
+    if (status || source->parameter.rank < 2)
+        return status;
+    status = eitp__move_means(source, 1, 1, error);
+    for (int64_t i = 0; i < source->rows; i++)
+        sum += source->from[i];
+    for (int64_t i = 0; i < source->rows && sum > 0; i++)
+        source->from[i] *= (double)source->rows / sum;
+    return status;
+}
+
+static eitp_status eitp__write_means(const eitp__moment_source *source, eitp_error *error) {
+    eitp_status status = eitp__move_means(source, 0, 0, error);
+    return status || source->parameter.rank < 2 ? status : eitp__move_means(source, 0, 1, error);
+}
+
+static eitp_status eitp__check_source(const eitp__moment_source *source, eitp_error *error) {
     const eitp__safetensors_entry *entry = source->entry;
     eitp_dtype codes = source->is_square ? EITP_U8 : EITP_I8;
-    int64_t there = 1;
-    for (int i = 0; entry && i < entry->rank; i++)
-        there *= entry->shape[i];
-    if (!entry || there != elements)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no tensor '%s' of %lld elements", path,
-                          source->variable.name, (long long)elements);
+    int64_t elements = source->rows * source->columns;
+    if (entry->count != elements)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' has not %lld elements", source->path, entry->name,
+                          (long long)elements);
     if (source->scales && (entry->dtype != (int)codes || source->scales->rank != 1 ||
                            source->scales->shape[0] != (elements + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP))
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' and its scales do not fit together", path, entry->name);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: '%s' and its scales do not fit together", source->path,
+                          entry->name);
     return EITP_OK;
 }
 
-/* Converts one moment, "adamw.m.<name>" or "adamw.v.<name>". */
-static eitp_status eitp__convert_moment(eitp__moment_source *source, const char *path, eitp__moment_piece *piece,
-                                        eitp_error *error) {
-    int64_t elements = (int64_t)(source->variable.size / eitp_dtype_size(source->variable.dtype)), piece_size;
-    eitp_status status;
-    source->is_square = source->variable.name[6] == 'v';
-    snprintf(source->scale_name, sizeof source->scale_name, "adamw.%c_scale.%s", source->variable.name[6],
-             source->variable.name + 8);
-    source->entry = eitp__safetensors_find(source->collection, source->variable.name);
+/* Finds the moment in the file, and makes room for means. */
+static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
+    const eitp_host host = eitp_context_host(source->context);
+    const char *letter = source->is_square ? "v" : "m";
+    size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
+    char name[256];
+    snprintf(name, sizeof name, "adamw.%s.%s", letter, source->parameter.name);
+    snprintf(source->scale_name, sizeof source->scale_name, "adamw.%s_scale.%s", letter, source->parameter.name);
+    source->entry = eitp__safetensors_find(source->collection, name);
     source->scales = eitp__safetensors_find(source->collection, source->scale_name);
-    status = eitp__check_source(source, path, elements, error);
-    piece_size = EITP__MOMENT_PIECE;
-    for (int64_t first = 0; first < elements && !status; first += piece_size) {
-        int64_t count = elements - first < piece_size ? elements - first : piece_size;
-        status = eitp__read_piece(source, first, count, piece, error);
+    source->to = is_factored ? (double *)eitp__allocate(&host, bytes) : NULL;
+    source->from = source->entry ? NULL : (double *)eitp__allocate(&host, bytes);
+    if ((is_factored && !source->to) || (!source->entry && !source->from))
+        return eitp__fail_memory(error, bytes, "converting moments");
+    if (source->entry)
+        return eitp__check_source(source, error);
+    return source->is_square ? eitp__read_means(source, error) : EITP_OK;
+}
+
+static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
+    const eitp_host host = eitp_context_host(source->context);
+    int64_t elements = source->rows * source->columns, piece = EITP__MOMENT_PIECE;
+    size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
+    eitp_status status = eitp__find_moment(source, is_factored, error);
+    for (int64_t first = 0; first < elements && !status; first += piece) {
+        int64_t count = elements - first < piece ? elements - first : piece;
+        status = eitp__read_piece(source, first, count, error);
         if (!status)
-            status = eitp__write_piece(source, first, count, piece, error);
+            status = eitp__write_piece(source, first, count, error);
     }
+    if (!status && source->to)
+        status = eitp__write_means(source, error);
+    eitp__release(&host, source->from, source->from ? bytes : 0);
+    eitp__release(&host, source->to, source->to ? bytes : 0);
     return status;
+}
+
+/* Moments by the beginning of their variables' names; means of rows go with those of columns. */
+static const struct eitp__moment_kind {
+    const char *begins;
+    int is_square, is_factored;
+} eitp__moment_kinds[] = {{"adamw.m.", 0, 0}, {"adamw.v.", 1, 0}, {"factored.columns.", 1, 1}, {"factored.v.", 1, 1}};
+
+/* Converts what a variable holds, where that is a moment. */
+static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
+    const char *name = source->variable.name;
+    for (size_t k = 0; k < EITP__COUNT(eitp__moment_kinds); k++) {
+        const struct eitp__moment_kind *kind = &eitp__moment_kinds[k];
+        size_t begin = strlen(kind->begins);
+        int64_t parameter;
+        if (strncmp(name, kind->begins, begin))
+            continue;
+        parameter = eitp_variable_find(source->context, name + begin);
+        if (parameter < 0)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "'%s' is of no parameter", name);
+        source->parameter = eitp_variable_at(source->context, (size_t)parameter);
+        source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
+        source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
+        source->is_square = kind->is_square;
+        return eitp__convert_moment(source, kind->is_factored, error);
+    }
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path, eitp_error *error) {
@@ -118,9 +246,10 @@ EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *
         eitp__moment_source source = EITP__ZERO;
         source.context = context;
         source.collection = collection;
+        source.path = path;
+        source.piece = piece;
         source.variable = eitp_variable_at(context, i);
-        if (!strncmp(source.variable.name, "adamw.m.", 8) || !strncmp(source.variable.name, "adamw.v.", 8))
-            status = eitp__convert_moment(&source, path, piece, error);
+        status = eitp__convert_variable(&source, error);
     }
     if (collection)
         eitp__safetensors_close(collection);

@@ -186,7 +186,8 @@ static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
         return optimizer == fit->trainer.optimizer;
     if (optimizer == EITP_ADAMW || is_16_bits)
         return 1;
-    return optimizer == EITP_ADAMW8 && (!asked || strcmp(asked, "fp16"));
+    /* In fp32 weights are whole, however they would be rounded. */
+    return optimizer != EITP_ADAMW8_SR && (!asked || strcmp(asked, "fp16"));
 }
 
 eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {

@@ -1,0 +1,277 @@
+/* A step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
+#include "optim/update.h"
+#include "base/sort.h"
+#include "tensor/context.h"
+
+eitp_adamw_config eitp_adamw_config_default(void) {
+    eitp_adamw_config config;
+    config.beta1 = 0.9;
+    config.beta2 = 0.999;
+    config.epsilon = 1e-8;
+    config.weight_decay = 0.01;
+    config.moments = EITP_MOMENTS_F32;
+    config.piece_bytes = EITP_PIECE_BYTES;
+    config.loss_scale = NULL;
+    return config;
+}
+
+const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
+    static const eitp_optimizer_info optimizers[EITP_OPTIMIZER_COUNT] = {
+        {"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
+        {"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
+         EITP_MOMENTS_8BIT},
+        {"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
+         EITP_MOMENTS_8BIT},
+        {"factored", "bf16 weights rounded stochastically, row and column means of squared gradients", EITP_APPROXIMATE,
+         EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
+    };
+    return &optimizers[optimizer];
+}
+
+EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
+                                              eitp_dtype dtype, int rank, const int64_t *shape) {
+    char name[256];
+    snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter));
+    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
+}
+
+/* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
+static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
+    eitp_parameter_form form = parameter->graph->context->parameters;
+    char name[256];
+    if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
+        return NULL;
+    eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name);
+    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
+                                form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
+                                parameter->rank, parameter->shape);
+}
+
+/* Is the parameter rounded stochastically? */
+static int eitp__is_rounded(const eitp_tensor *parameter) {
+    return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
+}
+
+EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+    eitp_context *context = parameter->graph->context;
+    return eitp_variable_at(context, (size_t)parameter->variable).decay ? config->weight_decay : 0;
+}
+
+/* Rows of a parameter in a piece: blocks of sums end where pieces do, so that norms have the bits of the whole. */
+static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_bytes) {
+    int64_t elements = eitp__elements(parameter), rows = parameter->rank ? parameter->shape[0] : 1;
+    int64_t columns = elements / rows, unit = EITP__SUM_BLOCK, wanted;
+    for (int64_t divisor = columns; unit > 1 && divisor % 2 == 0; divisor /= 2)
+        unit /= 2;
+    wanted = (int64_t)(piece_bytes / eitp_dtype_size(eitp__wide(parameter->dtype))) / columns / unit * unit;
+    wanted = wanted > unit ? wanted : unit;
+    return wanted < rows ? wanted : rows;
+}
+
+static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_config *config, eitp_tensor *parameter,
+                                    eitp_tensor *gradient, eitp_error *error) {
+    int64_t rows = parameter->rank ? parameter->shape[0] : 1, most = rows;
+    if (parameter->rank > 1 || config->moments != EITP_MOMENTS_FACTORED) /* whose vectors are rows */
+        most = eitp__rows_in_piece(parameter, config->piece_bytes);
+    for (int64_t begin = 0; begin < rows; begin += most) {
+        eitp__update_piece *piece;
+        if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
+            return eitp__fail_memory(error, (list->count + 1) * sizeof *list->pieces, "the pieces of an update");
+        piece = &list->pieces[list->count++];
+        memset(piece, 0, sizeof *piece);
+        piece->parameter = parameter;
+        piece->begin = begin;
+        piece->end = begin + most < rows ? begin + most : rows;
+        piece->gradient = most < rows ? eitp__rows(gradient, piece->begin, piece->end) : gradient;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
+    return variable && variable->rank ? eitp__rows(variable, piece->begin, piece->end) : variable;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more) {
+    eitp_tensor *both[2];
+    both[0] = blocks;
+    both[1] = more;
+    return blocks ? eitp_concat(both, 2, 0) : more;
+}
+
+/* Random streams of updates: one for each parameter, far from those that graphs hand out. */
+#define EITP__UPDATE_STREAMS 0x40000000
+
+EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
+                                                 eitp_tensor **inputs, eitp__attributes *attributes) {
+    eitp_tensor *parameter = piece->parameter;
+    attributes->integers[0] = EITP__UPDATE_STREAMS + parameter->variable;
+    attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
+    inputs[0] = eitp__piece_of(piece, parameter);
+    inputs[1] = piece->gradient;
+    inputs[4] = update->hyper;
+    inputs[5] = update->commit;
+    inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
+    return eitp__is_rounded(parameter) ? update->key : NULL;
+}
+
+/* The sum of squares of all gradients: of each parameter by itself, then of all. */
+static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, const eitp__update_pieces *list) {
+    eitp_tensor *sum = NULL, *blocks = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        eitp__update_piece *piece = &list->pieces[i];
+        if (config->moments == EITP_MOMENTS_FACTORED)
+            blocks = eitp__factored_squares(piece, blocks ? piece - 1 : NULL);
+        else
+            blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &piece->gradient, 1, NULL));
+        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
+            continue;
+        eitp__add_gradient(&sum, eitp_sum(blocks, EITP_ALL_DIMENSIONS, 0));
+        blocks = NULL;
+    }
+    return sum;
+}
+
+/* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
+static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
+                                      const eitp__update_pieces *list) {
+    eitp_tensor *sums = NULL, *blocks = NULL;
+    int is_factored = config->moments == EITP_MOMENTS_FACTORED;
+    if (is_factored)
+        eitp__factored_means(config, update, list);
+    for (size_t i = 0; i < list->count; i++) {
+        const eitp__update_piece *piece = &list->pieces[i];
+        blocks = eitp__append_blocks(blocks, is_factored ? eitp__factored_node(config, update, piece)
+                                                         : eitp__adamw_node(config, update, piece));
+        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
+            continue;
+        eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
+        blocks = NULL;
+    }
+    return sums;
+}
+
+static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eitp_error *error) {
+    if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
+          config->weight_decay >= 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "AdamW needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
+    return EITP_OK;
+}
+
+/* Adds the whole step for pieces of parameters and their gradients. */
+static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config *config,
+                                      const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
+    eitp_tensor *inputs[3];
+    eitp__node *commit;
+    int64_t two = 2, one = 1, three = 3;
+    for (size_t i = 0; i < list->count && !update->key; i++) {
+        if (eitp__is_rounded(list->pieces[i].parameter))
+            update->key = eitp_input(graph, "rounding key", EITP_I64, 1, &three);
+    }
+    update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
+    update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
+    inputs[0] = eitp__gradient_squares(config, list);
+    inputs[1] = update->limit;
+    inputs[2] = config->loss_scale;
+    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
+    update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
+    update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
+    if (commit)
+        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, list)));
+    return eitp_graph_status(graph, error);
+}
+
+/* Adds the whole step for `count` parameters and their gradients. */
+static eitp_status eitp__update_step(eitp_graph *graph, const eitp_adamw_config *config, size_t count,
+                                     eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
+                                     eitp_error *error) {
+    eitp__update_pieces list = EITP__ZERO;
+    eitp_status status = eitp__check_adamw_config(config, error);
+    if (!status && !count)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no parameter to update");
+    list.host = eitp__graph_host(graph);
+    for (size_t i = 0; i < count && !status; i++)
+        status = eitp__add_pieces(&list, config, parameters[i], gradients[i], error);
+    if (!status)
+        status = eitp__update_nodes(graph, config, &list, update, error);
+    eitp__release(list.host, list.pieces, list.capacity * sizeof *list.pieces);
+    return status;
+}
+
+/* Two lists of tensors, as long as the graph or the context has candidates. */
+typedef struct eitp__pairs {
+    const eitp_host *host;
+    eitp_tensor **parameters, **gradients;
+    size_t count, bytes;
+} eitp__pairs;
+
+static eitp_status eitp__pairs_init(eitp__pairs *pairs, const eitp_host *host, size_t capacity, eitp_error *error) {
+    memset(pairs, 0, sizeof *pairs);
+    pairs->host = host;
+    pairs->bytes = capacity * sizeof *pairs->parameters;
+    pairs->parameters = (eitp_tensor **)eitp__allocate(host, pairs->bytes);
+    pairs->gradients = (eitp_tensor **)eitp__allocate(host, pairs->bytes);
+    if (capacity && (!pairs->parameters || !pairs->gradients))
+        return eitp__fail_memory(error, 2 * pairs->bytes, "the list of parameters");
+    return EITP_OK;
+}
+
+static void eitp__pairs_release(eitp__pairs *pairs) {
+    eitp__release(pairs->host, pairs->parameters, pairs->bytes);
+    eitp__release(pairs->host, pairs->gradients, pairs->bytes);
+}
+
+static int eitp__compare_variables(const void *left, const void *right) {
+    const eitp_tensor *a = *(eitp_tensor *const *)left, *b = *(eitp_tensor *const *)right;
+    return a->variable < b->variable ? -1 : a->variable > b->variable;
+}
+
+eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
+                                eitp_error *error) {
+    eitp__pairs pairs;
+    eitp_graph *graph;
+    eitp_status status;
+    memset(update, 0, sizeof *update);
+    if (!loss)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is NULL; eitp_graph_status says why");
+    graph = loss->graph;
+    status = eitp__pairs_init(&pairs, eitp__graph_host(graph), graph->tensor_count, error);
+    for (size_t i = 0; i < graph->tensor_count && !status; i++) {
+        if (eitp__is_trained(graph->tensors[i]))
+            pairs.parameters[pairs.count++] = graph->tensors[i];
+    }
+    /* The norm is added up in the order of the variables, as eitp_adamw_apply does it. */
+    if (!status)
+        eitp__sort(pairs.parameters, pairs.count, sizeof *pairs.parameters, eitp__compare_variables);
+    if (!status)
+        status = eitp_gradients(loss, NULL, (int)pairs.count, pairs.parameters, pairs.gradients, error);
+    if (!status)
+        status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
+    eitp__pairs_release(&pairs);
+    return status;
+}
+
+eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
+                             eitp_error *error) {
+    eitp_context *context = graph->context;
+    size_t variables = eitp_variable_count(context);
+    eitp__pairs pairs;
+    eitp_status status = eitp__pairs_init(&pairs, &context->host, variables, error);
+    memset(update, 0, sizeof *update);
+    for (size_t i = 0; i < variables && !status; i++) {
+        eitp_variable parameter = eitp_variable_at(context, i);
+        char name[256];
+        snprintf(name, sizeof name, "gradient.%s", parameter.name);
+        if (parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
+            continue;
+        pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
+                                                             parameter.rank, parameter.shape);
+        pairs.gradients[pairs.count++] = eitp_variable_tensor(graph, name, EITP_GRADIENT, eitp__wide(parameter.dtype),
+                                                              parameter.rank, parameter.shape);
+        status = eitp_graph_status(graph, error);
+    }
+    if (!status)
+        status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
+    eitp__pairs_release(&pairs);
+    return status;
+}
