@@ -326,6 +326,56 @@ refuses 1 'freezes nothing' $lora --freeze layers:9 --output-dir gone
 exits 0 "--print-config has adapters" $lora --lora-rank 2 --print-config
 check "--print-config: rank" grep -q '^lora-rank  *2  (command line)' out
 
+# ---- plans and budgets ----
+
+# A model that is large beside the process, so that budgets decide.
+sed -e 's/"n_embd": 16/"n_embd": 192/' -e 's/"n_layer": [0-9]*/"n_layer": 4/' \
+    -e 's/"vocab_size": [0-9]*/"vocab_size": 4000/' -e 's/"n_positions": [0-9]*/"n_positions": 512/' tiny.json >large.json
+plan="plan --init large.json --block-size 32 --batch-size 8 --threads 1"
+exits 0 "plan" $plan
+check "plan: what is chosen" grep -q '^chosen: adamw in .*, 4 of 4 micro-batches at a time; same bits' out
+check "plan: components" test "$(grep -c '^  \(parameters\|gradients\|optimizer state\|activations\|process\|total\) ' out)" -eq 6
+check "plan: one line is chosen" test "$(grep -c '^\* ' out)" -eq 1
+check "plan: every optimizer has rungs" test "$(grep -c '^[ *-] \(adamw\|adamw8\|adamw8-sr\|factored\) ' out)" -ge 12
+exits 0 "plan --json" $plan --json
+check "plan --json: a rung is chosen" grep -q '"chosen": {"optimizer": "adamw"' out
+total=$(sed -n 's/.*"chosen": {.*"total": \([0-9]*\).*/\1/p' out | head -n 1)
+check "plan --json: its bytes" test "${total:-0}" -gt 20000000
+exits 0 "plan within a budget" $plan --memory-budget "$((total * 7 / 10))" --json
+check "a budget is kept" grep -q '"chosen": {.*"fits": true}' out
+exits 2 "a budget that is too small" $plan --memory-budget 12M
+check "too small: the smallest is named" grep -q 'the smallest --memory-budget that would do is [0-9]*M; or change --' out
+exits 0 "plan --presets" plan --init large.json --threads 1 --presets
+check "three profiles" test "$(grep -c ' tokens a step, ' out)" -eq 3
+echo '{"batch-size": 2}' >a.json
+echo '{"batch-size": 8, "optimizer": "adamw8"}' >b.json
+exits 0 "plan --compare" $plan --compare a.json b.json
+check "two configurations" test "$(wc -l <out)" -eq 2 -a "$(grep -c 'adamw8' out)" -eq 1
+refuses 1 'needs two files' $plan --compare a.json
+refuses 1 "'extra' is no option of plan" $plan extra
+refuses 1 "'sgd' is none of its values" $plan --optimizer sgd
+large="train --data text.txt --init large.json --block-size 32 --batch-size 8 --threads 1 --eval-steps 0 --save-steps 0
+    --merge 4"
+exits 0 "train without a budget" $large --steps 2 --output-dir roomy --json
+check "the plan is not below what was taken" sh -c 'test "$(sed "s/.*\"planned_bytes\": \([0-9]*\).*/\1/" out)" -ge \
+    "$(sed "s/.*\"peak_rss_bytes\": \([0-9]*\).*/\1/" out)"'
+exits 0 "train within a budget" $large --steps 2 --output-dir tight --memory-budget "$((total * 7 / 10))" --optimizer adamw
+check "what is computed again is said" grep -q 'it fits with adamw in .*values computed again' err
+check "a budget changes no bit" same roomy/checkpoint-2/model.safetensors tight/checkpoint-2/model.safetensors
+exits 0 "recompute layers" $large --steps 2 --output-dir layers --gradient-checkpointing --optimizer adamw
+check "recomputing changes no bit" same roomy/checkpoint-2/model.safetensors layers/checkpoint-2/model.safetensors
+exits 2 "train in too little" $large --steps 2 --memory-budget 12M --output-dir gone
+check "train in too little: one line" test "$(grep -c '^error: .* does not fit into 12 MB: the smallest --memory-budget' err)" -eq 1
+check "only the packed data is kept" test "$(find gone -type f | wc -l)" -eq 1
+rm -r gone
+exits 0 "a compact optimizer" $large --steps 2 --optimizer adamw8 --output-dir compact
+exits 0 "it goes on with itself" train --resume compact --steps 3 --threads 1
+check "the checkpoint has its name" grep -q '"optimizer": "adamw8"' compact/checkpoint-3/trainer_state.json
+exits 0 "it goes on with another" train --resume compact --steps 4 --threads 1 --optimizer adamw --precision fp32
+check "that is said" grep -q 'converted to adamw and fp32' err
+exits 0 "a profile" train --data text.txt --init tiny.json --profile low-memory --block-size 16 --print-config
+check "a profile's batch" grep -q '^grad-accum  *16  (default)' out
+
 # ---- tokenizers and token files ----
 
 exits 0 "tokenizer train" tokenizer train --data text.txt --vocab-size 360 --output tok

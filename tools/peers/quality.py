@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Compare the final validation loss of the optimizers, over several seeds.
+
+    python3 tools/peers/quality.py --data TEXT... [--tokenizer DIR] [--init SHAPE] [--steps 500] [--seeds 3] [--lr 1e-3]
+                                   [--batch-size 8] [--block-size 128] [--optimizers adamw,adamw8,...] [--eitp build/eitp]
+
+Trains the same model from random weights with each optimizer and each seed (which decides weights and order) and prints,
+for each optimizer, the losses, their mean, and how far that is from the first optimizer's, beside how far seeds of the
+first are apart. --init is a shape's name or a config.json; its vocabulary must be the tokenizer's.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import tempfile
+
+
+def train(arguments, work, optimizer, seed):
+    """The final validation loss of one run."""
+    out = work / "run"
+    shutil.rmtree(out, ignore_errors=True)
+    command = [arguments.eitp, "train", "--init", arguments.init, "--output-dir", out, "--json", "-q"]
+    for path in arguments.data:
+        command += ["--data", path]
+    if arguments.tokenizer:
+        command += ["--tokenizer", arguments.tokenizer]
+    command += ["--optimizer", optimizer, "--seed", seed, "--steps", arguments.steps, "--lr", arguments.lr]
+    command += ["--batch-size", arguments.batch_size, "--block-size", arguments.block_size, "--grad-accum", 1]
+    command += ["--lr-schedule", "cosine", "--warmup-steps", arguments.steps // 10, "--eval-steps", 0]
+    command += ["--save-steps", 0, "--val-fraction", "0.03", "--eval-windows", 256]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=True)
+    shutil.rmtree(out, ignore_errors=True)
+    return json.loads(done.stdout)["val_loss"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", nargs="+", required=True)
+    parser.add_argument("--tokenizer")
+    parser.add_argument("--init", default="tiny")
+    parser.add_argument("--steps", type=int, default=500)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--block-size", type=int, default=128)
+    parser.add_argument("--optimizers", default="adamw,adamw8,adamw8-sr,factored")
+    parser.add_argument("--eitp", default="build/eitp")
+    arguments = parser.parse_args()
+    work = pathlib.Path(tempfile.mkdtemp())
+    reference = None
+    for optimizer in arguments.optimizers.split(","):
+        losses = [train(arguments, work, optimizer, seed) for seed in range(1, arguments.seeds + 1)]
+        mean = statistics.mean(losses)
+        reference = reference or mean
+        print(
+            f"{optimizer:10} {' '.join(f'{loss:.4f}' for loss in losses)}  mean {mean:.4f}"
+            f"  {100 * (mean / reference - 1):+.2f} %  seeds apart {100 * (max(losses) - min(losses)) / mean:.2f} %",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
