@@ -447,7 +447,7 @@ for size in 0=0 1=1 1000000=1000000 1000000B=1000000 900M=900000000 900MB=900000
     budget_is "${size#*=}" train --memory-budget "${size%=*}"
 done
 budget_is 2048 train --max_memory=2Ki
-budget_is 3000000 bench step --memory-budget 3M
+budget_is 3000000 plan --memory-budget 3M
 budget_is null train
 echo '{"memory_budget": "1.5G"}' >size.json
 budget_is 1500000000 train --config size.json

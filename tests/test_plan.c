@@ -480,6 +480,91 @@ static void products_do_what_follows_them(void) {
     }
 }
 
+/* ---- Rows ---- */
+
+/* Adds rows of a tensor to its graph in two ways, which must have the same bits: cut from the whole, and without it. */
+static void add_rows(eitp_tensor *whole, int64_t begin, int64_t end, eitp_tensor **first, eitp_tensor **second) {
+    *first = eitp_output(eitp_slice(whole, 0, begin, end));
+    *second = eitp_output(eitp_affine(eitp__rows(whole, begin, end), 1, 0));
+}
+
+static void rows_are_those_of_the_whole(void) {
+    enum { TOKENS = 7, WIDTH = 12, WORDS = 10, CASES = 6 };
+    static const int64_t bounds[][2] = {{0, 3}, {3, 10}, {9, 10}};
+    const int64_t table_shape[2] = {WORDS, WIDTH}, weight_shape[2] = {WIDTH, 5}, tokens = TOKENS;
+    const int32_t ids[TOKENS] = {3, 0, 9, 3, -1, 8, 10};
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    eitp_tensor *in, *table, *weight, *loss, *gradients[2], *parameters[2], *pairs[CASES][2];
+    float a[WORDS * WIDTH], b[WORDS * WIDTH];
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    in = eitp_input(graph, "ids", EITP_I32, 1, &tokens);
+    parameters[0] = table = eitp_parameter(graph, "table", 2, table_shape);
+    parameters[1] = weight = eitp_parameter(graph, "weight", 2, weight_shape);
+    REQUIRE_OK(eitp_variable_fill_normal(context, "table", 0, 1, 1, &error), error);
+    REQUIRE_OK(eitp_variable_fill_normal(context, "weight", 0, 1, 2, &error), error);
+    /* The table is used as an embedding and as a factor: the gradient is a sum of a product and of scattered rows. */
+    loss = eitp_sum(eitp_tanh(eitp_matmul(eitp_embedding(table, in), weight)), EITP_ALL_DIMENSIONS, 0);
+    loss = eitp_add(loss, eitp_sum(eitp_tanh(eitp_matmul(table, weight)), EITP_ALL_DIMENSIONS, 0));
+    REQUIRE_OK(eitp_gradients(loss, NULL, 2, parameters, gradients, &error), error);
+    for (int c = 0; c < 3; c++) {
+        add_rows(gradients[0], bounds[c][0], bounds[c][1], &pairs[c][0], &pairs[c][1]);
+        add_rows(gradients[1], bounds[c][0], bounds[c][1], &pairs[3 + c][0], &pairs[3 + c][1]);
+    }
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+    REQUIRE_OK(eitp_plan_write(plan, in, ids, sizeof ids, &error), error);
+    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    for (int c = 0; c < CASES; c++) {
+        size_t size = (size_t)eitp_tensor_elements(pairs[c][0]) * sizeof *a;
+        REQUIRE_OK(eitp_plan_read(plan, pairs[c][0], a, size, &error), error);
+        REQUIRE_OK(eitp_plan_read(plan, pairs[c][1], b, size, &error), error);
+        CHECK_THAT(!memcmp(a, b, size), "case %d", c);
+    }
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* A view of rows reads and writes the variable's own memory; what it gives a gradient to are those rows alone. */
+static void a_view_of_rows(void) {
+    const int64_t shape[2] = {6, 3};
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    eitp_tensor *p, *rows, *gradient = NULL;
+    float values[18], read[18], slope[18];
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    p = eitp_parameter(graph, "p", 2, shape);
+    for (int i = 0; i < 18; i++)
+        values[i] = (float)i;
+    REQUIRE_OK(eitp_variable_write_f32(context, "p", 0, values, 18, &error), error);
+    rows = eitp__rows(p, 2, 4);
+    CHECK(rows->storage == p && rows->first == 6 && eitp__elements(rows) == 6);
+    REQUIRE_OK(
+        eitp_gradients(eitp_sum(eitp_multiply(rows, rows), EITP_ALL_DIMENSIONS, 0), NULL, 1, &p, &gradient, &error),
+        error);
+    eitp_output(gradient);
+    /* Two updates of different rows do not wait for each other. */
+    eitp_accumulate(eitp__rows(p, 0, 1), eitp__rows(p, 5, 6), NULL);
+    eitp_accumulate(eitp__rows(p, 1, 2), eitp_affine(eitp__rows(p, 0, 1), 0, 1), NULL);
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_read(plan, gradient, slope, sizeof slope, &error), error);
+    REQUIRE_OK(eitp_variable_read_f32(context, "p", 0, read, 18, &error), error);
+    for (int i = 0; i < 18; i++) {
+        float changed = i < 3 ? (float)(i + 15) : i < 6 ? 1.0f : 0.0f;
+        CHECK(read[i] == values[i] + changed);
+        CHECK(slope[i] == (i >= 6 && i < 12 ? 2 * values[i] : 0));
+    }
+    CHECK(!eitp__rows(p, 4, 7) && eitp_graph_status(graph, &error) == EITP_ERROR_ARGUMENT);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(graphs_without_outputs),        TEST(reading_and_writing_is_checked),
@@ -487,6 +572,7 @@ int main(int argc, char **argv) {
         TEST(shared_memory_changes_nothing), TEST(results_take_over_memory),
         TEST(plans_share_the_arena),         TEST(arena_that_cannot_grow),
         TEST(several_plans_of_one_graph),    TEST(products_do_what_follows_them),
+        TEST(rows_are_those_of_the_whole),   TEST(a_view_of_rows),
     };
     return RUN_TESTS(tests, argc, argv);
 }

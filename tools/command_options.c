@@ -125,7 +125,7 @@ static const option_row rows[] = {
     {"profile", "preset", KIND_CHOICE, 0, 0, "auto", "auto low-memory safe full", FITS, 0,
      "batch, length and accumulation: 1 x 128 x 16, 4 x 256 x 4, or 8 x 512 x 1"},
     {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "the three profiles side by side"},
-    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS | OPTIONS_BENCH_STEP, 0,
+    {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS, 0,
      "most memory that the process may have, as 900M or 1.5Gi (default, and 0: what the machine has left)"},
     {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_GENERATE, 0, "what the text begins with"},
     {"prompt-file", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_GENERATE, 0,
