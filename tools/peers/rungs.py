@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Measure what the rungs of the memory ladder cost: runs with smaller and smaller budgets, in turn with one without.
+
+    python3 tools/peers/rungs.py [--eitp build/eitp] [--init gpt2] [--budgets 1650M,1G,...] [--rounds 3] [--steps 4]
+                                 [--cgroup DIR] [--data TEXT]
+
+Each round runs each budget once, in a process of its own, the run without a budget first. A time is that of the fastest
+step of a run but its first; what is printed is the median over the rounds of its ratio to the run without a budget in
+the same round, beside the ratio that the plans predict, and the most memory that was resident. --cgroup: see memory.py.
+Nothing else should be running.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import memory  # noqa: E402
+
+
+def seconds_of(directory):
+    """The fastest step but the first."""
+    lines = (directory / "metrics.jsonl").read_text().splitlines()
+    times = [json.loads(line)["step_time_s"] for line in lines if "step_time_s" in line]
+    return min(times[1:])
+
+
+def predicted(arguments, budget):
+    command = [arguments.eitp, "plan", "--init", arguments.init, "--json"]
+    command += ["--memory-budget", budget] if budget else []
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    chosen = json.loads(done.stdout)["chosen"]
+    return chosen["nominal_seconds"], f"{chosen['optimizer']} in {chosen['precision']}"
+
+
+def run(arguments, work, text, budget):
+    out = work / "run"
+    shutil.rmtree(out, ignore_errors=True)
+    command = [arguments.eitp, "train", "--init", arguments.init, "--data", text, "--output-dir", str(out), "--json", "-q"]
+    command += ["--steps", str(arguments.steps), "--eval-windows", "1", "--eval-steps", "0", "--val-fraction", "0.02"]
+    command += ["--memory-budget", budget] if budget else []
+    limit = memory.bytes_of(budget) if budget else 0
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, preexec_fn=memory.enter_group(arguments.cgroup, limit)
+    )
+    seconds = seconds_of(out)
+    shutil.rmtree(out, ignore_errors=True)
+    return seconds, json.loads(done.stdout)["peak_rss_bytes"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--eitp", default="build/eitp")
+    parser.add_argument("--init", default="gpt2")
+    parser.add_argument("--budgets", default="1650M,1G,800M,650M,400M")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--cgroup")
+    parser.add_argument("--data", required=True)
+    arguments = parser.parse_args()
+    work = pathlib.Path(tempfile.mkdtemp())
+    budgets = ["", *arguments.budgets.split(",")]
+    plans = {budget: predicted(arguments, budget) for budget in budgets}
+    times, peaks = {budget: [] for budget in budgets}, {}
+    for _ in range(arguments.rounds):
+        for budget in budgets:
+            seconds, peaks[budget] = run(arguments, work, arguments.data, budget)
+            times[budget].append(seconds)
+    for budget in budgets:
+        ratio = statistics.median(a / b for a, b in zip(times[budget], times[""]))
+        expected = plans[budget][0] / plans[""][0]
+        print(
+            f"{budget or 'none':7} {plans[budget][1]:20} best step {min(times[budget]):.2f} s, {ratio:.2f} times the first"
+            f" (predicted {expected:.2f}), peak {peaks[budget] / 1e6:.1f} MB"
+        )
+
+
+if __name__ == "__main__":
+    main()
