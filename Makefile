@@ -68,7 +68,6 @@ EXAMPLE_PROGRAMS := $(EXAMPLES:%.c=$(BUILD)/%)
 COMMAND_PROGRAM := $(if $(wildcard tools/eitp.c),$(BUILD)/eitp)
 
 SPLIT := $(STANDARD) $(WARNINGS) -Werror -DEITP_SPLIT -I$(BUILD)/split -Isrc -I. $(FEATURES)
-PACKED := $(STANDARD) $(WARNINGS) -Werror -I$(BUILD)/packed -I. $(FEATURES)
 SANITIZED := $(SPLIT) -O1 $(SANITIZERS)
 ifeq ($(FUZZER),1)
 FUZZ_CC := $(CLANG)
@@ -137,12 +136,6 @@ $(BUILD)/split/everything_split.h: src/manifest
 	@mkdir -p $(@D)
 	@for header in $(filter-out documentation.h,$(HEADERS:src/%=%)); do echo "#include \"$$header\""; done >$@
 
-# Packed, every header of a module leads to the whole.
-$(BUILD)/packed/headers: src/manifest
-	@for header in $(HEADERS:src/%=%); do \
-		mkdir -p `dirname $(BUILD)/packed/$$header` && echo '#include "tests/everything.h"' >$(BUILD)/packed/$$header; done
-	@touch $@
-
 $(BUILD)/split/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(SPLIT) $(CFLAGS) -MMD -MP -c $< -o $@
@@ -163,10 +156,13 @@ $(BUILD)/sanitized/tests/test_%: tests/test_%.c $(BUILD)/split/everything_split.
 	@mkdir -p $(@D)
 	$(CC) $(SANITIZED) -MMD -MP $(LDFLAGS) $< $(MODULES:%.c=$(BUILD)/sanitized/%.o) -o $@ $(LIBRARIES)
 
-# Each is the whole of eitp.h once more: quicker with -O1, and the command and the examples have it as users do.
-$(BUILD)/packed/tests/test_%: tests/test_%.c eitp.h $(BUILD)/packed/headers $(BUILD)/flags
+$(BUILD)/packed/eitp.o: tests/packed.c eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(CC) $(PACKED) $(CFLAGS) -O1 -MMD -MP $(LDFLAGS) $< -o $@ $(LIBRARIES)
+	$(CC) $(STANDARD) $(WARNINGS) -Werror $(FEATURES) $(CFLAGS) -I. -c $< -o $@
+
+$(BUILD)/packed/tests/test_%: tests/test_%.c $(BUILD)/split/everything_split.h $(BUILD)/packed/eitp.o
+	@mkdir -p $(@D)
+	$(CC) $(SPLIT) $(CFLAGS) -MMD -MP $(LDFLAGS) $< $(BUILD)/packed/eitp.o -o $@ $(LIBRARIES)
 
 $(BUILD)/fuzz/tests/fuzz_%: tests/fuzz_%.c tools/fuzz_main.c $(BUILD)/split/everything_split.h \
 	$(MODULES:%.c=$(BUILD)/fuzz/%.o)

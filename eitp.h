@@ -1731,10 +1731,13 @@ EITP_END_DECLARATIONS
 #define EITP__UNUSED __attribute__((unused))
 #define EITP__PRINTF(text, first) __attribute__((format(printf, text, first)))
 
-/* Functions shared between modules: one translation unit when packed, several when split. */
+/*
+ * Functions shared between modules: one translation unit when packed, several when split. Whoever defines it before
+ * decides otherwise, as tests do, which call them from outside.
+ */
 #ifdef EITP_SPLIT
 #define EITP__PRIVATE extern
-#else
+#elif !defined(EITP__PRIVATE)
 #define EITP__PRIVATE static EITP__UNUSED
 #endif
 

@@ -1,7 +1,6 @@
 /*
- * All of eitp, private parts too, for a test: the modules' headers where the modules are compiled apart (EITP_SPLIT),
- * or eitp.h with its implementation where they are packed. A test may name single headers, "base/json.h": packed, they
- * lead here.
+ * All of eitp, private parts too, for a test: the modules' headers. The test is linked with the modules, compiled apart,
+ * or with the implementation in eitp.h.
  */
 #ifndef EITP_TEST_EVERYTHING_H
 #define EITP_TEST_EVERYTHING_H
@@ -11,11 +10,6 @@
 #define _DEFAULT_SOURCE 1
 #endif
 
-#ifdef EITP_SPLIT
 #include "everything_split.h" /* made from src/manifest by the Makefile */
-#else
-#define EITP_IMPLEMENTATION
-#include "eitp.h"
-#endif
 
 #endif
