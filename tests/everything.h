@@ -1,6 +1,6 @@
 /*
- * All of eitp, private parts too, for a test: the modules' headers. The test is linked with the modules, compiled apart,
- * or with the implementation in eitp.h.
+ * All of eitp, private parts too, for a test: the modules' headers. The test is linked with the modules, compiled
+ * apart, or with the implementation in eitp.h.
  */
 #ifndef EITP_TEST_EVERYTHING_H
 #define EITP_TEST_EVERYTHING_H
