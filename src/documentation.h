@@ -73,7 +73,9 @@
  *     - models of your own from tensor ops; gradients are tensors, and can be differentiated again
  *     - byte-level BPE: Hugging Face's tokenizer files, token for token; and learning one from text
  *     - text of any size: it is packed into a token file once, which is read in windows
- *     - AdamW, gradient accumulation, clipping by the global norm, schedules, dropout, evaluation, checkpoints
+ *     - AdamW with f32 or compact states, an update with next to no state, gradient accumulation, clipping by the
+ *       global norm, schedules, dropout, evaluation, checkpoints; adapters (LoRA) and freezing
+ *     - a run fitted to a memory budget before anything is loaded, with the same results wherever that is possible
  *     - the same bits for any number of threads, and after a stop and a resume as without
  *     - generation with a key-value cache, temperature, top-k and top-p
  *
@@ -85,9 +87,8 @@
  *
  * NOT YET
  *     - CUDA, several machines
- *     - choosing precision and recomputation to meet a memory budget: a plan says what it needs, and fails if memory is
- *       not there, before anything runs
- *     - encoders such as BERT, text classification, tokenizers other than byte-level BPE, optimizers other than AdamW
+ *     - weights and optimizer states that stay in files; making a run smaller while it goes
+ *     - encoders such as BERT, text classification, tokenizers other than byte-level BPE
  *
  * STEP BY STEP, in the order of the calls
  *   Train a language model:
@@ -114,7 +115,10 @@
  *   one at a time, as large as the largest needs (eitp_context_arena_bytes; eitp_plan_statistics for one plan).
  *   Both are taken when a plan or a trainer is created; after that eitp_plan_run, eitp_trainer_step and
  *   eitp_trainer_evaluate allocate nothing. Packing a text of any size, and training a tokenizer, need a bounded
- *   amount.
+ *   amount. What a training run will take, by component, is told before by eitp_rung_measure; eitp_fit_choose takes a
+ *   budget (eitp_memory_budget_default of eitp_memory_info_read) and says which optimizer, how many micro-batches at a
+ *   time and how much memory for plans make it fit. Make the context with the optimizer's eitp_parameter_form, and give
+ *   the rest to eitp_trainer_create. A plan of its own is limited by eitp_plan_create_within.
  *
  * PRECISION
  *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 where the processor has instructions for
@@ -135,8 +139,8 @@
  *   making a context sets OpenBLAS itself to one thread, for the whole process, because eitp divides the work.
  *
  * SWITCHES: define them before the #include, or with -D
- *   EITP_IMPLEMENTATION   not defined   makes the implementation; in exactly one file. It is twenty thousand lines to
- *                                       compile, so give it a file of its own.
+ *   EITP_IMPLEMENTATION   not defined   makes the implementation; in exactly one file. It is nearly forty thousand
+ *                                       lines to compile, so give it a file of its own.
  *   EITP_API              extern        linkage of the public functions; in every file, alike. `static`, in a program
  *                                       of one file, hides all of eitp.
  *   EITP_WITH_OPENBLAS    0             1: matrix products by OpenBLAS; where the implementation is. Needs cblas.h and

@@ -25,7 +25,7 @@ typedef struct eitp_trainer_config {
     eitp_schedule schedule;
     /*
      * Micro-batches that one forward and backward takes together, which gives the same gradient: a weight is then read
-     * once for all of them. 0: as many as fit into an arena of EITP_MERGE_BYTES; at least 1.
+     * once for all of them. 0: as many as fit into an arena of EITP_MERGE_BYTES, gradients left out; at least 1.
      */
     int64_t merged;
     /*
