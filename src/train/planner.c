@@ -145,6 +145,16 @@ static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_rung *rung, eitp_
     return status;
 }
 
+/* What a rung takes however much it computes again. */
+static size_t eitp__fixed_bytes(const eitp_rung *rung) {
+    return rung->total - rung->arena - rung->workspace;
+}
+
+static void eitp__keep_smallest(const eitp_rung *rung, eitp_rung *smallest) {
+    if (!smallest->total || rung->total < smallest->total)
+        *smallest = *rung;
+}
+
 /* The next smaller number of merged micro-batches; 0: there is none. */
 static int64_t eitp__fewer_merged(const eitp_fit *fit, int64_t merged) {
     return fit->trainer.merged || merged < 2 ? 0 : merged / 2;
@@ -162,12 +172,14 @@ static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimiz
         rung.merged = merged;
         rung.plan = fit->trainer.plan;
         status = eitp_rung_measure(fit, &rung, error);
+        /* With fewer micro-batches at a time gradients only take more. */
+        if (!status && fit->budget && eitp__fixed_bytes(&rung) > fit->budget)
+            break;
         if (!status)
             status = eitp__shrink_rung(fit, &rung, error);
         if (status)
             return status;
-        if (!smallest->total || rung.total < smallest->total)
-            *smallest = rung;
+        eitp__keep_smallest(&rung, smallest);
         if (rung.fits && (!best->fits || rung.seconds < best->seconds))
             *best = rung;
         merged = eitp__fewer_merged(fit, rung.merged);
@@ -175,7 +187,28 @@ static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimiz
         if (rung.fits && !rung.recomputed)
             merged = 0;
     } while (merged);
-    return EITP_OK;
+    return status;
+}
+
+/* The least that an optimizer can do with, whatever it costs: all micro-batches at a time, or one. */
+static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_rung *smallest,
+                                       eitp_error *error) {
+    const int64_t merges[] = {fit->trainer.merged, 1};
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(merges) && !status; i++) {
+        eitp_rung rung = EITP__ZERO;
+        rung.optimizer = optimizer;
+        rung.merged = merges[i];
+        rung.plan = fit->trainer.plan;
+        if (rung.plan.recompute == EITP_RECOMPUTE_AUTO)
+            rung.plan.memory = 1;
+        status = eitp_rung_measure(fit, &rung, error);
+        if (!status)
+            eitp__keep_smallest(&rung, smallest);
+        if (rung.gradients == 0 || fit->trainer.merged)
+            break;
+    }
+    return status;
 }
 
 /* Can the optimizer run in the precision that was asked for, and is it not the same there as one before it? */
@@ -192,12 +225,17 @@ static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
 
 eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
     eitp_rung least = EITP__ZERO;
+    eitp_optimizer last = EITP_ADAMW;
     eitp_status status = EITP_OK;
     memset(chosen, 0, sizeof *chosen);
     for (int i = 0; i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
-        if (eitp__is_candidate(fit, (eitp_optimizer)i))
-            status = eitp__choose_rung(fit, (eitp_optimizer)i, chosen, &least, error);
+        if (!eitp__is_candidate(fit, (eitp_optimizer)i))
+            continue;
+        last = (eitp_optimizer)i;
+        status = eitp__choose_rung(fit, last, chosen, &least, error);
     }
+    if (!status && !chosen->fits)
+        status = eitp__find_smallest(fit, last, &least, error);
     if (smallest)
         *smallest = least;
     if (status || chosen->fits)
