@@ -54,6 +54,18 @@ static double draw(void) {
     return (double)(random_state >> 8) / 8388608.0 - 1.0;
 }
 
+/* A vector of d0 elements, or a matrix of d0 rows of d1. */
+static EITP__UNUSED eitp__operand small_operand(void *data, eitp_dtype dtype, int rank, int64_t d0, int64_t d1) {
+    eitp__operand x = EITP__ZERO;
+    x.data = data;
+    x.dtype = dtype;
+    x.rank = rank;
+    x.shape[0] = d0;
+    x.shape[1] = d1;
+    x.elements = d0 * (rank > 1 ? d1 : 1);
+    return x;
+}
+
 /* ---- Memory, released in the reverse order ---- */
 
 enum { MOST_BLOCKS = 256 };

@@ -34,17 +34,6 @@ static double exact[MOST], old[MOST], sums[2 * MOST_BLOCKS_OF_SUMS], first_sums[
 static int64_t key[3] = {77, 5, -1};
 static double directions[EITP__SUM_BLOCK]; /* a kernel's workspace */
 
-static eitp__operand operand(void *data, eitp_dtype dtype, int rank, int64_t d0, int64_t d1) {
-    eitp__operand x = EITP__ZERO;
-    x.data = data;
-    x.dtype = dtype;
-    x.rank = rank;
-    x.shape[0] = d0;
-    x.shape[1] = d1;
-    x.elements = d0 * (rank > 1 ? d1 : 1);
-    return x;
-}
-
 static double get(const plane *p, eitp_dtype dtype, int64_t i) {
     switch (dtype) {
     case EITP_F64:
@@ -81,10 +70,10 @@ static eitp__call squares_call(eitp__slot slot, eitp_dtype dtype, int64_t first,
     call.dtype = dtype;
     call.input_count = 2;
     call.output_count = 1;
-    call.inputs[0] = operand(rows, dtype, 2, last - first, columns);
+    call.inputs[0] = small_operand(rows, dtype, 2, last - first, columns);
     if (first && !by_row)
-        call.inputs[1] = operand(made, EITP_F64, 1, columns, 0);
-    call.outputs[0] = operand(made + (by_row ? first : 0), EITP_F64, 1, by_row ? last - first : columns, 0);
+        call.inputs[1] = small_operand(made, EITP_F64, 1, columns, 0);
+    call.outputs[0] = small_operand(made + (by_row ? first : 0), EITP_F64, 1, by_row ? last - first : columns, 0);
     return call;
 }
 
@@ -151,16 +140,16 @@ static void check_means(int has_rows, float scale, float apply) {
     call.slot = EITP__SLOT_FACTORED_MEANS;
     call.reals[0] = 0.9;
     call.input_count = 6;
-    call.inputs[0] = call.outputs[0] = operand(columns, EITP_F32, 1, COLUMNS, 0);
-    call.inputs[1] = operand(column_squares, EITP_F64, 1, COLUMNS, 0);
-    call.inputs[2] = operand((void *)(uintptr_t)step, EITP_F32, 1, 2, 0);
-    call.inputs[3] = operand((void *)(uintptr_t)made, EITP_F32, 1, 2, 0);
+    call.inputs[0] = call.outputs[0] = small_operand(columns, EITP_F32, 1, COLUMNS, 0);
+    call.inputs[1] = small_operand(column_squares, EITP_F64, 1, COLUMNS, 0);
+    call.inputs[2] = small_operand((void *)(uintptr_t)step, EITP_F32, 1, 2, 0);
+    call.inputs[3] = small_operand((void *)(uintptr_t)made, EITP_F32, 1, 2, 0);
     if (has_rows) {
-        call.inputs[4] = call.outputs[3] = operand(rows, EITP_F32, 1, ROWS, 0);
-        call.inputs[5] = operand(row_squares, EITP_F64, 1, ROWS, 0);
+        call.inputs[4] = call.outputs[3] = small_operand(rows, EITP_F32, 1, ROWS, 0);
+        call.inputs[5] = small_operand(row_squares, EITP_F64, 1, ROWS, 0);
     }
-    call.outputs[1] = operand(column_roots, EITP_F32, 1, COLUMNS, 0);
-    call.outputs[2] = operand(row_roots, EITP_F32, 1, has_rows ? ROWS : 1, 0);
+    call.outputs[1] = small_operand(column_roots, EITP_F32, 1, COLUMNS, 0);
+    call.outputs[2] = small_operand(row_roots, EITP_F32, 1, has_rows ? ROWS : 1, 0);
     tables[EITP__ISA_REF].kernels[EITP__SLOT_FACTORED_MEANS][EITP_F32].run(&call, 0, 1, NULL);
     if (apply == 0.0f) {
         CHECK(!memcmp(rows, old_rows, sizeof rows) && !memcmp(columns, old_columns, sizeof columns));
@@ -198,14 +187,14 @@ static void test_means_of_nothing(void) {
     eitp__call call = EITP__ZERO;
     call.slot = EITP__SLOT_FACTORED_MEANS;
     call.reals[0] = 0.9;
-    call.inputs[0] = operand(columns, EITP_F32, 1, COLUMNS, 0);
-    call.inputs[1] = operand(column_squares, EITP_F64, 1, COLUMNS, 0);
-    call.inputs[2] = operand(step, EITP_F32, 1, 2, 0);
-    call.inputs[3] = operand(made, EITP_F32, 1, 2, 0);
-    call.inputs[4] = operand(rows, EITP_F32, 1, ROWS, 0);
-    call.inputs[5] = operand(row_squares, EITP_F64, 1, ROWS, 0);
-    call.outputs[1] = operand(column_roots, EITP_F32, 1, COLUMNS, 0);
-    call.outputs[2] = operand(row_roots, EITP_F32, 1, ROWS, 0);
+    call.inputs[0] = small_operand(columns, EITP_F32, 1, COLUMNS, 0);
+    call.inputs[1] = small_operand(column_squares, EITP_F64, 1, COLUMNS, 0);
+    call.inputs[2] = small_operand(step, EITP_F32, 1, 2, 0);
+    call.inputs[3] = small_operand(made, EITP_F32, 1, 2, 0);
+    call.inputs[4] = small_operand(rows, EITP_F32, 1, ROWS, 0);
+    call.inputs[5] = small_operand(row_squares, EITP_F64, 1, ROWS, 0);
+    call.outputs[1] = small_operand(column_roots, EITP_F32, 1, COLUMNS, 0);
+    call.outputs[2] = small_operand(row_roots, EITP_F32, 1, ROWS, 0);
     tables[EITP__ISA_REF].kernels[EITP__SLOT_FACTORED_MEANS][EITP_F32].run(&call, 0, 1, NULL);
     for (int i = 0; i < ROWS; i++)
         CHECK(row_roots[i] == 0);
@@ -293,21 +282,22 @@ static eitp__call update_call(const update_case *c, int64_t first, int64_t last)
     call.slot = EITP__SLOT_FACTORED;
     call.dtype = f->dtype;
     call.inputs[0] = call.outputs[0] =
-        operand((char *)&now.parameter + at * eitp_dtype_size(f->dtype), f->dtype, 2, rows, c->columns);
-    call.inputs[1] = operand((char *)&gradient + at * eitp_dtype_size(f->gradient), f->gradient, 2, rows, c->columns);
-    call.inputs[2] = operand(row_roots + first, EITP_F32, 1, rows, 0);
-    call.inputs[3] = operand(column_roots, EITP_F32, 1, c->columns, 0);
-    call.inputs[4] = operand(hyper, EITP_F32, 1, 2, 0);
-    call.inputs[5] = operand(commit, EITP_F32, 1, 2, 0);
-    call.outputs[1] = operand(sums + 2 * (at / EITP__SUM_BLOCK), EITP_F64, 2,
-                              (rows * c->columns + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2);
+        small_operand((char *)&now.parameter + at * eitp_dtype_size(f->dtype), f->dtype, 2, rows, c->columns);
+    call.inputs[1] =
+        small_operand((char *)&gradient + at * eitp_dtype_size(f->gradient), f->gradient, 2, rows, c->columns);
+    call.inputs[2] = small_operand(row_roots + first, EITP_F32, 1, rows, 0);
+    call.inputs[3] = small_operand(column_roots, EITP_F32, 1, c->columns, 0);
+    call.inputs[4] = small_operand(hyper, EITP_F32, 1, 2, 0);
+    call.inputs[5] = small_operand(commit, EITP_F32, 1, 2, 0);
+    call.outputs[1] = small_operand(sums + 2 * (at / EITP__SUM_BLOCK), EITP_F64, 2,
+                                    (rows * c->columns + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2);
     call.input_count = 8;
     call.output_count = 2;
     if (f->remainder != NO_REMAINDER)
-        call.inputs[6] = call.outputs[call.output_count++] =
-            operand((char *)&now.remainder + at * eitp_dtype_size(f->remainder), f->remainder, 2, rows, c->columns);
+        call.inputs[6] = call.outputs[call.output_count++] = small_operand(
+            (char *)&now.remainder + at * eitp_dtype_size(f->remainder), f->remainder, 2, rows, c->columns);
     else if (f->dtype == EITP_BF16)
-        call.inputs[7] = operand(key, EITP_I64, 1, 3, 0);
+        call.inputs[7] = small_operand(key, EITP_I64, 1, 3, 0);
     call.integers[0] = 1500;
     call.integers[1] = (int64_t)at;
     call.reals[0] = epsilon;

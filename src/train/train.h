@@ -19,8 +19,8 @@ typedef struct eitp_trainer_config {
     int64_t block_size;   /* tokens in a sequence */
     int64_t grad_accum;   /* micro-batches in a step */
     double max_grad_norm; /* 0: no clipping */
-    eitp_optimizer
-        optimizer; /* the context must have been made with its eitp_parameter_form, where parameters are BF16 */
+    /* Where parameters are BF16, the context must have been made with the optimizer's eitp_parameter_form. */
+    eitp_optimizer optimizer;
     eitp_adamw_config adamw; /* its moments are those of the optimizer */
     eitp_schedule schedule;
     /*
