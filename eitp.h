@@ -413,6 +413,16 @@ typedef enum eitp_parameter_form {
     EITP_PARAMETERS_CORRECTED = 2 /* 8 bits of it; BF16 only */
 } eitp_parameter_form;
 
+/*
+ * What is kept in a file instead of memory, and moved to and from windows of the arena while plans run. Variables
+ * smaller than 64 KiB, and caches, are always in memory. Results are the same bits.
+ */
+typedef enum eitp_stream {
+    EITP_STREAM_NONE = 0,
+    EITP_STREAM_STATES = 1, /* optimizer state, and remainders of 16-bit parameters: what only updates use */
+    EITP_STREAM_ALL = 2     /* parameters and gradients too */
+} eitp_stream;
+
 typedef struct eitp_context_config {
     eitp_host host;       /* memory, files and log of everything made from the context */
     const char *device;   /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
@@ -426,6 +436,12 @@ typedef struct eitp_context_config {
     const char *precision;
     eitp_parameter_form parameters; /* what models keep of 16-bit parameters */
     int plans_only;                 /* nothing will run: plans are made, and variables and arena get no memory */
+    eitp_stream stream;
+    /*
+     * The file for it, which is made, and lost when the context is destroyed or the process ends. While a plan runs,
+     * a thread of eitp's own calls the host's `read` and `write` of this file.
+     */
+    const char *stream_path;
 } eitp_context_config;
 
 /* Automatic device, fp32, exact parameters. */
@@ -450,6 +466,9 @@ EITP_API eitp_dtype eitp_context_precision(const eitp_context *context);
 
 /* What models of the context keep of 16-bit parameters. */
 EITP_API eitp_parameter_form eitp_context_parameters(const eitp_context *context);
+
+/* What the context keeps in a file. */
+EITP_API eitp_stream eitp_context_stream(const eitp_context *context);
 
 /* Its precision as "fp32", "bf16" or "fp16". */
 EITP_API const char *eitp_context_precision_name(const eitp_context *context);
@@ -488,6 +507,7 @@ typedef struct eitp_variable {
     size_t size; /* bytes */
     int decay;   /* does weight decay apply? By default to parameters of rank 2 and more */
     int trained; /* of a parameter: do gradients and updates concern it? By default they do */
+    int streamed; /* is it in the context's file? */
 } eitp_variable;
 
 EITP_API size_t eitp_variable_count(const eitp_context *context);
@@ -746,7 +766,8 @@ typedef struct eitp_plan_stats {
     size_t largest_bytes;   /* the most that is live at once: no layout can need less */
     int nodes, recomputed;  /* steps, and those of them that make a value again */
     double flops, recomputed_flops;
-    double seconds; /* at the nominal speed of the device */
+    double seconds; /* at the nominal speed of the device, and of files */
+    double file_reads, file_writes; /* bytes of streamed variables that a run moves */
 } eitp_plan_stats;
 
 /*
@@ -2166,6 +2187,43 @@ EITP__PRIVATE eitp_status eitp__list_directory(const eitp_host *host, const char
 EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory, const char *name);
 /* <<src/base/files.h */
 
+/* >>src/base/worker.h */
+/* A thread beside the caller's, that runs jobs in the order they are given in: what waits for a disk waits there. */
+
+/*
+ * OpenMP brings the threads of the system with it, and so do C libraries that have them inside. Elsewhere a job is run
+ * when it is given.
+ */
+#if EITP__WITH_OPENMP || (defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)) || defined(__APPLE__)
+#define EITP__WITH_WORKER 1
+#else
+#define EITP__WITH_WORKER 0
+#endif
+
+typedef struct eitp__worker eitp__worker;
+
+/* What the worker does; the argument must live until the job was waited for. */
+typedef eitp_status (*eitp__work)(void *argument, eitp_error *error);
+
+/* Where the system gives no thread, jobs are run when they are given. */
+EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, eitp__worker **worker, eitp_error *error);
+
+/* Waits for all jobs. NULL is fine. */
+EITP__PRIVATE void eitp__worker_destroy(eitp__worker *worker);
+
+/* Adds a job; waits where there are many before it. Returns its number, from 1. */
+EITP__PRIVATE uint64_t eitp__worker_give(eitp__worker *worker, eitp__work work, void *argument);
+
+/*
+ * Waits for a job and all before it. Returns the first failure of a job since the last eitp__worker_finish; jobs
+ * after one that failed are not run.
+ */
+EITP__PRIVATE eitp_status eitp__worker_wait(eitp__worker *worker, uint64_t number, eitp_error *error);
+
+/* Waits for all jobs, and forgets a failure after returning it. */
+EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *error);
+/* <<src/base/worker.h */
+
 /* >>src/base/json.h */
 /* JSON (RFC 8259): a bounded, checked parser into a tree, and a writer. */
 
@@ -2869,7 +2927,7 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
  * backends/backend.c. A backend never lists ops: it looks up slots, and what it does not support the plan expands.
  */
 
-#define EITP__BACKEND_API_VERSION 1
+#define EITP__BACKEND_API_VERSION 2
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: as many as there are processors */
@@ -2894,6 +2952,7 @@ typedef struct eitp__backend {
 struct eitp__backend_interface {
     uint32_t api_version;
     const char *name;
+    int is_host_memory; /* may any thread read and write what `allocate` returns? */
 
     eitp_status (*create)(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
                           eitp_error *error);
@@ -2983,13 +3042,48 @@ EITP__PRIVATE int eitp__register_openblas_kernels(eitp__kernel_table *table);
 EITP__PRIVATE const char *eitp__openblas_core(void);
 /* <<backends/cpu/openblas.h */
 
+/* >>src/tensor/stream.h */
+/* The file that streamed variables are in, and the thread that moves them. */
+
+/* Smaller variables stay in memory: moving them takes longer than it saves. */
+#define EITP__STREAMED_BYTES ((size_t)64 << 10)
+
+/* What a file gives and takes, bytes a second: a modest solid-state disk. */
+#define EITP__STREAM_READ_RATE 1e9
+#define EITP__STREAM_WRITE_RATE 5e8
+
+typedef struct eitp__stream {
+    eitp_host host;
+    eitp__file file;
+    uint64_t size; /* bytes of the file that are taken */
+    eitp__worker *worker;
+    int is_removed; /* the file has no name any more */
+} eitp__stream;
+
+/* Makes the file, empty; what was there under its name is lost. */
+EITP__PRIVATE eitp_status eitp__stream_open(eitp__stream *stream, const eitp_host *host, const char *path,
+                                            eitp_error *error);
+
+/* Closes and removes the file. Harmless on a zeroed stream. */
+EITP__PRIVATE void eitp__stream_close(eitp__stream *stream);
+
+/*
+ * Takes `size` more bytes of the file, and writes zeros there, so that a disk that is too small is noticed now and not
+ * in the middle of a run.
+ */
+EITP__PRIVATE eitp_status eitp__stream_take(eitp__stream *stream, size_t size, uint64_t *offset, eitp_error *error);
+/* <<src/tensor/stream.h */
+
 /* >>src/tensor/context.h */
 /* The context's inside: variables and the shared arena. */
 
 typedef struct eitp__variable {
     eitp_variable info;
-    void *data; /* device memory; NULL until a plan uses it */
+    void *data;      /* device memory; NULL until a plan uses it, and where it is streamed */
+    uint64_t offset; /* in the file, of one that is streamed; EITP__NO_OFFSET until a plan uses it */
 } eitp__variable;
+
+#define EITP__NO_OFFSET UINT64_MAX
 
 typedef struct eitp__segment {
     void *memory;
@@ -3009,6 +3103,8 @@ struct eitp_context {
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
+    eitp_stream streams;
+    eitp__stream stream;    /* zeros where nothing is streamed */
     eitp_profiler profiler; /* without a function: none */
     char description[200];
     char numerics[100];
@@ -3025,8 +3121,12 @@ EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
 /* The name of the variable that holds what 16-bit parameter `name` lacks. */
 EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size);
 
-/* Gives memory to all variables that have none. */
+/* Gives memory, or a place in the file, to all variables that have none. */
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);
+
+/* Copies bytes of a variable that has memory or a place to or from memory of the host's. */
+EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp__variable *variable, size_t offset,
+                                              void *memory, size_t size, int writes, eitp_error *error);
 
 /* Makes the arena at least `size` bytes. */
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error);
@@ -3303,6 +3403,7 @@ EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
  *                                that only feed an accumulation or a sum add to it themselves
  *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
  *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
+ *   stream     plan_stream.c     windows for streamed variables, and when these are read and written
  *   lay out    plan_layout.c     lifetimes, memory taken over in place, offsets in the arena
  *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
  */
@@ -3324,6 +3425,35 @@ typedef struct eitp__stretch {
     size_t size, offset;
     int first, last;
 } eitp__stretch;
+
+/*
+ * Bytes of a streamed variable that are in the arena for steps that use them. The memory is taken from `start` on, when
+ * it begins to be read from the file, until `end`, before which it was written back.
+ */
+typedef struct eitp__window {
+    int64_t variable;
+    size_t offset, size;
+    int start, first, last, end; /* steps; it is used from `first` to `last` */
+    int changes;                 /* is it written back? */
+    int stretch;
+    int previous; /* the window of the same variable before it; -1: none */
+    uint64_t job; /* of the worker: what was begun last */
+} eitp__window;
+
+/* In the order in which they are done before one step. */
+typedef enum eitp__transfer_kind {
+    EITP__TRANSFER_WRITE,   /* begins to write a window back */
+    EITP__TRANSFER_WRITTEN, /* waits until it is */
+    EITP__TRANSFER_READ,    /* begins to read one */
+    EITP__TRANSFER_THERE    /* waits until it is there */
+} eitp__transfer_kind;
+
+/* What is done about a window before a step. */
+typedef struct eitp__transfer {
+    eitp_plan *plan;
+    eitp__transfer_kind kind;
+    int step, window;
+} eitp__transfer;
 
 /* Where a call's operand is: an arena stretch, a variable, or nowhere. */
 typedef struct eitp__place {
@@ -3350,6 +3480,12 @@ struct eitp_plan {
     size_t tensor_count, stretch_of_capacity, readable_capacity;
     eitp__stretch *stretches;
     size_t stretch_count, stretch_capacity;
+    eitp__window *windows;
+    size_t window_count, window_capacity;
+    int *latest_window; /* by variable; -1: none */
+    size_t latest_window_capacity;
+    eitp__transfer *transfers;
+    size_t transfer_count, transfer_capacity;
     eitp__call *calls;
     eitp__binding *bindings;
     size_t call_count;
@@ -3381,6 +3517,27 @@ EITP__PRIVATE int eitp__step_read_count(const eitp__step *step);
 /* Makes the steps from the nodes that are needed, `needed` by node id. */
 EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error);
 
+/* Is the tensor in a streamed variable? */
+EITP__PRIVATE int eitp__is_streamed_tensor(const eitp_plan *plan, eitp_tensor *tensor);
+
+/* Finds the windows, and a stretch for each, of the steps as they are; 0: no memory. */
+EITP__PRIVATE int eitp__plan_windows(eitp_plan *plan);
+
+/* The window that a tensor in a streamed variable has at a step. */
+EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_tensor *tensor, int step);
+
+/* Lists the transfers, when the windows are final. */
+EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
+
+/* Runs all steps by `run`, which takes the steps [first, end), and the transfers between them. */
+EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
+                                             eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
+                                                                void *workspace, eitp_error *error),
+                                             eitp_error *error);
+
+/* Adds a stretch of `size` bytes; its number, or -1 where memory is short. */
+EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last);
+
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
 /* Finds the stretches and how long each is in use, without places; 0: no memory. */
@@ -3401,8 +3558,9 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
 /* >>src/tensor/measure.h */
 /* Running a plan step by step, for whoever wants to know what each step takes. */
 
-/* Runs the bound calls of a plan one after the other and tells the context's profiler of each. */
-EITP__PRIVATE eitp_status eitp__plan_run_profiled(eitp_plan *plan, void *workspace, eitp_error *error);
+/* Runs the bound calls [first, end) of a plan one after the other and tells the context's profiler of each. */
+EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
+                                                   eitp_error *error);
 /* <<src/tensor/measure.h */
 
 /* >>src/model/gpt2.h */
@@ -5574,6 +5732,205 @@ EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory
     return path;
 }
 /* <<src/base/files.c */
+
+/* >>src/base/worker.c */
+#if EITP__WITH_WORKER
+#include <pthread.h>
+#endif
+
+/* Jobs that may wait. */
+enum { EITP__WORKER_QUEUE = 64 };
+
+typedef struct eitp__worker_job {
+    eitp__work work;
+    void *argument;
+} eitp__worker_job;
+
+struct eitp__worker {
+    eitp_host host;
+    eitp__worker_job jobs[EITP__WORKER_QUEUE]; /* job `number` is at number % EITP__WORKER_QUEUE */
+    uint64_t given, done;
+    eitp_status status; /* the first failure */
+    eitp_error error;
+    int has_thread, ends;
+#if EITP__WITH_WORKER
+    pthread_t thread;
+    pthread_mutex_t mutex; /* over everything above but the jobs that are given and not done */
+    pthread_cond_t changed;
+#endif
+};
+
+/* Runs a job, if none before it failed; takes no lock. */
+static eitp_status eitp__run_job(const eitp__worker_job *job, eitp_status before, eitp_error *error) {
+    return before ? before : job->work(job->argument, error);
+}
+
+static void eitp__end_job(eitp__worker *worker, eitp_status status, const eitp_error *error) {
+    if (status && !worker->status) {
+        worker->status = status;
+        worker->error = *error;
+    }
+    worker->done++;
+}
+
+#if EITP__WITH_WORKER
+
+static void eitp__worker_lock(eitp__worker *worker) {
+    if (worker->has_thread)
+        pthread_mutex_lock(&worker->mutex);
+}
+
+static void eitp__worker_unlock(eitp__worker *worker) {
+    if (worker->has_thread)
+        pthread_mutex_unlock(&worker->mutex);
+}
+
+static void *eitp__worker_thread(void *argument) {
+    eitp__worker *worker = (eitp__worker *)argument;
+    pthread_mutex_lock(&worker->mutex);
+    for (;;) {
+        eitp_error error = EITP__ZERO;
+        eitp__worker_job job;
+        eitp_status status;
+        while (worker->done == worker->given && !worker->ends)
+            pthread_cond_wait(&worker->changed, &worker->mutex);
+        if (worker->done == worker->given)
+            break;
+        job = worker->jobs[(worker->done + 1) % EITP__WORKER_QUEUE];
+        status = worker->status;
+        pthread_mutex_unlock(&worker->mutex);
+        status = eitp__run_job(&job, status, &error);
+        pthread_mutex_lock(&worker->mutex);
+        eitp__end_job(worker, status, &error);
+        pthread_cond_broadcast(&worker->changed);
+    }
+    pthread_mutex_unlock(&worker->mutex);
+    return NULL;
+}
+
+/* A job's depth of calls is known and small; the system's default would count against RLIMIT_AS. */
+#define EITP__WORKER_STACK ((size_t)256 << 10)
+
+static void eitp__worker_start(eitp__worker *worker) {
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes))
+        return;
+    pthread_attr_setstacksize(&attributes, EITP__WORKER_STACK);
+    pthread_mutex_init(&worker->mutex, NULL);
+    pthread_cond_init(&worker->changed, NULL);
+    worker->has_thread = !pthread_create(&worker->thread, &attributes, eitp__worker_thread, worker);
+    pthread_attr_destroy(&attributes);
+}
+
+static void eitp__worker_end(eitp__worker *worker) {
+    if (!worker->has_thread)
+        return;
+    eitp__worker_lock(worker);
+    worker->ends = 1;
+    pthread_cond_broadcast(&worker->changed);
+    eitp__worker_unlock(worker);
+    pthread_join(worker->thread, NULL);
+    pthread_cond_destroy(&worker->changed);
+    pthread_mutex_destroy(&worker->mutex);
+}
+
+/* Waits, with the lock, until job `number` is done. */
+static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
+    while (worker->done < number)
+        pthread_cond_wait(&worker->changed, &worker->mutex);
+}
+
+static void eitp__worker_tell(eitp__worker *worker) {
+    pthread_cond_broadcast(&worker->changed);
+}
+
+#else
+
+static void eitp__worker_lock(eitp__worker *worker) {
+    (void)worker;
+}
+
+static void eitp__worker_unlock(eitp__worker *worker) {
+    (void)worker;
+}
+
+static void eitp__worker_start(eitp__worker *worker) {
+    (void)worker;
+}
+
+static void eitp__worker_end(eitp__worker *worker) {
+    (void)worker;
+}
+
+static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
+    (void)worker;
+    (void)number;
+}
+
+static void eitp__worker_tell(eitp__worker *worker) {
+    (void)worker;
+}
+
+#endif
+
+EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, eitp__worker **worker, eitp_error *error) {
+    *worker = (eitp__worker *)eitp__allocate(host, sizeof **worker);
+    if (!*worker)
+        return eitp__fail_memory(error, sizeof **worker, "a thread for files");
+    (*worker)->host = *host;
+    eitp__worker_start(*worker);
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__worker_destroy(eitp__worker *worker) {
+    eitp_host host;
+    if (!worker)
+        return;
+    host = worker->host;
+    eitp__worker_end(worker);
+    eitp__release(&host, worker, sizeof *worker);
+}
+
+EITP__PRIVATE uint64_t eitp__worker_give(eitp__worker *worker, eitp__work work, void *argument) {
+    eitp__worker_job job;
+    uint64_t number;
+    job.work = work;
+    job.argument = argument;
+    if (!worker->has_thread) {
+        eitp_error error = EITP__ZERO;
+        eitp_status status = eitp__run_job(&job, worker->status, &error);
+        number = ++worker->given;
+        eitp__end_job(worker, status, &error);
+        return number;
+    }
+    eitp__worker_lock(worker);
+    if (worker->given + 1 > EITP__WORKER_QUEUE)
+        eitp__worker_await(worker, worker->given + 1 - EITP__WORKER_QUEUE);
+    number = ++worker->given;
+    worker->jobs[number % EITP__WORKER_QUEUE] = job;
+    eitp__worker_tell(worker);
+    eitp__worker_unlock(worker);
+    return number;
+}
+
+EITP__PRIVATE eitp_status eitp__worker_wait(eitp__worker *worker, uint64_t number, eitp_error *error) {
+    eitp_status status;
+    eitp__worker_lock(worker);
+    eitp__worker_await(worker, number);
+    status = worker->status;
+    if (status && error)
+        *error = worker->error;
+    eitp__worker_unlock(worker);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *error) {
+    /* Only the caller gives jobs, so `given` does not change meanwhile. */
+    eitp_status status = eitp__worker_wait(worker, worker->given, error);
+    worker->status = EITP_OK;
+    return status;
+}
+/* <<src/base/worker.c */
 
 /* >>src/base/host.c */
 /* The default host, and what the build was made with. */
@@ -24750,6 +25107,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
     static const eitp__backend_interface interface = {
         EITP__BACKEND_API_VERSION,
         "null",
+        1,
         eitp__null_create,
         eitp__null_destroy,
         eitp__null_describe,
@@ -25398,6 +25756,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
     static const eitp__backend_interface interface = {
         EITP__BACKEND_API_VERSION,
         "cpu",
+        1,
         eitp__cpu_create,
         eitp__cpu_destroy,
         eitp__cpu_describe,
@@ -25417,6 +25776,55 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
     return &interface;
 }
 /* <<backends/cpu/cpu.c */
+
+/* >>src/tensor/stream.c */
+/* Variables start where pages do. */
+#define EITP__STREAM_ALIGNMENT ((uint64_t)4096)
+
+EITP__PRIVATE eitp_status eitp__stream_open(eitp__stream *stream, const eitp_host *host, const char *path,
+                                            eitp_error *error) {
+    eitp_status status;
+    memset(stream, 0, sizeof *stream);
+    stream->host = *host;
+    status = eitp__worker_create(&stream->host, &stream->worker, error);
+    if (!status)
+        status = eitp__file_open(&stream->file, &stream->host, path, EITP_FILE_REPLACE, error);
+    /* An open file needs no name, and without one it goes with the process, however that ends. */
+    if (!status)
+        stream->is_removed = !host->files.remove(host->files.user, stream->file.path);
+    if (status)
+        eitp__stream_close(stream);
+    return status;
+}
+
+EITP__PRIVATE void eitp__stream_close(eitp__stream *stream) {
+    char *path;
+    eitp__worker_destroy(stream->worker);
+    path = stream->file.path && !stream->is_removed ? eitp__copy_text(&stream->host, stream->file.path) : NULL;
+    eitp__file_close(&stream->file, NULL);
+    if (path)
+        stream->host.files.remove(stream->host.files.user, path);
+    eitp__release_text(&stream->host, path);
+    memset(stream, 0, sizeof *stream);
+}
+
+EITP__PRIVATE eitp_status eitp__stream_take(eitp__stream *stream, size_t size, uint64_t *offset, eitp_error *error) {
+    const size_t most = (size_t)64 << 10;
+    uint64_t begin = (stream->size + EITP__STREAM_ALIGNMENT - 1) / EITP__STREAM_ALIGNMENT * EITP__STREAM_ALIGNMENT;
+    void *zeros = eitp__allocate(&stream->host, most);
+    eitp_status status = zeros ? EITP_OK : eitp__fail_memory(error, most, "the file of streamed variables");
+    for (size_t done = 0; done < size && !status; done += most) {
+        size_t part = size - done < most ? size - done : most;
+        status = eitp__file_write(&stream->file, begin + done, zeros, part, error);
+    }
+    eitp__release(&stream->host, zeros, most);
+    if (status)
+        return status;
+    stream->size = begin + size;
+    *offset = begin;
+    return EITP_OK;
+}
+/* <<src/tensor/stream.c */
 
 /* >>src/tensor/context.c */
 eitp_context_config eitp_context_config_default(void) {
@@ -25471,6 +25879,19 @@ static void eitp__describe_context(eitp_context *context) {
     snprintf(context->numerics + used, sizeof context->numerics - used, "-%s", name);
 }
 
+/* The file of streamed variables, where there are to be some. */
+static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_config *config, eitp_error *error) {
+    if (!config->stream || config->plans_only)
+        return EITP_OK;
+    if (!context->backend->interface->is_host_memory)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "variables of device '%s' cannot be streamed from a file; use --device cpu",
+                          context->backend->interface->name);
+    if (!config->stream_path || !*config->stream_path)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "streamed variables need a file: eitp_context_config.stream_path");
+    return eitp__stream_open(&context->stream, &context->host, config->stream_path, error);
+}
+
 eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error) {
     eitp_context *made;
     eitp__backend_config backend;
@@ -25485,11 +25906,14 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     backend.products = config->products;
     made->parameters = config->parameters;
     made->plans_only = config->plans_only;
+    made->streams = config->stream;
     status = eitp__backend_create(&made->host, config->device, &backend, &made->backend, error);
     if (!status)
         status = eitp__choose_precision(made->backend, config->precision, &made->precision, error);
     if (!status && config->parameters == EITP_PARAMETERS_CORRECTED && made->precision == EITP_F16)
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "parameters of fp16 have no corrections; use bf16");
+    if (!status)
+        status = eitp__open_stream(made, config, error);
     if (!status && config->precision && !strcmp(config->precision, "auto"))
         eitp__log(&made->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(made));
     if (status) {
@@ -25518,6 +25942,7 @@ void eitp_context_destroy(eitp_context *context) {
     eitp__release(&host, context->variables, context->variable_capacity * sizeof *context->variables);
     eitp__release(&host, context->segments, context->segment_capacity * sizeof *context->segments);
     context->backend->interface->destroy(context->backend);
+    eitp__stream_close(&context->stream);
     eitp__release(&host, context, sizeof *context);
 }
 
@@ -25535,6 +25960,10 @@ eitp_dtype eitp_context_precision(const eitp_context *context) {
 
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
     return context->parameters;
+}
+
+eitp_stream eitp_context_stream(const eitp_context *context) {
+    return context->streams;
 }
 
 eitp_host eitp_context_host(const eitp_context *context) {
@@ -25572,6 +26001,12 @@ eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int
     if (!status)
         variable->info.decay = decay;
     return status;
+}
+
+static int eitp__is_streamed(const eitp_context *context, const eitp_variable *variable) {
+    static const eitp_stream least[] = {
+        EITP_STREAM_ALL, EITP_STREAM_STATES, EITP_STREAM_ALL, (eitp_stream)(EITP_STREAM_ALL + 1), EITP_STREAM_STATES};
+    return variable->size >= EITP__STREAMED_BYTES && context->streams >= least[variable->role];
 }
 
 EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const char *name, eitp_role role,
@@ -25615,6 +26050,8 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     info->size = size;
     info->decay = role == EITP_PARAMETER && rank >= 2;
     info->trained = role == EITP_PARAMETER;
+    info->streamed = eitp__is_streamed(context, info);
+    context->variables[*index].offset = EITP__NO_OFFSET;
     return EITP_OK;
 }
 
@@ -25630,16 +26067,34 @@ static size_t eitp__aligned(size_t size) {
     return (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
 }
 
+/* Places in the file for streamed variables that have none. */
+static eitp_status eitp__variables_place(eitp_context *context, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < context->variable_count && !status; i++) {
+        eitp__variable *variable = &context->variables[i];
+        if (variable->info.streamed && variable->offset == EITP__NO_OFFSET)
+            status = eitp__stream_take(&context->stream, variable->info.size, &variable->offset, error);
+    }
+    return status;
+}
+
+static int eitp__lacks_memory(const eitp__variable *variable) {
+    return !variable->data && !variable->info.streamed;
+}
+
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error) {
     size_t total = 0, offset = 0;
     char *memory;
+    eitp_status status = EITP_OK;
     for (size_t i = 0; i < context->variable_count; i++) {
-        if (!context->variables[i].data &&
+        if (eitp__lacks_memory(&context->variables[i]) &&
             !eitp__add_size(total, eitp__aligned(context->variables[i].info.size), &total))
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "the variables are larger than any memory");
     }
-    if (!total || context->plans_only)
-        return EITP_OK;
+    if (!context->plans_only)
+        status = eitp__variables_place(context, error);
+    if (!total || context->plans_only || status)
+        return status;
     if (!eitp__reserve(&context->host, (void **)&context->segments, &context->segment_capacity,
                        context->segment_count + 1, sizeof *context->segments))
         return eitp__fail_memory(error, sizeof *context->segments, "the list of segments");
@@ -25650,12 +26105,23 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
     context->segments[context->segment_count].size = total;
     context->segment_count++;
     for (size_t i = 0; i < context->variable_count; i++) {
-        if (context->variables[i].data)
+        if (!eitp__lacks_memory(&context->variables[i]))
             continue;
         context->variables[i].data = memory + offset;
         offset += eitp__aligned(context->variables[i].info.size);
     }
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp__variable *variable, size_t offset,
+                                              void *memory, size_t size, int writes, eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    char *data = (char *)variable->data + offset;
+    if (variable->info.streamed)
+        return writes ? eitp__file_write(&context->stream.file, variable->offset + offset, memory, size, error)
+                      : eitp__file_read(&context->stream.file, variable->offset + offset, memory, size, error);
+    return writes ? interface->upload(context->backend, data, memory, size, error)
+                  : interface->download(context->backend, memory, data, size, error);
 }
 
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error) {
@@ -25698,18 +26164,15 @@ eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t 
                                 eitp_error *error) {
     eitp__variable *variable = NULL;
     eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
-    if (status)
-        return status;
-    return context->backend->interface->upload(context->backend, (char *)variable->data + offset, data, size, error);
+    return status ? status
+                  : eitp__variable_move(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
 }
 
 eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,
                                eitp_error *error) {
     eitp__variable *variable = NULL;
     eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
-    if (status)
-        return status;
-    return context->backend->interface->download(context->backend, data, (char *)variable->data + offset, size, error);
+    return status ? status : eitp__variable_move(context, variable, offset, data, size, 0, error);
 }
 
 EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size) {
@@ -25785,13 +26248,9 @@ static void eitp__join_values(const eitp__planes *planes, float *values, size_t 
 /* Moves `count` elements from element `first` of a variable on; does nothing where there is no variable. */
 static eitp_status eitp__move_plane(eitp_context *context, const eitp__variable *variable, size_t first, size_t count,
                                     void *plane, int writes, eitp_error *error) {
-    const eitp__backend_interface *interface = context->backend->interface;
     size_t size = variable ? eitp_dtype_size(variable->info.dtype) : 0;
-    char *data = variable ? (char *)variable->data + first * size : NULL;
-    if (!variable)
-        return EITP_OK;
-    return writes ? interface->upload(context->backend, data, plane, count * size, error)
-                  : interface->download(context->backend, plane, data, count * size, error);
+    return variable ? eitp__variable_move(context, variable, first * size, plane, count * size, writes, error)
+                    : EITP_OK;
 }
 
 static eitp_status eitp__move_planes(eitp_context *context, eitp__planes *planes, size_t first, size_t count,
@@ -29223,6 +29682,235 @@ EITP__PRIVATE int eitp__step_read_count(const eitp__step *step) {
 }
 /* <<src/tensor/plan_fuse.c */
 
+/* >>src/tensor/plan_stream.c */
+/*
+ * Streamed variables in a plan. A step that uses one finds it in a window of the arena. Windows that are first used by
+ * the same step are a group, and a group begins to be read when the group before it is first used; so reading goes on
+ * beside the steps between. A window that was changed is written back after its last use, beside the steps of the next
+ * group. Where a variable's next use comes before reading it again would have begun, the window is kept.
+ */
+
+static const eitp__variable *eitp__streamed_variable(const eitp_plan *plan, eitp_tensor *tensor) {
+    const eitp_tensor *owner = eitp__owner(tensor, NULL);
+    const eitp__variable *variable =
+        owner->leaf == EITP__VARIABLE ? &plan->context->variables[owner->variable] : NULL;
+    return variable && variable->info.streamed ? variable : NULL;
+}
+
+EITP__PRIVATE int eitp__is_streamed_tensor(const eitp_plan *plan, eitp_tensor *tensor) {
+    return eitp__streamed_variable(plan, tensor) != NULL;
+}
+
+/* The bytes of its variable that a tensor is. */
+static void eitp__window_range(eitp_tensor *tensor, eitp__window *window) {
+    int64_t first;
+    memset(window, 0, sizeof *window);
+    window->variable = eitp__owner(tensor, &first)->variable;
+    window->offset = (size_t)first * eitp_dtype_size(tensor->dtype);
+    window->size = eitp__tensor_bytes(tensor);
+}
+
+static int eitp__is_same_range(const eitp__window *a, const eitp__window *b) {
+    return a->offset == b->offset && a->size == b->size;
+}
+
+static int eitp__ranges_overlap(const eitp__window *a, const eitp__window *b) {
+    return a->offset < b->offset + b->size && b->offset < a->offset + a->size;
+}
+
+/* The steps at which the latest two groups are first used; -1: none. */
+typedef struct eitp__groups {
+    int latest, before;
+} eitp__groups;
+
+/* The latest window of the same bytes, if none of others that overlap them was made after it; -1: none. */
+static int eitp__find_window(const eitp_plan *plan, const eitp__window *range) {
+    for (int w = plan->latest_window[range->variable]; w >= 0; w = plan->windows[w].previous) {
+        if (eitp__is_same_range(&plan->windows[w], range))
+            return w;
+        if (eitp__ranges_overlap(&plan->windows[w], range))
+            return -1;
+    }
+    return -1;
+}
+
+/* The first step before which the bytes can begin to be read: what changes them is being written by then. */
+static int eitp__first_read(const eitp_plan *plan, const eitp__window *range) {
+    int step = 0;
+    for (int w = plan->latest_window[range->variable]; w >= 0; w = plan->windows[w].previous) {
+        const eitp__window *window = &plan->windows[w];
+        if (window->changes && eitp__ranges_overlap(window, range) && window->last >= step)
+            step = window->last + 1;
+    }
+    return step;
+}
+
+/* Lets a step use a tensor, if it is in a streamed variable; 0: no memory. */
+static int eitp__use_window(eitp_plan *plan, eitp_tensor *tensor, int step, int changes, eitp__groups *groups) {
+    eitp__window range;
+    int found, group = groups->latest == step ? groups->before : groups->latest, earliest;
+    if (!tensor || !eitp__is_streamed_tensor(plan, tensor))
+        return 1;
+    eitp__window_range(eitp__lowered(tensor), &range);
+    found = eitp__find_window(plan, &range);
+    if (found < 0 || plan->windows[found].last < group) {
+        earliest = eitp__first_read(plan, &range);
+        if (!eitp__reserve(&plan->context->host, (void **)&plan->windows, &plan->window_capacity,
+                           plan->window_count + 1, sizeof *plan->windows))
+            return 0;
+        range.start = group > earliest ? group : earliest;
+        range.first = step;
+        range.previous = plan->latest_window[range.variable];
+        found = plan->latest_window[range.variable] = (int)plan->window_count++;
+        plan->windows[found] = range;
+        groups->before = group;
+        groups->latest = step;
+    }
+    plan->windows[found].last = step;
+    plan->windows[found].changes |= changes;
+    return 1;
+}
+
+static int eitp__use_windows(eitp_plan *plan) {
+    eitp__groups groups = {-1, -1};
+    int done = 1;
+    for (int s = 0; s < (int)plan->step_count && done; s++) {
+        const eitp__step *step = &plan->steps[s];
+        for (int i = 0; i < eitp__step_read_count(step); i++)
+            done &= eitp__use_window(plan, eitp__step_read(step, i), s, 0, &groups);
+        for (int i = 0; i < step->output_count; i++)
+            done &= eitp__use_window(plan, step->replaces[i], s, 1, &groups);
+    }
+    return done;
+}
+
+/* Ends each window that is written back when the second group after it is first used; 0: no memory. */
+static int eitp__end_windows(eitp_plan *plan) {
+    size_t later = 0;
+    for (size_t i = 0; i < plan->window_count; i++) {
+        eitp__window *window = &plan->windows[i];
+        int groups = 0, group = window->last;
+        window->end = window->last + 1;
+        for (later = i + 1; later < plan->window_count && window->changes && groups < 2; later++) {
+            if (plan->windows[later].first <= group)
+                continue;
+            group = plan->windows[later].first;
+            groups++;
+        }
+        if (window->changes)
+            window->end = groups == 2 ? group : (int)plan->step_count;
+        window->stretch = eitp__add_stretch(plan, window->size, window->start, window->end - 1);
+        if (window->stretch < 0)
+            return 0;
+    }
+    return 1;
+}
+
+EITP__PRIVATE int eitp__plan_windows(eitp_plan *plan) {
+    size_t variables = plan->context->variable_count;
+    plan->window_count = 0;
+    if (!plan->context->streams)
+        return 1;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->latest_window, &plan->latest_window_capacity, variables,
+                       sizeof *plan->latest_window))
+        return 0;
+    memset(plan->latest_window, -1, variables * sizeof *plan->latest_window);
+    return eitp__use_windows(plan) && eitp__end_windows(plan);
+}
+
+EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_tensor *tensor, int step) {
+    eitp__window range;
+    eitp__window_range(eitp__lowered(tensor), &range);
+    for (int w = plan->latest_window[range.variable]; w >= 0; w = plan->windows[w].previous) {
+        const eitp__window *window = &plan->windows[w];
+        if (eitp__is_same_range(window, &range) && window->first <= step && step <= window->last)
+            return window;
+    }
+    return NULL;
+}
+
+/* ---- Transfers ---- */
+
+static int eitp__compare_transfers(const void *left, const void *right) {
+    const eitp__transfer *a = (const eitp__transfer *)left, *b = (const eitp__transfer *)right;
+    if (a->step != b->step)
+        return a->step < b->step ? -1 : 1;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    return a->window < b->window ? -1 : a->window > b->window;
+}
+
+static void eitp__add_transfer(eitp_plan *plan, eitp__transfer_kind kind, int window, int step) {
+    eitp__transfer *transfer = &plan->transfers[plan->transfer_count++];
+    transfer->plan = plan;
+    transfer->kind = kind;
+    transfer->window = window;
+    transfer->step = step;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error) {
+    size_t most = 4 * plan->window_count;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->transfers, &plan->transfer_capacity, most,
+                       sizeof *plan->transfers))
+        return eitp__fail_memory(error, most * sizeof *plan->transfers, "the transfers of a plan");
+    plan->transfer_count = 0;
+    for (int i = 0; i < (int)plan->window_count; i++) {
+        const eitp__window *window = &plan->windows[i];
+        eitp__add_transfer(plan, EITP__TRANSFER_READ, i, window->start);
+        eitp__add_transfer(plan, EITP__TRANSFER_THERE, i, window->first);
+        if (!window->changes)
+            continue;
+        eitp__add_transfer(plan, EITP__TRANSFER_WRITE, i, window->last + 1);
+        eitp__add_transfer(plan, EITP__TRANSFER_WRITTEN, i, window->end);
+    }
+    eitp__sort(plan->transfers, plan->transfer_count, sizeof *plan->transfers, eitp__compare_transfers);
+    return EITP_OK;
+}
+
+/* Moves a window; the worker's. */
+static eitp_status eitp__move_window(void *argument, eitp_error *error) {
+    const eitp__transfer *transfer = (const eitp__transfer *)argument;
+    const eitp_plan *plan = transfer->plan;
+    const eitp__window *window = &plan->windows[transfer->window];
+    eitp_context *context = plan->context;
+    char *memory = (char *)context->arena.memory + plan->stretches[window->stretch].offset;
+    return eitp__variable_move(context, &context->variables[window->variable], window->offset, memory, window->size,
+                               transfer->kind == EITP__TRANSFER_WRITE, error);
+}
+
+static eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error) {
+    eitp__window *window = &transfer->plan->windows[transfer->window];
+    eitp__worker *worker = transfer->plan->context->stream.worker;
+    if (transfer->kind == EITP__TRANSFER_WRITTEN || transfer->kind == EITP__TRANSFER_THERE)
+        return eitp__worker_wait(worker, window->job, error);
+    window->job = eitp__worker_give(worker, eitp__move_window, transfer);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
+                                             eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
+                                                                void *workspace, eitp_error *error),
+                                             eitp_error *error) {
+    size_t done = 0;
+    eitp_status status = EITP_OK, moved;
+    for (size_t i = 0; i < plan->transfer_count && !status; i++) {
+        eitp__transfer *transfer = &plan->transfers[i];
+        if ((size_t)transfer->step > done) {
+            status = run(plan, done, (size_t)transfer->step, workspace, error);
+            done = (size_t)transfer->step;
+        }
+        if (!status)
+            status = eitp__do_transfer(transfer, error);
+    }
+    if (!status && done < plan->step_count)
+        status = run(plan, done, plan->step_count, workspace, error);
+    if (!plan->transfer_count)
+        return status;
+    moved = eitp__worker_finish(plan->context->stream.worker, status ? NULL : error);
+    return status ? status : moved;
+}
+/* <<src/tensor/plan_stream.c */
+
 /* >>src/tensor/plan_order.c */
 /*
  * The order of a plan's steps: that of creation (forward as written, backward in reverse), but what changes a variable
@@ -29540,8 +30228,13 @@ static int eitp__changes_variable(const eitp__step *step) {
 /* What making a value takes, by its recipe. */
 static double eitp__recipe_seconds(const eitp__recompute *r, const eitp__step *recipe, const eitp_tensor *value) {
     eitp__uses *uses = &r->uses[value->id];
-    if (uses->seconds <= 0)
-        uses->seconds = eitp__step_seconds(r->plan, recipe);
+    if (uses->seconds > 0)
+        return uses->seconds;
+    uses->seconds = eitp__step_seconds(r->plan, recipe);
+    for (int i = 0; i < recipe->input_count; i++) {
+        if (recipe->inputs[i] && eitp__is_streamed_tensor(r->plan, recipe->inputs[i]))
+            uses->seconds += eitp__value_bytes(recipe->inputs[i]) / EITP__STREAM_READ_RATE;
+    }
     return uses->seconds;
 }
 
@@ -30069,17 +30762,23 @@ static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
     return owner->leaf == EITP__VARIABLE ? NULL : owner;
 }
 
-static int eitp__new_stretch(eitp_plan *plan, const eitp_tensor *owner, int first) {
+EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last) {
     eitp__stretch *stretch;
     if (!eitp__reserve(&plan->context->host, (void **)&plan->stretches, &plan->stretch_capacity,
                        plan->stretch_count + 1, sizeof *plan->stretches))
-        return 0;
+        return -1;
     stretch = &plan->stretches[plan->stretch_count];
-    stretch->size = (eitp__tensor_bytes(owner) + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
+    stretch->size = (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
     stretch->offset = 0;
-    stretch->first = stretch->last = first;
-    plan->stretch_of[owner->id] = (int)plan->stretch_count++;
-    return 1;
+    stretch->first = first;
+    stretch->last = last;
+    return (int)plan->stretch_count++;
+}
+
+static int eitp__new_stretch(eitp_plan *plan, const eitp_tensor *owner, int first) {
+    int stretch = eitp__add_stretch(plan, eitp__tensor_bytes(owner), first, first);
+    plan->stretch_of[owner->id] = stretch;
+    return stretch >= 0;
 }
 
 static eitp__stretch *eitp__stretch_for(const eitp_plan *plan, eitp_tensor *tensor) {
@@ -30243,7 +30942,7 @@ EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
     if (!eitp__find_lifetimes(plan))
         return 0;
     eitp__merge_in_place(plan);
-    return 1;
+    return eitp__plan_windows(plan);
 }
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
@@ -30274,8 +30973,8 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
 /* >>src/tensor/plan.c */
 /* Plans: creation by passes, the calls they become, and running them. */
 
-/* Where a tensor is. */
-static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor) {
+/* Where a tensor is at a step; -1: between runs, when streamed variables are nowhere. */
+static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, int step) {
     eitp__place place = EITP__ZERO;
     eitp_tensor *owner;
     int64_t first;
@@ -30286,7 +30985,11 @@ static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor) {
         return place;
     owner = eitp__owner(tensor, &first);
     place.offset = (size_t)first * eitp_dtype_size(tensor->dtype);
-    if (owner->leaf == EITP__VARIABLE)
+    if (eitp__is_streamed_tensor(plan, tensor)) {
+        const eitp__window *window = step < 0 ? NULL : eitp__window_at(plan, tensor, step);
+        place.stretch = window ? window->stretch : -1;
+        place.offset -= window ? window->offset : 0;
+    } else if (owner->leaf == EITP__VARIABLE)
         place.variable = owner->variable;
     else if ((size_t)owner->id < plan->tensor_count)
         place.stretch = plan->stretch_of[owner->id];
@@ -30306,7 +31009,8 @@ static void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor)
 }
 
 /* The call and binding of one step, without addresses. */
-static void eitp__make_call(const eitp_plan *plan, const eitp__step *step, eitp__call *call, eitp__binding *binding) {
+static void eitp__make_call(const eitp_plan *plan, int s, eitp__call *call, eitp__binding *binding) {
+    const eitp__step *step = &plan->steps[s];
     const eitp__node *node = step->node;
     call->slot = (eitp__slot)node->op;
     call->input_count = step->input_count;
@@ -30318,14 +31022,14 @@ static void eitp__make_call(const eitp_plan *plan, const eitp__step *step, eitp_
     call->dtype = eitp__node_dtype(node);
     for (int i = 0; i < step->input_count; i++) {
         eitp__set_operand(&call->inputs[i], step->inputs[i]);
-        binding->inputs[i] = eitp__place_of(plan, step->inputs[i]);
+        binding->inputs[i] = eitp__place_of(plan, step->inputs[i], s);
     }
     for (int i = 0; i < step->output_count; i++) {
         /* The shape is the node's: an accumulation may be of another view of it. */
         eitp__set_operand(&call->outputs[i], i < node->output_count ? node->outputs[i] : step->outputs[i]);
-        binding->outputs[i] = eitp__place_of(plan, step->outputs[i]);
+        binding->outputs[i] = eitp__place_of(plan, step->outputs[i], s);
     }
-    binding->carry = eitp__place_of(plan, step->carry);
+    binding->carry = eitp__place_of(plan, step->carry, s);
     call->accumulates = step->accumulates;
 }
 
@@ -30353,7 +31057,7 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__op_info *info = eitp__op(plan->steps[s].node->op);
         size_t workspace;
-        eitp__make_call(plan, &plan->steps[s], &plan->calls[s], &plan->bindings[s]);
+        eitp__make_call(plan, (int)s, &plan->calls[s], &plan->bindings[s]);
         workspace = backend->interface->workspace(backend, &plan->calls[s]);
         if (workspace > plan->stats.workspace_bytes)
             plan->stats.workspace_bytes = workspace;
@@ -30361,6 +31065,13 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
         plan->stats.seconds += eitp__step_seconds(plan, &plan->steps[s]);
     }
     plan->stats.nodes = (int)plan->step_count;
+    plan->stats.file_reads = plan->stats.file_writes = 0;
+    for (size_t i = 0; i < plan->window_count; i++) {
+        plan->stats.file_reads += (double)plan->windows[i].size;
+        plan->stats.file_writes += plan->windows[i].changes ? (double)plan->windows[i].size : 0;
+    }
+    plan->stats.seconds +=
+        plan->stats.file_reads / EITP__STREAM_READ_RATE + plan->stats.file_writes / EITP__STREAM_WRITE_RATE;
     return EITP_OK;
 }
 
@@ -30423,6 +31134,8 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
         status = eitp__make_calls(made, error);
     if (!status && config)
         status = eitp__plan_fit(made, config, error);
+    if (!status)
+        status = eitp__plan_transfers(made, error);
     if (status) {
         eitp_plan_destroy(made);
         return status;
@@ -30473,6 +31186,9 @@ void eitp_plan_destroy(eitp_plan *plan) {
     eitp__release(&host, plan->stretch_of, plan->stretch_of_capacity * sizeof *plan->stretch_of);
     eitp__release(&host, plan->readable, plan->readable_capacity);
     eitp__release(&host, plan->stretches, plan->stretch_capacity * sizeof *plan->stretches);
+    eitp__release(&host, plan->windows, plan->window_capacity * sizeof *plan->windows);
+    eitp__release(&host, plan->latest_window, plan->latest_window_capacity * sizeof *plan->latest_window);
+    eitp__release(&host, plan->transfers, plan->transfer_capacity * sizeof *plan->transfers);
     eitp__release_calls(plan);
     eitp__release(&host, plan, sizeof *plan);
 }
@@ -30534,7 +31250,7 @@ static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
 }
 
 /* The address of a tensor's bytes, whose number must be `size`; *address is NULL where the plan does not use it. */
-static eitp_status eitp__transfer(const eitp_plan *plan, eitp_tensor *tensor, size_t size, void **address,
+static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor, size_t size, void **address,
                                   eitp_error *error) {
     eitp__place place;
     size_t expected;
@@ -30545,19 +31261,23 @@ static eitp_status eitp__transfer(const eitp_plan *plan, eitp_tensor *tensor, si
     status = eitp__check_arena(plan, error);
     if (status)
         return status;
-    place = eitp__place_of(plan, tensor);
+    place = eitp__place_of(plan, tensor, -1);
     expected = tensor->rows ? (size_t)(plan->count * place.row_elements) * eitp_dtype_size(tensor->dtype)
                             : eitp__tensor_bytes(tensor);
     if (size != expected)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%zu bytes do not match tensor '%s', which has %zu", size,
                           tensor->name, expected);
     *address = eitp__address(plan, &place);
+    if (eitp__is_streamed_tensor(plan, tensor))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "variable '%s' is streamed: read it with eitp_variable_read, not from a plan",
+                          eitp__variable_name(eitp__owner(tensor, NULL)));
     return EITP_OK;
 }
 
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
     void *address = NULL;
-    eitp_status status = eitp__transfer(plan, input, size, &address, error);
+    eitp_status status = eitp__plan_address(plan, input, size, &address, error);
     if (status)
         return status;
     if (input->leaf != EITP__INPUT)
@@ -30567,7 +31287,7 @@ eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *dat
 
 eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error) {
     void *address = NULL;
-    eitp_status status = eitp__transfer(plan, output, size, &address, error);
+    eitp_status status = eitp__plan_address(plan, output, size, &address, error);
     if (status)
         return status;
     if (!address || !plan->readable[output->id])
@@ -30576,8 +31296,13 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
 }
 
-eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
+/* Steps [first, end), of which there are some. */
+static eitp_status eitp__run_steps(eitp_plan *plan, size_t first, size_t end, void *workspace, eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
+    return backend->interface->run(backend, plan->calls + first, end - first, workspace, error);
+}
+
+eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
     void *workspace = NULL;
     eitp_status status = eitp__check_arena(plan, error);
     if (status)
@@ -30585,9 +31310,8 @@ eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
     eitp__bind(plan);
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    if (plan->context->profiler.step)
-        return eitp__plan_run_profiled(plan, workspace, error);
-    return backend->interface->run(backend, plan->calls, plan->step_count, workspace, error);
+    return eitp__stream_steps(plan, workspace,
+                              plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
 }
 /* <<src/tensor/plan.c */
 
@@ -30708,10 +31432,11 @@ static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     return profile;
 }
 
-EITP__PRIVATE eitp_status eitp__plan_run_profiled(eitp_plan *plan, void *workspace, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
+                                                   eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
     const eitp_profiler *profiler = &plan->context->profiler;
-    for (size_t s = 0; s < plan->step_count; s++) {
+    for (size_t s = first; s < end; s++) {
         eitp_profile profile = eitp__profile_of(plan, s);
         double began = eitp__clock();
         eitp_status status = backend->interface->run(backend, &plan->calls[s], 1, workspace, error);

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 1
+#define EITP__BACKEND_API_VERSION 2
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: as many as there are processors */
@@ -35,6 +35,7 @@ typedef struct eitp__backend {
 struct eitp__backend_interface {
     uint32_t api_version;
     const char *name;
+    int is_host_memory; /* may any thread read and write what `allocate` returns? */
 
     eitp_status (*create)(const eitp_host *host, const eitp__backend_config *config, eitp__backend **backend,
                           eitp_error *error);

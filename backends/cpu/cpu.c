@@ -292,6 +292,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
     static const eitp__backend_interface interface = {
         EITP__BACKEND_API_VERSION,
         "cpu",
+        1,
         eitp__cpu_create,
         eitp__cpu_destroy,
         eitp__cpu_describe,

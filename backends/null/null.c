@@ -92,6 +92,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
     static const eitp__backend_interface interface = {
         EITP__BACKEND_API_VERSION,
         "null",
+        1,
         eitp__null_create,
         eitp__null_destroy,
         eitp__null_describe,

@@ -56,6 +56,19 @@ static void eitp__describe_context(eitp_context *context) {
     snprintf(context->numerics + used, sizeof context->numerics - used, "-%s", name);
 }
 
+/* The file of streamed variables, where there are to be some. */
+static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_config *config, eitp_error *error) {
+    if (!config->stream || config->plans_only)
+        return EITP_OK;
+    if (!context->backend->interface->is_host_memory)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "variables of device '%s' cannot be streamed from a file; use --device cpu",
+                          context->backend->interface->name);
+    if (!config->stream_path || !*config->stream_path)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "streamed variables need a file: eitp_context_config.stream_path");
+    return eitp__stream_open(&context->stream, &context->host, config->stream_path, error);
+}
+
 eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error) {
     eitp_context *made;
     eitp__backend_config backend;
@@ -70,11 +83,14 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     backend.products = config->products;
     made->parameters = config->parameters;
     made->plans_only = config->plans_only;
+    made->streams = config->stream;
     status = eitp__backend_create(&made->host, config->device, &backend, &made->backend, error);
     if (!status)
         status = eitp__choose_precision(made->backend, config->precision, &made->precision, error);
     if (!status && config->parameters == EITP_PARAMETERS_CORRECTED && made->precision == EITP_F16)
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "parameters of fp16 have no corrections; use bf16");
+    if (!status)
+        status = eitp__open_stream(made, config, error);
     if (!status && config->precision && !strcmp(config->precision, "auto"))
         eitp__log(&made->host, EITP_LOG_INFO, "precision auto: %s", eitp_context_precision_name(made));
     if (status) {
@@ -103,6 +119,7 @@ void eitp_context_destroy(eitp_context *context) {
     eitp__release(&host, context->variables, context->variable_capacity * sizeof *context->variables);
     eitp__release(&host, context->segments, context->segment_capacity * sizeof *context->segments);
     context->backend->interface->destroy(context->backend);
+    eitp__stream_close(&context->stream);
     eitp__release(&host, context, sizeof *context);
 }
 
@@ -120,6 +137,10 @@ eitp_dtype eitp_context_precision(const eitp_context *context) {
 
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
     return context->parameters;
+}
+
+eitp_stream eitp_context_stream(const eitp_context *context) {
+    return context->streams;
 }
 
 eitp_host eitp_context_host(const eitp_context *context) {
@@ -157,6 +178,12 @@ eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int
     if (!status)
         variable->info.decay = decay;
     return status;
+}
+
+static int eitp__is_streamed(const eitp_context *context, const eitp_variable *variable) {
+    static const eitp_stream least[] = {
+        EITP_STREAM_ALL, EITP_STREAM_STATES, EITP_STREAM_ALL, (eitp_stream)(EITP_STREAM_ALL + 1), EITP_STREAM_STATES};
+    return variable->size >= EITP__STREAMED_BYTES && context->streams >= least[variable->role];
 }
 
 EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const char *name, eitp_role role,
@@ -200,6 +227,8 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     info->size = size;
     info->decay = role == EITP_PARAMETER && rank >= 2;
     info->trained = role == EITP_PARAMETER;
+    info->streamed = eitp__is_streamed(context, info);
+    context->variables[*index].offset = EITP__NO_OFFSET;
     return EITP_OK;
 }
 
@@ -215,16 +244,34 @@ static size_t eitp__aligned(size_t size) {
     return (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
 }
 
+/* Places in the file for streamed variables that have none. */
+static eitp_status eitp__variables_place(eitp_context *context, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < context->variable_count && !status; i++) {
+        eitp__variable *variable = &context->variables[i];
+        if (variable->info.streamed && variable->offset == EITP__NO_OFFSET)
+            status = eitp__stream_take(&context->stream, variable->info.size, &variable->offset, error);
+    }
+    return status;
+}
+
+static int eitp__lacks_memory(const eitp__variable *variable) {
+    return !variable->data && !variable->info.streamed;
+}
+
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error) {
     size_t total = 0, offset = 0;
     char *memory;
+    eitp_status status = EITP_OK;
     for (size_t i = 0; i < context->variable_count; i++) {
-        if (!context->variables[i].data &&
+        if (eitp__lacks_memory(&context->variables[i]) &&
             !eitp__add_size(total, eitp__aligned(context->variables[i].info.size), &total))
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "the variables are larger than any memory");
     }
-    if (!total || context->plans_only)
-        return EITP_OK;
+    if (!context->plans_only)
+        status = eitp__variables_place(context, error);
+    if (!total || context->plans_only || status)
+        return status;
     if (!eitp__reserve(&context->host, (void **)&context->segments, &context->segment_capacity,
                        context->segment_count + 1, sizeof *context->segments))
         return eitp__fail_memory(error, sizeof *context->segments, "the list of segments");
@@ -235,12 +282,23 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
     context->segments[context->segment_count].size = total;
     context->segment_count++;
     for (size_t i = 0; i < context->variable_count; i++) {
-        if (context->variables[i].data)
+        if (!eitp__lacks_memory(&context->variables[i]))
             continue;
         context->variables[i].data = memory + offset;
         offset += eitp__aligned(context->variables[i].info.size);
     }
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp__variable *variable, size_t offset,
+                                              void *memory, size_t size, int writes, eitp_error *error) {
+    const eitp__backend_interface *interface = context->backend->interface;
+    char *data = (char *)variable->data + offset;
+    if (variable->info.streamed)
+        return writes ? eitp__file_write(&context->stream.file, variable->offset + offset, memory, size, error)
+                      : eitp__file_read(&context->stream.file, variable->offset + offset, memory, size, error);
+    return writes ? interface->upload(context->backend, data, memory, size, error)
+                  : interface->download(context->backend, memory, data, size, error);
 }
 
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error) {
@@ -283,18 +341,15 @@ eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t 
                                 eitp_error *error) {
     eitp__variable *variable = NULL;
     eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
-    if (status)
-        return status;
-    return context->backend->interface->upload(context->backend, (char *)variable->data + offset, data, size, error);
+    return status ? status
+                  : eitp__variable_move(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
 }
 
 eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,
                                eitp_error *error) {
     eitp__variable *variable = NULL;
     eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
-    if (status)
-        return status;
-    return context->backend->interface->download(context->backend, data, (char *)variable->data + offset, size, error);
+    return status ? status : eitp__variable_move(context, variable, offset, data, size, 0, error);
 }
 
 EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size) {
@@ -370,13 +425,9 @@ static void eitp__join_values(const eitp__planes *planes, float *values, size_t 
 /* Moves `count` elements from element `first` of a variable on; does nothing where there is no variable. */
 static eitp_status eitp__move_plane(eitp_context *context, const eitp__variable *variable, size_t first, size_t count,
                                     void *plane, int writes, eitp_error *error) {
-    const eitp__backend_interface *interface = context->backend->interface;
     size_t size = variable ? eitp_dtype_size(variable->info.dtype) : 0;
-    char *data = variable ? (char *)variable->data + first * size : NULL;
-    if (!variable)
-        return EITP_OK;
-    return writes ? interface->upload(context->backend, data, plane, count * size, error)
-                  : interface->download(context->backend, plane, data, count * size, error);
+    return variable ? eitp__variable_move(context, variable, first * size, plane, count * size, writes, error)
+                    : EITP_OK;
 }
 
 static eitp_status eitp__move_planes(eitp_context *context, eitp__planes *planes, size_t first, size_t count,

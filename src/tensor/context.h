@@ -3,12 +3,15 @@
 #define EITP_CONTEXT_H
 
 #include "backends/backend.h"
-#include "tensor/tensor.h"
+#include "tensor/stream.h"
 
 typedef struct eitp__variable {
     eitp_variable info;
-    void *data; /* device memory; NULL until a plan uses it */
+    void *data;      /* device memory; NULL until a plan uses it, and where it is streamed */
+    uint64_t offset; /* in the file, of one that is streamed; EITP__NO_OFFSET until a plan uses it */
 } eitp__variable;
+
+#define EITP__NO_OFFSET UINT64_MAX
 
 typedef struct eitp__segment {
     void *memory;
@@ -28,6 +31,8 @@ struct eitp_context {
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
+    eitp_stream streams;
+    eitp__stream stream;    /* zeros where nothing is streamed */
     eitp_profiler profiler; /* without a function: none */
     char description[200];
     char numerics[100];
@@ -44,8 +49,12 @@ EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
 /* The name of the variable that holds what 16-bit parameter `name` lacks. */
 EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size);
 
-/* Gives memory to all variables that have none. */
+/* Gives memory, or a place in the file, to all variables that have none. */
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);
+
+/* Copies bytes of a variable that has memory or a place to or from memory of the host's. */
+EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp__variable *variable, size_t offset,
+                                              void *memory, size_t size, int writes, eitp_error *error);
 
 /* Makes the arena at least `size` bytes. */
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error);

@@ -117,10 +117,11 @@ static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     return profile;
 }
 
-EITP__PRIVATE eitp_status eitp__plan_run_profiled(eitp_plan *plan, void *workspace, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
+                                                   eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
     const eitp_profiler *profiler = &plan->context->profiler;
-    for (size_t s = 0; s < plan->step_count; s++) {
+    for (size_t s = first; s < end; s++) {
         eitp_profile profile = eitp__profile_of(plan, s);
         double began = eitp__clock();
         eitp_status status = backend->interface->run(backend, &plan->calls[s], 1, workspace, error);

@@ -4,7 +4,8 @@
 
 #include "tensor/plan.h"
 
-/* Runs the bound calls of a plan one after the other and tells the context's profiler of each. */
-EITP__PRIVATE eitp_status eitp__plan_run_profiled(eitp_plan *plan, void *workspace, eitp_error *error);
+/* Runs the bound calls [first, end) of a plan one after the other and tells the context's profiler of each. */
+EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first, size_t end, void *workspace,
+                                                   eitp_error *error);
 
 #endif

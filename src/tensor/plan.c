@@ -1,8 +1,8 @@
 /* Plans: creation by passes, the calls they become, and running them. */
 #include "tensor/measure.h"
 
-/* Where a tensor is. */
-static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor) {
+/* Where a tensor is at a step; -1: between runs, when streamed variables are nowhere. */
+static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, int step) {
     eitp__place place = EITP__ZERO;
     eitp_tensor *owner;
     int64_t first;
@@ -13,7 +13,11 @@ static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor) {
         return place;
     owner = eitp__owner(tensor, &first);
     place.offset = (size_t)first * eitp_dtype_size(tensor->dtype);
-    if (owner->leaf == EITP__VARIABLE)
+    if (eitp__is_streamed_tensor(plan, tensor)) {
+        const eitp__window *window = step < 0 ? NULL : eitp__window_at(plan, tensor, step);
+        place.stretch = window ? window->stretch : -1;
+        place.offset -= window ? window->offset : 0;
+    } else if (owner->leaf == EITP__VARIABLE)
         place.variable = owner->variable;
     else if ((size_t)owner->id < plan->tensor_count)
         place.stretch = plan->stretch_of[owner->id];
@@ -33,7 +37,8 @@ static void eitp__set_operand(eitp__operand *operand, const eitp_tensor *tensor)
 }
 
 /* The call and binding of one step, without addresses. */
-static void eitp__make_call(const eitp_plan *plan, const eitp__step *step, eitp__call *call, eitp__binding *binding) {
+static void eitp__make_call(const eitp_plan *plan, int s, eitp__call *call, eitp__binding *binding) {
+    const eitp__step *step = &plan->steps[s];
     const eitp__node *node = step->node;
     call->slot = (eitp__slot)node->op;
     call->input_count = step->input_count;
@@ -45,14 +50,14 @@ static void eitp__make_call(const eitp_plan *plan, const eitp__step *step, eitp_
     call->dtype = eitp__node_dtype(node);
     for (int i = 0; i < step->input_count; i++) {
         eitp__set_operand(&call->inputs[i], step->inputs[i]);
-        binding->inputs[i] = eitp__place_of(plan, step->inputs[i]);
+        binding->inputs[i] = eitp__place_of(plan, step->inputs[i], s);
     }
     for (int i = 0; i < step->output_count; i++) {
         /* The shape is the node's: an accumulation may be of another view of it. */
         eitp__set_operand(&call->outputs[i], i < node->output_count ? node->outputs[i] : step->outputs[i]);
-        binding->outputs[i] = eitp__place_of(plan, step->outputs[i]);
+        binding->outputs[i] = eitp__place_of(plan, step->outputs[i], s);
     }
-    binding->carry = eitp__place_of(plan, step->carry);
+    binding->carry = eitp__place_of(plan, step->carry, s);
     call->accumulates = step->accumulates;
 }
 
@@ -80,7 +85,7 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
     for (size_t s = 0; s < plan->step_count; s++) {
         const eitp__op_info *info = eitp__op(plan->steps[s].node->op);
         size_t workspace;
-        eitp__make_call(plan, &plan->steps[s], &plan->calls[s], &plan->bindings[s]);
+        eitp__make_call(plan, (int)s, &plan->calls[s], &plan->bindings[s]);
         workspace = backend->interface->workspace(backend, &plan->calls[s]);
         if (workspace > plan->stats.workspace_bytes)
             plan->stats.workspace_bytes = workspace;
@@ -88,6 +93,13 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
         plan->stats.seconds += eitp__step_seconds(plan, &plan->steps[s]);
     }
     plan->stats.nodes = (int)plan->step_count;
+    plan->stats.file_reads = plan->stats.file_writes = 0;
+    for (size_t i = 0; i < plan->window_count; i++) {
+        plan->stats.file_reads += (double)plan->windows[i].size;
+        plan->stats.file_writes += plan->windows[i].changes ? (double)plan->windows[i].size : 0;
+    }
+    plan->stats.seconds +=
+        plan->stats.file_reads / EITP__STREAM_READ_RATE + plan->stats.file_writes / EITP__STREAM_WRITE_RATE;
     return EITP_OK;
 }
 
@@ -150,6 +162,8 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
         status = eitp__make_calls(made, error);
     if (!status && config)
         status = eitp__plan_fit(made, config, error);
+    if (!status)
+        status = eitp__plan_transfers(made, error);
     if (status) {
         eitp_plan_destroy(made);
         return status;
@@ -200,6 +214,9 @@ void eitp_plan_destroy(eitp_plan *plan) {
     eitp__release(&host, plan->stretch_of, plan->stretch_of_capacity * sizeof *plan->stretch_of);
     eitp__release(&host, plan->readable, plan->readable_capacity);
     eitp__release(&host, plan->stretches, plan->stretch_capacity * sizeof *plan->stretches);
+    eitp__release(&host, plan->windows, plan->window_capacity * sizeof *plan->windows);
+    eitp__release(&host, plan->latest_window, plan->latest_window_capacity * sizeof *plan->latest_window);
+    eitp__release(&host, plan->transfers, plan->transfer_capacity * sizeof *plan->transfers);
     eitp__release_calls(plan);
     eitp__release(&host, plan, sizeof *plan);
 }
@@ -261,7 +278,7 @@ static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
 }
 
 /* The address of a tensor's bytes, whose number must be `size`; *address is NULL where the plan does not use it. */
-static eitp_status eitp__transfer(const eitp_plan *plan, eitp_tensor *tensor, size_t size, void **address,
+static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor, size_t size, void **address,
                                   eitp_error *error) {
     eitp__place place;
     size_t expected;
@@ -272,19 +289,23 @@ static eitp_status eitp__transfer(const eitp_plan *plan, eitp_tensor *tensor, si
     status = eitp__check_arena(plan, error);
     if (status)
         return status;
-    place = eitp__place_of(plan, tensor);
+    place = eitp__place_of(plan, tensor, -1);
     expected = tensor->rows ? (size_t)(plan->count * place.row_elements) * eitp_dtype_size(tensor->dtype)
                             : eitp__tensor_bytes(tensor);
     if (size != expected)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%zu bytes do not match tensor '%s', which has %zu", size,
                           tensor->name, expected);
     *address = eitp__address(plan, &place);
+    if (eitp__is_streamed_tensor(plan, tensor))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "variable '%s' is streamed: read it with eitp_variable_read, not from a plan",
+                          eitp__variable_name(eitp__owner(tensor, NULL)));
     return EITP_OK;
 }
 
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
     void *address = NULL;
-    eitp_status status = eitp__transfer(plan, input, size, &address, error);
+    eitp_status status = eitp__plan_address(plan, input, size, &address, error);
     if (status)
         return status;
     if (input->leaf != EITP__INPUT)
@@ -294,7 +315,7 @@ eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *dat
 
 eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error) {
     void *address = NULL;
-    eitp_status status = eitp__transfer(plan, output, size, &address, error);
+    eitp_status status = eitp__plan_address(plan, output, size, &address, error);
     if (status)
         return status;
     if (!address || !plan->readable[output->id])
@@ -303,8 +324,13 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
 }
 
-eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
+/* Steps [first, end), of which there are some. */
+static eitp_status eitp__run_steps(eitp_plan *plan, size_t first, size_t end, void *workspace, eitp_error *error) {
     eitp__backend *backend = plan->context->backend;
+    return backend->interface->run(backend, plan->calls + first, end - first, workspace, error);
+}
+
+eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
     void *workspace = NULL;
     eitp_status status = eitp__check_arena(plan, error);
     if (status)
@@ -312,7 +338,6 @@ eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
     eitp__bind(plan);
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    if (plan->context->profiler.step)
-        return eitp__plan_run_profiled(plan, workspace, error);
-    return backend->interface->run(backend, plan->calls, plan->step_count, workspace, error);
+    return eitp__stream_steps(plan, workspace,
+                              plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
 }

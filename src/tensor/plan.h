@@ -5,6 +5,7 @@
  *                                that only feed an accumulation or a sum add to it themselves
  *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
  *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
+ *   stream     plan_stream.c     windows for streamed variables, and when these are read and written
  *   lay out    plan_layout.c     lifetimes, memory taken over in place, offsets in the arena
  *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
  */
@@ -32,6 +33,35 @@ typedef struct eitp__stretch {
     int first, last;
 } eitp__stretch;
 
+/*
+ * Bytes of a streamed variable that are in the arena for steps that use them. The memory is taken from `start` on, when
+ * it begins to be read from the file, until `end`, before which it was written back.
+ */
+typedef struct eitp__window {
+    int64_t variable;
+    size_t offset, size;
+    int start, first, last, end; /* steps; it is used from `first` to `last` */
+    int changes;                 /* is it written back? */
+    int stretch;
+    int previous; /* the window of the same variable before it; -1: none */
+    uint64_t job; /* of the worker: what was begun last */
+} eitp__window;
+
+/* In the order in which they are done before one step. */
+typedef enum eitp__transfer_kind {
+    EITP__TRANSFER_WRITE,   /* begins to write a window back */
+    EITP__TRANSFER_WRITTEN, /* waits until it is */
+    EITP__TRANSFER_READ,    /* begins to read one */
+    EITP__TRANSFER_THERE    /* waits until it is there */
+} eitp__transfer_kind;
+
+/* What is done about a window before a step. */
+typedef struct eitp__transfer {
+    eitp_plan *plan;
+    eitp__transfer_kind kind;
+    int step, window;
+} eitp__transfer;
+
 /* Where a call's operand is: an arena stretch, a variable, or nowhere. */
 typedef struct eitp__place {
     int stretch;      /* -1: none */
@@ -57,6 +87,12 @@ struct eitp_plan {
     size_t tensor_count, stretch_of_capacity, readable_capacity;
     eitp__stretch *stretches;
     size_t stretch_count, stretch_capacity;
+    eitp__window *windows;
+    size_t window_count, window_capacity;
+    int *latest_window; /* by variable; -1: none */
+    size_t latest_window_capacity;
+    eitp__transfer *transfers;
+    size_t transfer_count, transfer_capacity;
     eitp__call *calls;
     eitp__binding *bindings;
     size_t call_count;
@@ -87,6 +123,27 @@ EITP__PRIVATE int eitp__step_read_count(const eitp__step *step);
 
 /* Makes the steps from the nodes that are needed, `needed` by node id. */
 EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error);
+
+/* Is the tensor in a streamed variable? */
+EITP__PRIVATE int eitp__is_streamed_tensor(const eitp_plan *plan, eitp_tensor *tensor);
+
+/* Finds the windows, and a stretch for each, of the steps as they are; 0: no memory. */
+EITP__PRIVATE int eitp__plan_windows(eitp_plan *plan);
+
+/* The window that a tensor in a streamed variable has at a step. */
+EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_tensor *tensor, int step);
+
+/* Lists the transfers, when the windows are final. */
+EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error);
+
+/* Runs all steps by `run`, which takes the steps [first, end), and the transfers between them. */
+EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
+                                             eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
+                                                                void *workspace, eitp_error *error),
+                                             eitp_error *error);
+
+/* Adds a stretch of `size` bytes; its number, or -1 where memory is short. */
+EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last);
 
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);

@@ -8,17 +8,23 @@ static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
     return owner->leaf == EITP__VARIABLE ? NULL : owner;
 }
 
-static int eitp__new_stretch(eitp_plan *plan, const eitp_tensor *owner, int first) {
+EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last) {
     eitp__stretch *stretch;
     if (!eitp__reserve(&plan->context->host, (void **)&plan->stretches, &plan->stretch_capacity,
                        plan->stretch_count + 1, sizeof *plan->stretches))
-        return 0;
+        return -1;
     stretch = &plan->stretches[plan->stretch_count];
-    stretch->size = (eitp__tensor_bytes(owner) + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
+    stretch->size = (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
     stretch->offset = 0;
-    stretch->first = stretch->last = first;
-    plan->stretch_of[owner->id] = (int)plan->stretch_count++;
-    return 1;
+    stretch->first = first;
+    stretch->last = last;
+    return (int)plan->stretch_count++;
+}
+
+static int eitp__new_stretch(eitp_plan *plan, const eitp_tensor *owner, int first) {
+    int stretch = eitp__add_stretch(plan, eitp__tensor_bytes(owner), first, first);
+    plan->stretch_of[owner->id] = stretch;
+    return stretch >= 0;
 }
 
 static eitp__stretch *eitp__stretch_for(const eitp_plan *plan, eitp_tensor *tensor) {
@@ -182,7 +188,7 @@ EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
     if (!eitp__find_lifetimes(plan))
         return 0;
     eitp__merge_in_place(plan);
-    return 1;
+    return eitp__plan_windows(plan);
 }
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {

@@ -125,8 +125,13 @@ static int eitp__changes_variable(const eitp__step *step) {
 /* What making a value takes, by its recipe. */
 static double eitp__recipe_seconds(const eitp__recompute *r, const eitp__step *recipe, const eitp_tensor *value) {
     eitp__uses *uses = &r->uses[value->id];
-    if (uses->seconds <= 0)
-        uses->seconds = eitp__step_seconds(r->plan, recipe);
+    if (uses->seconds > 0)
+        return uses->seconds;
+    uses->seconds = eitp__step_seconds(r->plan, recipe);
+    for (int i = 0; i < recipe->input_count; i++) {
+        if (recipe->inputs[i] && eitp__is_streamed_tensor(r->plan, recipe->inputs[i]))
+            uses->seconds += eitp__value_bytes(recipe->inputs[i]) / EITP__STREAM_READ_RATE;
+    }
     return uses->seconds;
 }
 

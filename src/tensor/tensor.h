@@ -31,6 +31,16 @@ typedef enum eitp_parameter_form {
     EITP_PARAMETERS_CORRECTED = 2 /* 8 bits of it; BF16 only */
 } eitp_parameter_form;
 
+/*
+ * What is kept in a file instead of memory, and moved to and from windows of the arena while plans run. Variables
+ * smaller than 32 KiB, and caches, are always in memory. Results are the same bits.
+ */
+typedef enum eitp_stream {
+    EITP_STREAM_NONE = 0,
+    EITP_STREAM_STATES = 1, /* optimizer state, and remainders of 16-bit parameters: what only updates use */
+    EITP_STREAM_ALL = 2     /* parameters and gradients too */
+} eitp_stream;
+
 typedef struct eitp_context_config {
     eitp_host host;       /* memory, files and log of everything made from the context */
     const char *device;   /* "auto" (EITP_BACKEND, else the best there is), "cpu" or "null" */
@@ -44,6 +54,12 @@ typedef struct eitp_context_config {
     const char *precision;
     eitp_parameter_form parameters; /* what models keep of 16-bit parameters */
     int plans_only;                 /* nothing will run: plans are made, and variables and arena get no memory */
+    eitp_stream stream;
+    /*
+     * The file for it, which is made, and lost when the context is destroyed or the process ends. While a plan runs,
+     * a thread of eitp's own calls the host's `read` and `write` of this file.
+     */
+    const char *stream_path;
 } eitp_context_config;
 
 /* Automatic device, fp32, exact parameters. */
@@ -68,6 +84,9 @@ EITP_API eitp_dtype eitp_context_precision(const eitp_context *context);
 
 /* What models of the context keep of 16-bit parameters. */
 EITP_API eitp_parameter_form eitp_context_parameters(const eitp_context *context);
+
+/* What the context keeps in a file. */
+EITP_API eitp_stream eitp_context_stream(const eitp_context *context);
 
 /* Its precision as "fp32", "bf16" or "fp16". */
 EITP_API const char *eitp_context_precision_name(const eitp_context *context);
@@ -106,6 +125,7 @@ typedef struct eitp_variable {
     size_t size; /* bytes */
     int decay;   /* does weight decay apply? By default to parameters of rank 2 and more */
     int trained; /* of a parameter: do gradients and updates concern it? By default they do */
+    int streamed; /* is it in the context's file? */
 } eitp_variable;
 
 EITP_API size_t eitp_variable_count(const eitp_context *context);
@@ -364,7 +384,8 @@ typedef struct eitp_plan_stats {
     size_t largest_bytes;   /* the most that is live at once: no layout can need less */
     int nodes, recomputed;  /* steps, and those of them that make a value again */
     double flops, recomputed_flops;
-    double seconds; /* at the nominal speed of the device */
+    double seconds; /* at the nominal speed of the device, and of files */
+    double file_reads, file_writes; /* bytes of streamed variables that a run moves */
 } eitp_plan_stats;
 
 /*

@@ -101,12 +101,18 @@ static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *erro
     return eitp_accumulate_gradients(loss, trainer->carry, error);
 }
 
+#define EITP__STREAMED_PIECE_BYTES ((size_t)4 << 20)
+
 /* AdamW as configured, in a graph: with 16 bits of fp16 the gradients are of a scaled loss. */
 static eitp_adamw_config eitp__adamw_in(eitp_trainer *trainer, eitp_graph *graph) {
+    const eitp_context *context = eitp_model_context(trainer->model);
     eitp_adamw_config adamw = trainer->config.adamw;
     int64_t one = 1;
-    if (eitp_context_precision(eitp_model_context(trainer->model)) == EITP_F16)
+    if (eitp_context_precision(context) == EITP_F16)
         trainer->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
+    /* Windows of streamed variables are as large as pieces, and several are there at a time. */
+    if (eitp_context_stream(context) && adamw.piece_bytes > EITP__STREAMED_PIECE_BYTES)
+        adamw.piece_bytes = EITP__STREAMED_PIECE_BYTES;
     adamw.loss_scale = trainer->scale;
     adamw.moments = eitp_optimizer_get(trainer->config.optimizer)->moments;
     return adamw;

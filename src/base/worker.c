@@ -1,0 +1,198 @@
+#include "base/worker.h"
+
+#if EITP__WITH_WORKER
+#include <pthread.h>
+#endif
+
+/* Jobs that may wait. */
+enum { EITP__WORKER_QUEUE = 64 };
+
+typedef struct eitp__worker_job {
+    eitp__work work;
+    void *argument;
+} eitp__worker_job;
+
+struct eitp__worker {
+    eitp_host host;
+    eitp__worker_job jobs[EITP__WORKER_QUEUE]; /* job `number` is at number % EITP__WORKER_QUEUE */
+    uint64_t given, done;
+    eitp_status status; /* the first failure */
+    eitp_error error;
+    int has_thread, ends;
+#if EITP__WITH_WORKER
+    pthread_t thread;
+    pthread_mutex_t mutex; /* over everything above but the jobs that are given and not done */
+    pthread_cond_t changed;
+#endif
+};
+
+/* Runs a job, if none before it failed; takes no lock. */
+static eitp_status eitp__run_job(const eitp__worker_job *job, eitp_status before, eitp_error *error) {
+    return before ? before : job->work(job->argument, error);
+}
+
+static void eitp__end_job(eitp__worker *worker, eitp_status status, const eitp_error *error) {
+    if (status && !worker->status) {
+        worker->status = status;
+        worker->error = *error;
+    }
+    worker->done++;
+}
+
+#if EITP__WITH_WORKER
+
+static void eitp__worker_lock(eitp__worker *worker) {
+    if (worker->has_thread)
+        pthread_mutex_lock(&worker->mutex);
+}
+
+static void eitp__worker_unlock(eitp__worker *worker) {
+    if (worker->has_thread)
+        pthread_mutex_unlock(&worker->mutex);
+}
+
+static void *eitp__worker_thread(void *argument) {
+    eitp__worker *worker = (eitp__worker *)argument;
+    pthread_mutex_lock(&worker->mutex);
+    for (;;) {
+        eitp_error error = EITP__ZERO;
+        eitp__worker_job job;
+        eitp_status status;
+        while (worker->done == worker->given && !worker->ends)
+            pthread_cond_wait(&worker->changed, &worker->mutex);
+        if (worker->done == worker->given)
+            break;
+        job = worker->jobs[(worker->done + 1) % EITP__WORKER_QUEUE];
+        status = worker->status;
+        pthread_mutex_unlock(&worker->mutex);
+        status = eitp__run_job(&job, status, &error);
+        pthread_mutex_lock(&worker->mutex);
+        eitp__end_job(worker, status, &error);
+        pthread_cond_broadcast(&worker->changed);
+    }
+    pthread_mutex_unlock(&worker->mutex);
+    return NULL;
+}
+
+/* A job's depth of calls is known and small; the system's default would count against RLIMIT_AS. */
+#define EITP__WORKER_STACK ((size_t)256 << 10)
+
+static void eitp__worker_start(eitp__worker *worker) {
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes))
+        return;
+    pthread_attr_setstacksize(&attributes, EITP__WORKER_STACK);
+    pthread_mutex_init(&worker->mutex, NULL);
+    pthread_cond_init(&worker->changed, NULL);
+    worker->has_thread = !pthread_create(&worker->thread, &attributes, eitp__worker_thread, worker);
+    pthread_attr_destroy(&attributes);
+}
+
+static void eitp__worker_end(eitp__worker *worker) {
+    if (!worker->has_thread)
+        return;
+    eitp__worker_lock(worker);
+    worker->ends = 1;
+    pthread_cond_broadcast(&worker->changed);
+    eitp__worker_unlock(worker);
+    pthread_join(worker->thread, NULL);
+    pthread_cond_destroy(&worker->changed);
+    pthread_mutex_destroy(&worker->mutex);
+}
+
+/* Waits, with the lock, until job `number` is done. */
+static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
+    while (worker->done < number)
+        pthread_cond_wait(&worker->changed, &worker->mutex);
+}
+
+static void eitp__worker_tell(eitp__worker *worker) {
+    pthread_cond_broadcast(&worker->changed);
+}
+
+#else
+
+static void eitp__worker_lock(eitp__worker *worker) {
+    (void)worker;
+}
+
+static void eitp__worker_unlock(eitp__worker *worker) {
+    (void)worker;
+}
+
+static void eitp__worker_start(eitp__worker *worker) {
+    (void)worker;
+}
+
+static void eitp__worker_end(eitp__worker *worker) {
+    (void)worker;
+}
+
+static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
+    (void)worker;
+    (void)number;
+}
+
+static void eitp__worker_tell(eitp__worker *worker) {
+    (void)worker;
+}
+
+#endif
+
+EITP__PRIVATE eitp_status eitp__worker_create(const eitp_host *host, eitp__worker **worker, eitp_error *error) {
+    *worker = (eitp__worker *)eitp__allocate(host, sizeof **worker);
+    if (!*worker)
+        return eitp__fail_memory(error, sizeof **worker, "a thread for files");
+    (*worker)->host = *host;
+    eitp__worker_start(*worker);
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__worker_destroy(eitp__worker *worker) {
+    eitp_host host;
+    if (!worker)
+        return;
+    host = worker->host;
+    eitp__worker_end(worker);
+    eitp__release(&host, worker, sizeof *worker);
+}
+
+EITP__PRIVATE uint64_t eitp__worker_give(eitp__worker *worker, eitp__work work, void *argument) {
+    eitp__worker_job job;
+    uint64_t number;
+    job.work = work;
+    job.argument = argument;
+    if (!worker->has_thread) {
+        eitp_error error = EITP__ZERO;
+        eitp_status status = eitp__run_job(&job, worker->status, &error);
+        number = ++worker->given;
+        eitp__end_job(worker, status, &error);
+        return number;
+    }
+    eitp__worker_lock(worker);
+    if (worker->given + 1 > EITP__WORKER_QUEUE)
+        eitp__worker_await(worker, worker->given + 1 - EITP__WORKER_QUEUE);
+    number = ++worker->given;
+    worker->jobs[number % EITP__WORKER_QUEUE] = job;
+    eitp__worker_tell(worker);
+    eitp__worker_unlock(worker);
+    return number;
+}
+
+EITP__PRIVATE eitp_status eitp__worker_wait(eitp__worker *worker, uint64_t number, eitp_error *error) {
+    eitp_status status;
+    eitp__worker_lock(worker);
+    eitp__worker_await(worker, number);
+    status = worker->status;
+    if (status && error)
+        *error = worker->error;
+    eitp__worker_unlock(worker);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *error) {
+    /* Only the caller gives jobs, so `given` does not change meanwhile. */
+    eitp_status status = eitp__worker_wait(worker, worker->given, error);
+    worker->status = EITP_OK;
+    return status;
+}

@@ -1,0 +1,228 @@
+/*
+ * Streamed variables in a plan. A step that uses one finds it in a window of the arena. Windows that are first used by
+ * the same step are a group, and a group begins to be read when the group before it is first used; so reading goes on
+ * beside the steps between. A window that was changed is written back after its last use, beside the steps of the next
+ * group. Where a variable's next use comes before reading it again would have begun, the window is kept.
+ */
+#include "base/sort.h"
+#include "tensor/plan.h"
+
+static const eitp__variable *eitp__streamed_variable(const eitp_plan *plan, eitp_tensor *tensor) {
+    const eitp_tensor *owner = eitp__owner(tensor, NULL);
+    const eitp__variable *variable =
+        owner->leaf == EITP__VARIABLE ? &plan->context->variables[owner->variable] : NULL;
+    return variable && variable->info.streamed ? variable : NULL;
+}
+
+EITP__PRIVATE int eitp__is_streamed_tensor(const eitp_plan *plan, eitp_tensor *tensor) {
+    return eitp__streamed_variable(plan, tensor) != NULL;
+}
+
+/* The bytes of its variable that a tensor is. */
+static void eitp__window_range(eitp_tensor *tensor, eitp__window *window) {
+    int64_t first;
+    memset(window, 0, sizeof *window);
+    window->variable = eitp__owner(tensor, &first)->variable;
+    window->offset = (size_t)first * eitp_dtype_size(tensor->dtype);
+    window->size = eitp__tensor_bytes(tensor);
+}
+
+static int eitp__is_same_range(const eitp__window *a, const eitp__window *b) {
+    return a->offset == b->offset && a->size == b->size;
+}
+
+static int eitp__ranges_overlap(const eitp__window *a, const eitp__window *b) {
+    return a->offset < b->offset + b->size && b->offset < a->offset + a->size;
+}
+
+/* The steps at which the latest two groups are first used; -1: none. */
+typedef struct eitp__groups {
+    int latest, before;
+} eitp__groups;
+
+/* The latest window of the same bytes, if none of others that overlap them was made after it; -1: none. */
+static int eitp__find_window(const eitp_plan *plan, const eitp__window *range) {
+    for (int w = plan->latest_window[range->variable]; w >= 0; w = plan->windows[w].previous) {
+        if (eitp__is_same_range(&plan->windows[w], range))
+            return w;
+        if (eitp__ranges_overlap(&plan->windows[w], range))
+            return -1;
+    }
+    return -1;
+}
+
+/* The first step before which the bytes can begin to be read: what changes them is being written by then. */
+static int eitp__first_read(const eitp_plan *plan, const eitp__window *range) {
+    int step = 0;
+    for (int w = plan->latest_window[range->variable]; w >= 0; w = plan->windows[w].previous) {
+        const eitp__window *window = &plan->windows[w];
+        if (window->changes && eitp__ranges_overlap(window, range) && window->last >= step)
+            step = window->last + 1;
+    }
+    return step;
+}
+
+/* Lets a step use a tensor, if it is in a streamed variable; 0: no memory. */
+static int eitp__use_window(eitp_plan *plan, eitp_tensor *tensor, int step, int changes, eitp__groups *groups) {
+    eitp__window range;
+    int found, group = groups->latest == step ? groups->before : groups->latest, earliest;
+    if (!tensor || !eitp__is_streamed_tensor(plan, tensor))
+        return 1;
+    eitp__window_range(eitp__lowered(tensor), &range);
+    found = eitp__find_window(plan, &range);
+    if (found < 0 || plan->windows[found].last < group) {
+        earliest = eitp__first_read(plan, &range);
+        if (!eitp__reserve(&plan->context->host, (void **)&plan->windows, &plan->window_capacity,
+                           plan->window_count + 1, sizeof *plan->windows))
+            return 0;
+        range.start = group > earliest ? group : earliest;
+        range.first = step;
+        range.previous = plan->latest_window[range.variable];
+        found = plan->latest_window[range.variable] = (int)plan->window_count++;
+        plan->windows[found] = range;
+        groups->before = group;
+        groups->latest = step;
+    }
+    plan->windows[found].last = step;
+    plan->windows[found].changes |= changes;
+    return 1;
+}
+
+static int eitp__use_windows(eitp_plan *plan) {
+    eitp__groups groups = {-1, -1};
+    int done = 1;
+    for (int s = 0; s < (int)plan->step_count && done; s++) {
+        const eitp__step *step = &plan->steps[s];
+        for (int i = 0; i < eitp__step_read_count(step); i++)
+            done &= eitp__use_window(plan, eitp__step_read(step, i), s, 0, &groups);
+        for (int i = 0; i < step->output_count; i++)
+            done &= eitp__use_window(plan, step->replaces[i], s, 1, &groups);
+    }
+    return done;
+}
+
+/* Ends each window that is written back when the second group after it is first used; 0: no memory. */
+static int eitp__end_windows(eitp_plan *plan) {
+    size_t later = 0;
+    for (size_t i = 0; i < plan->window_count; i++) {
+        eitp__window *window = &plan->windows[i];
+        int groups = 0, group = window->last;
+        window->end = window->last + 1;
+        for (later = i + 1; later < plan->window_count && window->changes && groups < 2; later++) {
+            if (plan->windows[later].first <= group)
+                continue;
+            group = plan->windows[later].first;
+            groups++;
+        }
+        if (window->changes)
+            window->end = groups == 2 ? group : (int)plan->step_count;
+        window->stretch = eitp__add_stretch(plan, window->size, window->start, window->end - 1);
+        if (window->stretch < 0)
+            return 0;
+    }
+    return 1;
+}
+
+EITP__PRIVATE int eitp__plan_windows(eitp_plan *plan) {
+    size_t variables = plan->context->variable_count;
+    plan->window_count = 0;
+    if (!plan->context->streams)
+        return 1;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->latest_window, &plan->latest_window_capacity, variables,
+                       sizeof *plan->latest_window))
+        return 0;
+    memset(plan->latest_window, -1, variables * sizeof *plan->latest_window);
+    return eitp__use_windows(plan) && eitp__end_windows(plan);
+}
+
+EITP__PRIVATE const eitp__window *eitp__window_at(const eitp_plan *plan, eitp_tensor *tensor, int step) {
+    eitp__window range;
+    eitp__window_range(eitp__lowered(tensor), &range);
+    for (int w = plan->latest_window[range.variable]; w >= 0; w = plan->windows[w].previous) {
+        const eitp__window *window = &plan->windows[w];
+        if (eitp__is_same_range(window, &range) && window->first <= step && step <= window->last)
+            return window;
+    }
+    return NULL;
+}
+
+/* ---- Transfers ---- */
+
+static int eitp__compare_transfers(const void *left, const void *right) {
+    const eitp__transfer *a = (const eitp__transfer *)left, *b = (const eitp__transfer *)right;
+    if (a->step != b->step)
+        return a->step < b->step ? -1 : 1;
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    return a->window < b->window ? -1 : a->window > b->window;
+}
+
+static void eitp__add_transfer(eitp_plan *plan, eitp__transfer_kind kind, int window, int step) {
+    eitp__transfer *transfer = &plan->transfers[plan->transfer_count++];
+    transfer->plan = plan;
+    transfer->kind = kind;
+    transfer->window = window;
+    transfer->step = step;
+}
+
+EITP__PRIVATE eitp_status eitp__plan_transfers(eitp_plan *plan, eitp_error *error) {
+    size_t most = 4 * plan->window_count;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->transfers, &plan->transfer_capacity, most,
+                       sizeof *plan->transfers))
+        return eitp__fail_memory(error, most * sizeof *plan->transfers, "the transfers of a plan");
+    plan->transfer_count = 0;
+    for (int i = 0; i < (int)plan->window_count; i++) {
+        const eitp__window *window = &plan->windows[i];
+        eitp__add_transfer(plan, EITP__TRANSFER_READ, i, window->start);
+        eitp__add_transfer(plan, EITP__TRANSFER_THERE, i, window->first);
+        if (!window->changes)
+            continue;
+        eitp__add_transfer(plan, EITP__TRANSFER_WRITE, i, window->last + 1);
+        eitp__add_transfer(plan, EITP__TRANSFER_WRITTEN, i, window->end);
+    }
+    eitp__sort(plan->transfers, plan->transfer_count, sizeof *plan->transfers, eitp__compare_transfers);
+    return EITP_OK;
+}
+
+/* Moves a window; the worker's. */
+static eitp_status eitp__move_window(void *argument, eitp_error *error) {
+    const eitp__transfer *transfer = (const eitp__transfer *)argument;
+    const eitp_plan *plan = transfer->plan;
+    const eitp__window *window = &plan->windows[transfer->window];
+    eitp_context *context = plan->context;
+    char *memory = (char *)context->arena.memory + plan->stretches[window->stretch].offset;
+    return eitp__variable_move(context, &context->variables[window->variable], window->offset, memory, window->size,
+                               transfer->kind == EITP__TRANSFER_WRITE, error);
+}
+
+static eitp_status eitp__do_transfer(eitp__transfer *transfer, eitp_error *error) {
+    eitp__window *window = &transfer->plan->windows[transfer->window];
+    eitp__worker *worker = transfer->plan->context->stream.worker;
+    if (transfer->kind == EITP__TRANSFER_WRITTEN || transfer->kind == EITP__TRANSFER_THERE)
+        return eitp__worker_wait(worker, window->job, error);
+    window->job = eitp__worker_give(worker, eitp__move_window, transfer);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
+                                             eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
+                                                                void *workspace, eitp_error *error),
+                                             eitp_error *error) {
+    size_t done = 0;
+    eitp_status status = EITP_OK, moved;
+    for (size_t i = 0; i < plan->transfer_count && !status; i++) {
+        eitp__transfer *transfer = &plan->transfers[i];
+        if ((size_t)transfer->step > done) {
+            status = run(plan, done, (size_t)transfer->step, workspace, error);
+            done = (size_t)transfer->step;
+        }
+        if (!status)
+            status = eitp__do_transfer(transfer, error);
+    }
+    if (!status && done < plan->step_count)
+        status = run(plan, done, plan->step_count, workspace, error);
+    if (!plan->transfer_count)
+        return status;
+    moved = eitp__worker_finish(plan->context->stream.worker, status ? NULL : error);
+    return status ? status : moved;
+}
