@@ -415,7 +415,7 @@ typedef enum eitp_parameter_form {
 
 /*
  * What is kept in a file instead of memory, and moved to and from windows of the arena while plans run. Variables
- * smaller than 64 KiB, and caches, are always in memory. Results are the same bits.
+ * smaller than 32 KiB, and caches, are always in memory. Results are the same bits.
  */
 typedef enum eitp_stream {
     EITP_STREAM_NONE = 0,
@@ -1565,10 +1565,13 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
 /* A run that is to be planned. */
 typedef struct eitp_fit {
-    eitp_context_config context; /* its parameters and plans_only are the planner's */
+    eitp_context_config context; /* its parameters, stream_path and plans_only are the planner's */
     eitp_gpt2_config model;
     eitp_trainer_config trainer;
     int any_optimizer; /* any that fits, the most faithful first; 0: the trainer's */
+    /* Where nothing fits in memory, variables may be streamed from a file, as few as will do; 0: the context's `stream`
+       it is. It wears a disk, so of any optimizer only compact ones are. */
+    int any_stream;
     int validates;
     /* What is done to the model before its graphs are built: adapters, freezing. NULL: nothing */
     eitp_status (*adapt)(const void *user, eitp_model *model, eitp_error *error);
@@ -1583,21 +1586,24 @@ typedef struct eitp_rung {
     char precision[8];
     int64_t merged;        /* micro-batches that one run takes together; 0 asks for the trainer's choice */
     eitp_plan_config plan; /* of a run */
-    size_t parameters, gradients, states; /* that outlive a run */
+    eitp_stream stream;
+    size_t parameters, gradients, states; /* that outlive a run, in memory */
+    size_t streamed;                      /* and in a file */
     size_t arena, workspace, logits;      /* logits: part of the arena, where they are kept whole */
     size_t process;                       /* everything else */
     size_t total;
     double flops, recomputed_flops; /* of a step */
     int recomputed;                 /* values that a run computes again */
     double seconds;                 /* that a step takes at the nominal speed of the device */
+    double file_reads, file_writes; /* bytes that a step moves from and to the file */
     int fits;
 } eitp_rung;
 
-/* Fills in what a rung takes, given its optimizer, merged and plan. Takes next to no memory itself. */
+/* Fills in what a rung takes, given its optimizer, merged, plan and stream. Takes next to no memory itself. */
 EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error);
 
 /*
- * The fastest rung of the most faithful optimizer that fits the budget. EITP_ERROR_MEMORY, with the budget that would
+ * The fastest rung of the most faithful optimizer that fits the budget, in memory if that can be. EITP_ERROR_MEMORY, with the budget that would
  * do, where none does; *smallest, which may be NULL, is the rung that takes least of those looked at.
  */
 EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
@@ -3046,7 +3052,7 @@ EITP__PRIVATE const char *eitp__openblas_core(void);
 /* The file that streamed variables are in, and the thread that moves them. */
 
 /* Smaller variables stay in memory: moving them takes longer than it saves. */
-#define EITP__STREAMED_BYTES ((size_t)64 << 10)
+#define EITP__STREAMED_BYTES ((size_t)32 << 10)
 
 /* What a file gives and takes, bytes a second: a modest solid-state disk. */
 #define EITP__STREAM_READ_RATE 1e9
@@ -29923,10 +29929,19 @@ typedef struct eitp__edge {
     int to, next;
 } eitp__edge;
 
+/* A step that reads a tensor, and the next that reads the same value. */
+typedef struct eitp__reader {
+    int step, next;
+    eitp_tensor *tensor;
+} eitp__reader;
+
 typedef struct eitp__order {
     eitp_plan *plan;
     const eitp_host *host;
-    int *producer;   /* by tensor id: the step that makes it, -1 for leaves */
+    int *producer;     /* by tensor id: the step that makes it, -1 for leaves */
+    int *first_reader; /* by tensor id */
+    eitp__reader *readers;
+    size_t reader_count, reader_capacity;
     int *first_edge; /* by step */
     int *waiting;    /* by step: how many others must run before */
     eitp__edge *edges;
@@ -29966,16 +29981,26 @@ static int eitp__overlap(eitp_tensor *a, eitp_tensor *b) {
     return a_first < b_first + eitp__elements(b) && b_first < a_first + eitp__elements(a);
 }
 
+static void eitp__add_reader(eitp__order *order, int step, eitp_tensor *tensor) {
+    int *first = &order->first_reader[eitp__version(tensor)->id];
+    eitp__reader *reader;
+    if (order->failed || !eitp__reserve(order->host, (void **)&order->readers, &order->reader_capacity,
+                                        order->reader_count + 1, sizeof *order->readers)) {
+        order->failed = 1;
+        return;
+    }
+    reader = &order->readers[order->reader_count];
+    reader->step = step;
+    reader->tensor = tensor;
+    reader->next = *first;
+    *first = (int)order->reader_count++;
+}
+
 /* Step `writer` replaces a value, or rows of one: all its other readers come before it. */
 static void eitp__wait_for_readers(eitp__order *order, int writer, eitp_tensor *replaced) {
-    const eitp_plan *plan = order->plan;
-    const eitp_tensor *value = eitp__version(replaced);
-    for (size_t s = 0; s < plan->step_count; s++) {
-        for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++) {
-            eitp_tensor *x = eitp__step_read(&plan->steps[s], i);
-            if ((int)s != writer && x && eitp__version(x) == value && eitp__overlap(x, replaced))
-                eitp__add_edge(order, (int)s, writer);
-        }
+    for (int r = order->first_reader[eitp__version(replaced)->id]; r >= 0; r = order->readers[r].next) {
+        if (order->readers[r].step != writer && eitp__overlap(order->readers[r].tensor, replaced))
+            eitp__add_edge(order, order->readers[r].step, writer);
     }
 }
 
@@ -29989,9 +30014,14 @@ static void eitp__make_edges(eitp__order *order) {
         const eitp__step *step = &plan->steps[s];
         for (int i = 0; i < eitp__step_read_count(step); i++) {
             eitp_tensor *x = eitp__step_read(step, i);
-            if (x)
-                eitp__add_edge(order, order->producer[eitp__version(x)->id], (int)s);
+            if (!x)
+                continue;
+            eitp__add_edge(order, order->producer[eitp__version(x)->id], (int)s);
+            eitp__add_reader(order, (int)s, x);
         }
+    }
+    for (size_t s = 0; s < plan->step_count; s++) {
+        const eitp__step *step = &plan->steps[s];
         for (int i = 0; i < step->output_count; i++) {
             if (step->replaces[i])
                 eitp__wait_for_readers(order, (int)s, step->replaces[i]);
@@ -30082,11 +30112,14 @@ EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error) {
     order.plan = plan;
     order.host = host;
     order.producer = (int *)eitp__allocate(host, tensors * sizeof *order.producer);
+    order.first_reader = (int *)eitp__allocate(host, tensors * sizeof *order.first_reader);
     order.first_edge = (int *)eitp__allocate(host, steps * sizeof *order.first_edge);
     order.waiting = (int *)eitp__allocate(host, steps * sizeof *order.waiting);
-    order.failed = steps && (!heap || !sorted || !order.producer || !order.first_edge || !order.waiting);
+    order.failed =
+        steps && (!heap || !sorted || !order.producer || !order.first_reader || !order.first_edge || !order.waiting);
     if (steps && !order.failed) {
         memset(order.producer, -1, tensors * sizeof *order.producer);
+        memset(order.first_reader, -1, tensors * sizeof *order.first_reader);
         memset(order.first_edge, -1, steps * sizeof *order.first_edge);
         eitp__make_edges(&order);
     }
@@ -30095,6 +30128,8 @@ EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error) {
     eitp__release(host, heap, steps * sizeof *heap);
     eitp__release(host, sorted, steps * sizeof *sorted);
     eitp__release(host, order.producer, tensors * sizeof *order.producer);
+    eitp__release(host, order.first_reader, tensors * sizeof *order.first_reader);
+    eitp__release(host, order.readers, order.reader_capacity * sizeof *order.readers);
     eitp__release(host, order.first_edge, steps * sizeof *order.first_edge);
     eitp__release(host, order.waiting, steps * sizeof *order.waiting);
     eitp__release(host, order.edges, order.edge_capacity * sizeof *order.edges);
@@ -30897,6 +30932,9 @@ static void eitp__place_all(eitp_plan *plan, eitp__placement *order, eitp__place
     for (size_t i = 0; i < plan->stretch_count; i++) {
         eitp__stretch *stretch = &plan->stretches[order[i].index];
         size_t offset = 0, at;
+        /* Those that lie in others are last. */
+        if (!stretch->size)
+            break;
         for (size_t j = 0; j < count; j++) {
             const eitp__stretch *other = &plan->stretches[placed[j].index];
             if (other->last < stretch->first || stretch->last < other->first || other->offset + other->size <= offset)
@@ -30915,18 +30953,25 @@ static void eitp__place_all(eitp_plan *plan, eitp__placement *order, eitp__place
     }
 }
 
-/* The most that is in use at one step. */
-static size_t eitp__largest_use(const eitp_plan *plan) {
-    size_t largest = 0;
-    for (int s = -1; s <= (int)plan->step_count; s++) {
-        size_t used = 0;
-        for (size_t i = 0; i < plan->stretch_count; i++) {
-            if (plan->stretches[i].first <= s && s <= plan->stretches[i].last)
-                used += plan->stretches[i].size;
-        }
-        largest = used > largest ? used : largest;
+/* The most that is in use at one step; 0: no memory. */
+static int eitp__largest_use(const eitp_plan *plan, size_t *largest) {
+    const eitp_host *host = &plan->context->host;
+    size_t steps = plan->step_count + 3, used = 0;
+    size_t *change = (size_t *)eitp__allocate(host, steps * sizeof *change); /* from before the first step on */
+    *largest = 0;
+    if (!change)
+        return 0;
+    for (size_t i = 0; i < plan->stretch_count; i++) {
+        const eitp__stretch *stretch = &plan->stretches[i];
+        change[stretch->first + 1] += stretch->size;
+        change[stretch->last + 2] -= stretch->size; /* wraps around; the sum is right */
     }
-    return largest;
+    for (size_t s = 0; s < steps; s++) {
+        used += change[s];
+        *largest = used > *largest ? used : *largest;
+    }
+    eitp__release(host, change, steps * sizeof *change);
+    return 1;
 }
 
 EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
@@ -30949,6 +30994,7 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
     const eitp_host *host = &plan->context->host;
     eitp__placement *order, *placed;
     size_t bytes;
+    int done = 1;
     plan->stats.arena_bytes = 0;
     if (!eitp__plan_lifetimes(plan))
         return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
@@ -30962,11 +31008,11 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
         }
         eitp__sort(order, plan->stretch_count, sizeof *order, eitp__compare_placements);
         eitp__place_all(plan, order, placed);
-        plan->stats.largest_bytes = eitp__largest_use(plan);
+        done = eitp__largest_use(plan, &plan->stats.largest_bytes);
     }
     eitp__release(host, order, bytes);
     eitp__release(host, placed, bytes);
-    return bytes && (!order || !placed) ? eitp__fail_memory(error, bytes, "the layout of a plan") : EITP_OK;
+    return bytes && (!order || !placed || !done) ? eitp__fail_memory(error, bytes, "the layout of a plan") : EITP_OK;
 }
 /* <<src/tensor/plan_layout.c */
 
@@ -38932,12 +38978,18 @@ static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *erro
     return eitp_accumulate_gradients(loss, trainer->carry, error);
 }
 
+#define EITP__STREAMED_PIECE_BYTES ((size_t)4 << 20)
+
 /* AdamW as configured, in a graph: with 16 bits of fp16 the gradients are of a scaled loss. */
 static eitp_adamw_config eitp__adamw_in(eitp_trainer *trainer, eitp_graph *graph) {
+    const eitp_context *context = eitp_model_context(trainer->model);
     eitp_adamw_config adamw = trainer->config.adamw;
     int64_t one = 1;
-    if (eitp_context_precision(eitp_model_context(trainer->model)) == EITP_F16)
+    if (eitp_context_precision(context) == EITP_F16)
         trainer->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
+    /* Windows of streamed variables are as large as pieces, and several are there at a time. */
+    if (eitp_context_stream(context) && adamw.piece_bytes > EITP__STREAMED_PIECE_BYTES)
+        adamw.piece_bytes = EITP__STREAMED_PIECE_BYTES;
     adamw.loss_scale = trainer->scale;
     adamw.moments = eitp_optimizer_get(trainer->config.optimizer)->moments;
     return adamw;
@@ -39798,7 +39850,16 @@ static size_t eitp__bytes_of_role(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.role == role ? variable.size : 0;
+        bytes += variable.role == role && !variable.streamed ? variable.size : 0;
+    }
+    return bytes;
+}
+
+static size_t eitp__streamed_bytes(const eitp_context *context) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        eitp_variable variable = eitp_variable_at(context, i);
+        bytes += variable.streamed ? variable.size : 0;
     }
     return bytes;
 }
@@ -39816,6 +39877,7 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, co
     rung->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
     rung->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
     rung->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
+    rung->streamed = eitp__streamed_bytes(context);
     rung->workspace = run.workspace_bytes;
     rung->arena = eitp_context_arena_bytes(context) - run.workspace_bytes;
     rung->logits =
@@ -39827,6 +39889,8 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, co
     rung->recomputed_flops = runs * run.recomputed_flops;
     rung->recomputed = run.recomputed;
     rung->seconds = runs * run.seconds + update.seconds;
+    rung->file_reads = runs * run.file_reads + update.file_reads;
+    rung->file_writes = runs * run.file_writes + update.file_writes;
     rung->fits = !fit->budget || rung->total <= fit->budget;
 }
 
@@ -39858,6 +39922,7 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
     memset(&config.host.log, 0, sizeof config.host.log);
     config.precision = eitp__rung_precision(fit, rung->optimizer);
     config.parameters = optimizer->parameters;
+    config.stream = rung->stream;
     config.plans_only = 1;
     if (!status)
         status = eitp_context_create(&config, &context, error);
@@ -39888,15 +39953,21 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
 
 /* ---- The choice ---- */
 
+/* Where a rung is this little too large, in parts of the budget, the smallest plan there is may do. */
+#define EITP__NEARLY_FITS 0.25
+
 /* Lets a rung that is too large compute again as much as it must. */
 static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
     eitp_status status = EITP_OK;
-    for (int attempt = 0; attempt < 4 && !status && !rung->fits; attempt++) {
+    if (fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
+        return EITP_OK;
+    for (int attempt = 0; attempt < 4 && !status && !rung->fits && rung->plan.memory != 1; attempt++) {
         size_t excess = rung->total - fit->budget, run = rung->arena + rung->workspace;
-        int is_least = rung->plan.memory && run > rung->plan.memory;
-        if (is_least || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
+        int is_missed = rung->plan.memory && run > rung->plan.memory;
+        if (is_missed && (double)excess > EITP__NEARLY_FITS * (double)fit->budget)
             break;
-        rung->plan.memory = excess < run ? run - excess : 1;
+        /* What is chosen greedily can miss a limit and yet come below it where it goes on. */
+        rung->plan.memory = is_missed || excess >= run || attempt == 3 ? 1 : run - excess;
         status = eitp_rung_measure(fit, rung, error);
     }
     return status;
@@ -39917,8 +39988,8 @@ static int64_t eitp__fewer_merged(const eitp_fit *fit, int64_t merged) {
     return fit->trainer.merged || merged < 2 ? 0 : merged / 2;
 }
 
-/* The fastest rung with this optimizer that fits, in *best; its `fits` is 0 where none does. */
-static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_rung *best,
+/* The fastest rung with this optimizer and so much streamed that fits, in *best; its `fits` is 0 where none does. */
+static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_stream stream, eitp_rung *best,
                                      eitp_rung *smallest, eitp_error *error) {
     int64_t merged = fit->trainer.merged;
     eitp_status status = EITP_OK;
@@ -39928,6 +39999,7 @@ static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimiz
         rung.optimizer = optimizer;
         rung.merged = merged;
         rung.plan = fit->trainer.plan;
+        rung.stream = stream;
         status = eitp_rung_measure(fit, &rung, error);
         /* With fewer micro-batches at a time gradients only take more. */
         if (!status && fit->budget && eitp__fixed_bytes(&rung) > fit->budget)
@@ -39948,8 +40020,8 @@ static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimiz
 }
 
 /* The least that an optimizer can do with, whatever it costs: all micro-batches at a time, or one. */
-static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_rung *smallest,
-                                       eitp_error *error) {
+static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_stream stream,
+                                       eitp_rung *smallest, eitp_error *error) {
     const int64_t merges[] = {fit->trainer.merged, 1};
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP__COUNT(merges) && !status; i++) {
@@ -39957,6 +40029,7 @@ static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optim
         rung.optimizer = optimizer;
         rung.merged = merges[i];
         rung.plan = fit->trainer.plan;
+        rung.stream = stream;
         if (rung.plan.recompute == EITP_RECOMPUTE_AUTO)
             rung.plan.memory = 1;
         status = eitp_rung_measure(fit, &rung, error);
@@ -39980,19 +40053,34 @@ static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
     return optimizer != EITP_ADAMW8_SR && (!asked || strcmp(asked, "fp16"));
 }
 
-eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
-    eitp_rung least = EITP__ZERO;
-    eitp_optimizer last = EITP_ADAMW;
+/* Looks for a rung of the optimizers, all with so much streamed; *last is the optimizer that was looked at last. */
+static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream stream, eitp_rung *chosen, eitp_rung *least,
+                                          eitp_optimizer *last, eitp_error *error) {
+    int is_offer = fit->any_optimizer && fit->any_stream && stream;
     eitp_status status = EITP_OK;
-    memset(chosen, 0, sizeof *chosen);
-    for (int i = 0; i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
+    for (int i = is_offer ? EITP_ADAMW + 1 : 0; i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
         if (!eitp__is_candidate(fit, (eitp_optimizer)i))
             continue;
-        last = (eitp_optimizer)i;
-        status = eitp__choose_rung(fit, last, chosen, &least, error);
+        *last = (eitp_optimizer)i;
+        status = eitp__choose_rung(fit, *last, stream, chosen, least, error);
+    }
+    return status;
+}
+
+eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+    eitp_rung least = EITP__ZERO;
+    eitp_optimizer last = fit->trainer.optimizer;
+    eitp_stream stream = fit->any_stream ? EITP_STREAM_NONE : fit->context.stream;
+    eitp_stream most = fit->any_stream ? EITP_STREAM_ALL : stream;
+    eitp_status status;
+    memset(chosen, 0, sizeof *chosen);
+    status = eitp__choose_optimizer(fit, stream, chosen, &least, &last, error);
+    while (!status && !chosen->fits && stream < most) {
+        stream = (eitp_stream)(stream + 1);
+        status = eitp__choose_optimizer(fit, stream, chosen, &least, &last, error);
     }
     if (!status && !chosen->fits)
-        status = eitp__find_smallest(fit, last, &least, error);
+        status = eitp__find_smallest(fit, last, stream, &least, error);
     if (smallest)
         *smallest = least;
     if (status || chosen->fits)

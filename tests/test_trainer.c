@@ -590,6 +590,44 @@ static void streaming_changes_no_bit(void) {
     scratch_remove(directory);
 }
 
+/* Checkpoints and losses know nothing of where variables are: a streamed run goes on in memory, and the other way. */
+static void a_streamed_run_goes_on_in_memory(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512], output[600], checkpoint[700];
+    variant v = default_variant();
+    eitp_evaluation straight = EITP__ZERO;
+    uint32_t reference = 0;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(checkpoint, sizeof checkpoint, "%s/out/checkpoint-2", directory);
+    snprintf(output, sizeof output, "%s/out", directory);
+    v.is_wide = 1;
+    v.precision = "bf16";
+    for (int way = 0; way < 3; way++) {
+        eitp_evaluation evaluation;
+        run r;
+        v.stream = way == 1 ? EITP_STREAM_ALL : EITP_STREAM_NONE;
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        REQUIRE(step_many(&r, 2, NULL));
+        if (way) {
+            REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+            end_run(&r);
+            v.stream = way == 1 ? EITP_STREAM_NONE : EITP_STREAM_ALL;
+            REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+            REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+        }
+        REQUIRE(step_many(&r, 2, NULL));
+        REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &evaluation, &error_), error_);
+        if (!way) {
+            reference = fingerprint(&r);
+            straight = evaluation;
+        }
+        CHECK_THAT(fingerprint(&r) == reference, "way %d", way);
+        CHECK(evaluation.loss == straight.loss && evaluation.tokens == straight.tokens);
+        end_run(&r);
+    }
+    scratch_remove(directory);
+}
+
 /*
  * One batch of 4, against 2 x 2, 4 x 1, 3 + 1 of a run that ends there, and micro-batches merged by two and three: the
  * same samples, mean and dropout.
@@ -1114,6 +1152,7 @@ int main(int argc, char **argv) {
         TEST(releasing_gradients_changes_no_bit),
         TEST(recomputing_changes_no_bit),
         TEST(streaming_changes_no_bit),
+        TEST(a_streamed_run_goes_on_in_memory),
         TEST(it_learns),
         TEST(moments_are_converted),
         TEST(sixteen_bits_follow_f32),

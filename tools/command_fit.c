@@ -44,7 +44,8 @@ static eitp_status adapt(const void *user, eitp_model *model, eitp_error *error)
 
 eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape, const char *numerics, char *isa,
                              eitp_fit *fit, eitp_error *error) {
-    int optimizer = options_choice(o, OPTION_OPTIMIZER);
+    /* The choices: none, auto, and the library's. */
+    int optimizer = options_choice(o, OPTION_OPTIMIZER), stream = options_choice(o, OPTION_STREAM);
     memset(fit, 0, sizeof *fit);
     fit->context = model_context_config(o, numerics, isa);
     fit->model = *shape;
@@ -54,6 +55,8 @@ eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape,
     fit->trainer.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
     fit->trainer.merged = options_integer(o, OPTION_MERGE);
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
+    fit->any_stream = stream == 1;
+    fit->context.stream = stream > 1 ? (eitp_stream)(stream - 1) : EITP_STREAM_NONE;
     fit->adapt = adapt;
     fit->user = o;
     /* The first choice is auto; the others are in the order of the library's. */
@@ -63,9 +66,12 @@ eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape,
 }
 
 const char *fit_describe(const eitp_fit *fit, const eitp_rung *rung, char *text, size_t size) {
+    static const char *const streamed[] = {"", ", optimizer state streamed", ", weights and optimizer state streamed"};
     int used = snprintf(text, size, "%s in %s, %lld of %lld micro-batches at a time",
                         eitp_optimizer_get(rung->optimizer)->name, rung->precision, (long long)rung->merged,
                         (long long)fit->trainer.grad_accum);
+    if (used > 0 && (size_t)used < size)
+        used += snprintf(text + used, size - (size_t)used, "%s", streamed[rung->stream]);
     if (rung->recomputed && used > 0 && (size_t)used < size)
         snprintf(text + used, size - (size_t)used, ", %d values computed again (%.0f %% more arithmetic)",
                  rung->recomputed, 100 * rung->recomputed_flops / (rung->flops - rung->recomputed_flops));
@@ -81,7 +87,7 @@ typedef struct fit_change {
     double seconds; /* of a step, for as many tokens as before */
 } fit_change;
 
-enum { FIT_CHANGES = 5 };
+enum { FIT_CHANGES = 6 };
 
 static void add_change(const eitp_fit *fit, const char *name, double tokens, fit_change *changes, size_t *count) {
     eitp_rung chosen, smallest;
@@ -96,7 +102,7 @@ static void add_change(const eitp_fit *fit, const char *name, double tokens, fit
     ++*count;
 }
 
-/* Half the sequences at a time, half as long ones, other optimizers, 16 bits, and more that is computed again. */
+/* Half the sequences at a time, half as long ones, other optimizers, 16 bits, more that is computed again, a file. */
 static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
     size_t count = 0;
     char name[48];
@@ -126,6 +132,11 @@ static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
     if (fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO) {
         other.trainer.plan.recompute = EITP_RECOMPUTE_AUTO;
         add_change(&other, "--recompute auto", 1, changes, &count);
+    }
+    other = *fit;
+    if (!fit->any_stream && !fit->context.stream) {
+        other.any_stream = 1;
+        add_change(&other, "--stream auto", 1, changes, &count);
     }
     return count;
 }

@@ -69,6 +69,8 @@ typedef enum option_id {
     OPTION_MERGE,
     OPTION_OPTIMIZER,
     OPTION_RECOMPUTE,
+    OPTION_STREAM,
+    OPTION_STREAM_FILE,
     OPTION_PROFILE,
     OPTION_PRESETS,
     OPTION_MEMORY_BUDGET, /* bytes; 0 or not given: what the machine has left */

@@ -5,16 +5,19 @@
 #include "command_model.h"
 #include "command_output.h"
 
-/* Ways to run each optimizer: micro-batches merged as far as they go, or none, and what is computed again. */
+/* Ways to run each optimizer: micro-batches merged as far as they go, or none; what is computed again; what is streamed. */
 static const struct {
     int merges;
     eitp_recompute recompute;
+    eitp_stream stream;
     const char *name;
-} ways[] = {{1, EITP_RECOMPUTE_NONE, "everything kept"},
-            {1, EITP_RECOMPUTE_ATTENTION, "attention, norms, activations again"},
-            {1, EITP_RECOMPUTE_LAYER, "whole layers again"},
-            {0, EITP_RECOMPUTE_NONE, "everything kept"},
-            {0, EITP_RECOMPUTE_LAYER, "whole layers again"}};
+} ways[] = {{1, EITP_RECOMPUTE_NONE, EITP_STREAM_NONE, "everything kept"},
+            {1, EITP_RECOMPUTE_ATTENTION, EITP_STREAM_NONE, "attention, norms, activations again"},
+            {1, EITP_RECOMPUTE_LAYER, EITP_STREAM_NONE, "whole layers again"},
+            {0, EITP_RECOMPUTE_NONE, EITP_STREAM_NONE, "everything kept"},
+            {0, EITP_RECOMPUTE_LAYER, EITP_STREAM_NONE, "whole layers again"},
+            {1, EITP_RECOMPUTE_NONE, EITP_STREAM_STATES, "optimizer state streamed"},
+            {1, EITP_RECOMPUTE_NONE, EITP_STREAM_ALL, "weights and state streamed"}};
 
 static const char *const fidelities[] = {"same bits", "within seed noise", "approximate"};
 
@@ -101,6 +104,7 @@ static eitp_status measure_ladder(planning *p, eitp_error *error) {
         rung.optimizer = (eitp_optimizer)(i / COMMAND_COUNT(ways));
         rung.merged = ways[way].merges ? fit.trainer.merged : 1;
         rung.plan.recompute = ways[way].recompute;
+        rung.stream = ways[way].stream;
         if (!p->fit.any_optimizer && rung.optimizer != p->fit.trainer.optimizer)
             continue;
         status = eitp_rung_measure(&fit, &rung, error);
@@ -127,6 +131,10 @@ static void add_components(text_buffer *t, const eitp_rung *rung) {
     if (rung->recomputed)
         text_format(t, ", %.1f GF of it computed again", rung->recomputed_flops / 1e9);
     text_format(t, "\n");
+    if (rung->stream)
+        text_format(t, "  file              %12s, a step reads %s of it and writes %s\n",
+                    output_bytes((double)rung->streamed), output_bytes(rung->file_reads),
+                    output_bytes(rung->file_writes));
 }
 
 static void add_rung(text_buffer *t, const planning *p, const eitp_rung *rung, char mark, const char *name) {
@@ -174,7 +182,7 @@ static void add_json_rung(text_buffer *t, const eitp_rung *rung, const char *nam
         size_t bytes;
     } parts[] = {{"parameters", rung->parameters}, {"gradients", rung->gradients}, {"optimizer_state", rung->states},
                  {"activations", rung->arena},     {"logits", rung->logits},       {"workspace", rung->workspace},
-                 {"process", rung->process},       {"total", rung->total}};
+                 {"process", rung->process},       {"total", rung->total},         {"streamed", rung->streamed}};
     text_format(t, "{");
     text_json_member_string(t, "optimizer", eitp_optimizer_get(rung->optimizer)->name);
     text_json_member_string(t, "precision", rung->precision);
@@ -186,6 +194,8 @@ static void add_json_rung(text_buffer *t, const eitp_rung *rung, const char *nam
     text_json_member_integer(t, "recomputed_values", rung->recomputed);
     text_json_member_number(t, "flops", rung->flops);
     text_json_member_number(t, "recomputed_flops", rung->recomputed_flops);
+    text_json_member_number(t, "file_reads", rung->file_reads);
+    text_json_member_number(t, "file_writes", rung->file_writes);
     text_json_member_number(t, "nominal_seconds", rung->seconds);
     text_json_name(t, "fits");
     text_format(t, "%s}", rung->fits ? "true" : "false");

@@ -401,6 +401,20 @@ static void log_memory(const run *r) {
                        eitp_optimizer_get(r->rung.optimizer)->name, eitp_optimizer_get(r->rung.optimizer)->keeps);
 }
 
+/* What streaming moves, and how much the disk must take. */
+static void log_stream(const run *r) {
+    double steps = (double)(r->steps - (r->checkpoint ? r->resumed.step : 0));
+    if (!r->rung.stream)
+        return;
+    output_info("streamed: %s in a file; a step reads %s and writes %s", output_bytes((double)r->rung.streamed),
+                output_bytes(r->rung.file_reads), output_bytes(r->rung.file_writes));
+    output_warning("this run writes %s to the disk of '%s'; solid-state disks are made for some hundred times their "
+                   "size",
+                   output_bytes(steps * r->rung.file_writes),
+                   options_has(&r->options, OPTION_STREAM_FILE) ? options_text(&r->options, OPTION_STREAM_FILE)
+                                                                : r->directory);
+}
+
 static void log_run(const run *r) {
     const option_set *o = &r->options;
     int64_t block = model_block_size(o, NULL, eitp_model_config(r->model).positions);
@@ -514,9 +528,17 @@ static eitp_status fit_run(run *r, eitp_error *error) {
 
 static eitp_status make_context(run *r, eitp_error *error) {
     eitp_context_config config = r->fit.context;
+    char *path = options_has(&r->options, OPTION_STREAM_FILE)
+                     ? command_copy(options_text(&r->options, OPTION_STREAM_FILE))
+                     : files_join(r->directory, "stream.tmp");
+    eitp_status status;
     config.precision = r->rung.precision;
     config.parameters = eitp_optimizer_get(r->rung.optimizer)->parameters;
-    return eitp_context_create(&config, &r->context, error);
+    config.stream = r->rung.stream;
+    config.stream_path = path;
+    status = eitp_context_create(&config, &r->context, error);
+    free(path);
+    return status;
 }
 
 eitp_status run_prepare(run *r, eitp_error *error) {
@@ -534,6 +556,7 @@ eitp_status run_prepare(run *r, eitp_error *error) {
         return status;
     log_run(r);
     log_memory(r);
+    log_stream(r);
     check_disk(r);
     return EITP_OK;
 }

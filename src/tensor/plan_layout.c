@@ -143,6 +143,9 @@ static void eitp__place_all(eitp_plan *plan, eitp__placement *order, eitp__place
     for (size_t i = 0; i < plan->stretch_count; i++) {
         eitp__stretch *stretch = &plan->stretches[order[i].index];
         size_t offset = 0, at;
+        /* Those that lie in others are last. */
+        if (!stretch->size)
+            break;
         for (size_t j = 0; j < count; j++) {
             const eitp__stretch *other = &plan->stretches[placed[j].index];
             if (other->last < stretch->first || stretch->last < other->first || other->offset + other->size <= offset)
@@ -161,18 +164,25 @@ static void eitp__place_all(eitp_plan *plan, eitp__placement *order, eitp__place
     }
 }
 
-/* The most that is in use at one step. */
-static size_t eitp__largest_use(const eitp_plan *plan) {
-    size_t largest = 0;
-    for (int s = -1; s <= (int)plan->step_count; s++) {
-        size_t used = 0;
-        for (size_t i = 0; i < plan->stretch_count; i++) {
-            if (plan->stretches[i].first <= s && s <= plan->stretches[i].last)
-                used += plan->stretches[i].size;
-        }
-        largest = used > largest ? used : largest;
+/* The most that is in use at one step; 0: no memory. */
+static int eitp__largest_use(const eitp_plan *plan, size_t *largest) {
+    const eitp_host *host = &plan->context->host;
+    size_t steps = plan->step_count + 3, used = 0;
+    size_t *change = (size_t *)eitp__allocate(host, steps * sizeof *change); /* from before the first step on */
+    *largest = 0;
+    if (!change)
+        return 0;
+    for (size_t i = 0; i < plan->stretch_count; i++) {
+        const eitp__stretch *stretch = &plan->stretches[i];
+        change[stretch->first + 1] += stretch->size;
+        change[stretch->last + 2] -= stretch->size; /* wraps around; the sum is right */
     }
-    return largest;
+    for (size_t s = 0; s < steps; s++) {
+        used += change[s];
+        *largest = used > *largest ? used : *largest;
+    }
+    eitp__release(host, change, steps * sizeof *change);
+    return 1;
 }
 
 EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
@@ -195,6 +205,7 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
     const eitp_host *host = &plan->context->host;
     eitp__placement *order, *placed;
     size_t bytes;
+    int done = 1;
     plan->stats.arena_bytes = 0;
     if (!eitp__plan_lifetimes(plan))
         return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
@@ -208,9 +219,9 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
         }
         eitp__sort(order, plan->stretch_count, sizeof *order, eitp__compare_placements);
         eitp__place_all(plan, order, placed);
-        plan->stats.largest_bytes = eitp__largest_use(plan);
+        done = eitp__largest_use(plan, &plan->stats.largest_bytes);
     }
     eitp__release(host, order, bytes);
     eitp__release(host, placed, bytes);
-    return bytes && (!order || !placed) ? eitp__fail_memory(error, bytes, "the layout of a plan") : EITP_OK;
+    return bytes && (!order || !placed || !done) ? eitp__fail_memory(error, bytes, "the layout of a plan") : EITP_OK;
 }

@@ -10,10 +10,19 @@ typedef struct eitp__edge {
     int to, next;
 } eitp__edge;
 
+/* A step that reads a tensor, and the next that reads the same value. */
+typedef struct eitp__reader {
+    int step, next;
+    eitp_tensor *tensor;
+} eitp__reader;
+
 typedef struct eitp__order {
     eitp_plan *plan;
     const eitp_host *host;
-    int *producer;   /* by tensor id: the step that makes it, -1 for leaves */
+    int *producer;     /* by tensor id: the step that makes it, -1 for leaves */
+    int *first_reader; /* by tensor id */
+    eitp__reader *readers;
+    size_t reader_count, reader_capacity;
     int *first_edge; /* by step */
     int *waiting;    /* by step: how many others must run before */
     eitp__edge *edges;
@@ -53,16 +62,26 @@ static int eitp__overlap(eitp_tensor *a, eitp_tensor *b) {
     return a_first < b_first + eitp__elements(b) && b_first < a_first + eitp__elements(a);
 }
 
+static void eitp__add_reader(eitp__order *order, int step, eitp_tensor *tensor) {
+    int *first = &order->first_reader[eitp__version(tensor)->id];
+    eitp__reader *reader;
+    if (order->failed || !eitp__reserve(order->host, (void **)&order->readers, &order->reader_capacity,
+                                        order->reader_count + 1, sizeof *order->readers)) {
+        order->failed = 1;
+        return;
+    }
+    reader = &order->readers[order->reader_count];
+    reader->step = step;
+    reader->tensor = tensor;
+    reader->next = *first;
+    *first = (int)order->reader_count++;
+}
+
 /* Step `writer` replaces a value, or rows of one: all its other readers come before it. */
 static void eitp__wait_for_readers(eitp__order *order, int writer, eitp_tensor *replaced) {
-    const eitp_plan *plan = order->plan;
-    const eitp_tensor *value = eitp__version(replaced);
-    for (size_t s = 0; s < plan->step_count; s++) {
-        for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++) {
-            eitp_tensor *x = eitp__step_read(&plan->steps[s], i);
-            if ((int)s != writer && x && eitp__version(x) == value && eitp__overlap(x, replaced))
-                eitp__add_edge(order, (int)s, writer);
-        }
+    for (int r = order->first_reader[eitp__version(replaced)->id]; r >= 0; r = order->readers[r].next) {
+        if (order->readers[r].step != writer && eitp__overlap(order->readers[r].tensor, replaced))
+            eitp__add_edge(order, order->readers[r].step, writer);
     }
 }
 
@@ -76,9 +95,14 @@ static void eitp__make_edges(eitp__order *order) {
         const eitp__step *step = &plan->steps[s];
         for (int i = 0; i < eitp__step_read_count(step); i++) {
             eitp_tensor *x = eitp__step_read(step, i);
-            if (x)
-                eitp__add_edge(order, order->producer[eitp__version(x)->id], (int)s);
+            if (!x)
+                continue;
+            eitp__add_edge(order, order->producer[eitp__version(x)->id], (int)s);
+            eitp__add_reader(order, (int)s, x);
         }
+    }
+    for (size_t s = 0; s < plan->step_count; s++) {
+        const eitp__step *step = &plan->steps[s];
         for (int i = 0; i < step->output_count; i++) {
             if (step->replaces[i])
                 eitp__wait_for_readers(order, (int)s, step->replaces[i]);
@@ -169,11 +193,14 @@ EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error) {
     order.plan = plan;
     order.host = host;
     order.producer = (int *)eitp__allocate(host, tensors * sizeof *order.producer);
+    order.first_reader = (int *)eitp__allocate(host, tensors * sizeof *order.first_reader);
     order.first_edge = (int *)eitp__allocate(host, steps * sizeof *order.first_edge);
     order.waiting = (int *)eitp__allocate(host, steps * sizeof *order.waiting);
-    order.failed = steps && (!heap || !sorted || !order.producer || !order.first_edge || !order.waiting);
+    order.failed =
+        steps && (!heap || !sorted || !order.producer || !order.first_reader || !order.first_edge || !order.waiting);
     if (steps && !order.failed) {
         memset(order.producer, -1, tensors * sizeof *order.producer);
+        memset(order.first_reader, -1, tensors * sizeof *order.first_reader);
         memset(order.first_edge, -1, steps * sizeof *order.first_edge);
         eitp__make_edges(&order);
     }
@@ -182,6 +209,8 @@ EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error) {
     eitp__release(host, heap, steps * sizeof *heap);
     eitp__release(host, sorted, steps * sizeof *sorted);
     eitp__release(host, order.producer, tensors * sizeof *order.producer);
+    eitp__release(host, order.first_reader, tensors * sizeof *order.first_reader);
+    eitp__release(host, order.readers, order.reader_capacity * sizeof *order.readers);
     eitp__release(host, order.first_edge, steps * sizeof *order.first_edge);
     eitp__release(host, order.waiting, steps * sizeof *order.waiting);
     eitp__release(host, order.edges, order.edge_capacity * sizeof *order.edges);

@@ -9,8 +9,7 @@
 
 static const eitp__variable *eitp__streamed_variable(const eitp_plan *plan, eitp_tensor *tensor) {
     const eitp_tensor *owner = eitp__owner(tensor, NULL);
-    const eitp__variable *variable =
-        owner->leaf == EITP__VARIABLE ? &plan->context->variables[owner->variable] : NULL;
+    const eitp__variable *variable = owner->leaf == EITP__VARIABLE ? &plan->context->variables[owner->variable] : NULL;
     return variable && variable->info.streamed ? variable : NULL;
 }
 

@@ -122,9 +122,9 @@ typedef struct eitp_variable {
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
-    size_t size; /* bytes */
-    int decay;   /* does weight decay apply? By default to parameters of rank 2 and more */
-    int trained; /* of a parameter: do gradients and updates concern it? By default they do */
+    size_t size;  /* bytes */
+    int decay;    /* does weight decay apply? By default to parameters of rank 2 and more */
+    int trained;  /* of a parameter: do gradients and updates concern it? By default they do */
     int streamed; /* is it in the context's file? */
 } eitp_variable;
 
@@ -384,7 +384,7 @@ typedef struct eitp_plan_stats {
     size_t largest_bytes;   /* the most that is live at once: no layout can need less */
     int nodes, recomputed;  /* steps, and those of them that make a value again */
     double flops, recomputed_flops;
-    double seconds; /* at the nominal speed of the device, and of files */
+    double seconds;                 /* at the nominal speed of the device, and of files */
     double file_reads, file_writes; /* bytes of streamed variables that a run moves */
 } eitp_plan_stats;
 

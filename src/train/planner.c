@@ -41,7 +41,16 @@ static size_t eitp__bytes_of_role(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        bytes += variable.role == role ? variable.size : 0;
+        bytes += variable.role == role && !variable.streamed ? variable.size : 0;
+    }
+    return bytes;
+}
+
+static size_t eitp__streamed_bytes(const eitp_context *context) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        eitp_variable variable = eitp_variable_at(context, i);
+        bytes += variable.streamed ? variable.size : 0;
     }
     return bytes;
 }
@@ -59,6 +68,7 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, co
     rung->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
     rung->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
     rung->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
+    rung->streamed = eitp__streamed_bytes(context);
     rung->workspace = run.workspace_bytes;
     rung->arena = eitp_context_arena_bytes(context) - run.workspace_bytes;
     rung->logits =
@@ -70,6 +80,8 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, co
     rung->recomputed_flops = runs * run.recomputed_flops;
     rung->recomputed = run.recomputed;
     rung->seconds = runs * run.seconds + update.seconds;
+    rung->file_reads = runs * run.file_reads + update.file_reads;
+    rung->file_writes = runs * run.file_writes + update.file_writes;
     rung->fits = !fit->budget || rung->total <= fit->budget;
 }
 
@@ -101,6 +113,7 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
     memset(&config.host.log, 0, sizeof config.host.log);
     config.precision = eitp__rung_precision(fit, rung->optimizer);
     config.parameters = optimizer->parameters;
+    config.stream = rung->stream;
     config.plans_only = 1;
     if (!status)
         status = eitp_context_create(&config, &context, error);
@@ -131,15 +144,21 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
 
 /* ---- The choice ---- */
 
+/* Where a rung is this little too large, in parts of the budget, the smallest plan there is may do. */
+#define EITP__NEARLY_FITS 0.25
+
 /* Lets a rung that is too large compute again as much as it must. */
 static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
     eitp_status status = EITP_OK;
-    for (int attempt = 0; attempt < 4 && !status && !rung->fits; attempt++) {
+    if (fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
+        return EITP_OK;
+    for (int attempt = 0; attempt < 4 && !status && !rung->fits && rung->plan.memory != 1; attempt++) {
         size_t excess = rung->total - fit->budget, run = rung->arena + rung->workspace;
-        int is_least = rung->plan.memory && run > rung->plan.memory;
-        if (is_least || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
+        int is_missed = rung->plan.memory && run > rung->plan.memory;
+        if (is_missed && (double)excess > EITP__NEARLY_FITS * (double)fit->budget)
             break;
-        rung->plan.memory = excess < run ? run - excess : 1;
+        /* What is chosen greedily can miss a limit and yet come below it where it goes on. */
+        rung->plan.memory = is_missed || excess >= run || attempt == 3 ? 1 : run - excess;
         status = eitp_rung_measure(fit, rung, error);
     }
     return status;
@@ -160,8 +179,8 @@ static int64_t eitp__fewer_merged(const eitp_fit *fit, int64_t merged) {
     return fit->trainer.merged || merged < 2 ? 0 : merged / 2;
 }
 
-/* The fastest rung with this optimizer that fits, in *best; its `fits` is 0 where none does. */
-static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_rung *best,
+/* The fastest rung with this optimizer and so much streamed that fits, in *best; its `fits` is 0 where none does. */
+static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimizer, eitp_stream stream, eitp_rung *best,
                                      eitp_rung *smallest, eitp_error *error) {
     int64_t merged = fit->trainer.merged;
     eitp_status status = EITP_OK;
@@ -171,6 +190,7 @@ static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimiz
         rung.optimizer = optimizer;
         rung.merged = merged;
         rung.plan = fit->trainer.plan;
+        rung.stream = stream;
         status = eitp_rung_measure(fit, &rung, error);
         /* With fewer micro-batches at a time gradients only take more. */
         if (!status && fit->budget && eitp__fixed_bytes(&rung) > fit->budget)
@@ -191,8 +211,8 @@ static eitp_status eitp__choose_rung(const eitp_fit *fit, eitp_optimizer optimiz
 }
 
 /* The least that an optimizer can do with, whatever it costs: all micro-batches at a time, or one. */
-static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_rung *smallest,
-                                       eitp_error *error) {
+static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optimizer, eitp_stream stream,
+                                       eitp_rung *smallest, eitp_error *error) {
     const int64_t merges[] = {fit->trainer.merged, 1};
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP__COUNT(merges) && !status; i++) {
@@ -200,6 +220,7 @@ static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optim
         rung.optimizer = optimizer;
         rung.merged = merges[i];
         rung.plan = fit->trainer.plan;
+        rung.stream = stream;
         if (rung.plan.recompute == EITP_RECOMPUTE_AUTO)
             rung.plan.memory = 1;
         status = eitp_rung_measure(fit, &rung, error);
@@ -223,19 +244,34 @@ static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
     return optimizer != EITP_ADAMW8_SR && (!asked || strcmp(asked, "fp16"));
 }
 
-eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
-    eitp_rung least = EITP__ZERO;
-    eitp_optimizer last = EITP_ADAMW;
+/* Looks for a rung of the optimizers, all with so much streamed; *last is the optimizer that was looked at last. */
+static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream stream, eitp_rung *chosen, eitp_rung *least,
+                                          eitp_optimizer *last, eitp_error *error) {
+    int is_offer = fit->any_optimizer && fit->any_stream && stream;
     eitp_status status = EITP_OK;
-    memset(chosen, 0, sizeof *chosen);
-    for (int i = 0; i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
+    for (int i = is_offer ? EITP_ADAMW + 1 : 0; i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
         if (!eitp__is_candidate(fit, (eitp_optimizer)i))
             continue;
-        last = (eitp_optimizer)i;
-        status = eitp__choose_rung(fit, last, chosen, &least, error);
+        *last = (eitp_optimizer)i;
+        status = eitp__choose_rung(fit, *last, stream, chosen, least, error);
+    }
+    return status;
+}
+
+eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+    eitp_rung least = EITP__ZERO;
+    eitp_optimizer last = fit->trainer.optimizer;
+    eitp_stream stream = fit->any_stream ? EITP_STREAM_NONE : fit->context.stream;
+    eitp_stream most = fit->any_stream ? EITP_STREAM_ALL : stream;
+    eitp_status status;
+    memset(chosen, 0, sizeof *chosen);
+    status = eitp__choose_optimizer(fit, stream, chosen, &least, &last, error);
+    while (!status && !chosen->fits && stream < most) {
+        stream = (eitp_stream)(stream + 1);
+        status = eitp__choose_optimizer(fit, stream, chosen, &least, &last, error);
     }
     if (!status && !chosen->fits)
-        status = eitp__find_smallest(fit, last, &least, error);
+        status = eitp__find_smallest(fit, last, stream, &least, error);
     if (smallest)
         *smallest = least;
     if (status || chosen->fits)

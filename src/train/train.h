@@ -60,10 +60,13 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
 /* A run that is to be planned. */
 typedef struct eitp_fit {
-    eitp_context_config context; /* its parameters and plans_only are the planner's */
+    eitp_context_config context; /* its parameters, stream_path and plans_only are the planner's */
     eitp_gpt2_config model;
     eitp_trainer_config trainer;
     int any_optimizer; /* any that fits, the most faithful first; 0: the trainer's */
+    /* Where nothing fits in memory, variables may be streamed from a file, as few as will do; 0: the context's `stream`
+       it is. It wears a disk, so of any optimizer only compact ones are. */
+    int any_stream;
     int validates;
     /* What is done to the model before its graphs are built: adapters, freezing. NULL: nothing */
     eitp_status (*adapt)(const void *user, eitp_model *model, eitp_error *error);
@@ -78,21 +81,24 @@ typedef struct eitp_rung {
     char precision[8];
     int64_t merged;        /* micro-batches that one run takes together; 0 asks for the trainer's choice */
     eitp_plan_config plan; /* of a run */
-    size_t parameters, gradients, states; /* that outlive a run */
+    eitp_stream stream;
+    size_t parameters, gradients, states; /* that outlive a run, in memory */
+    size_t streamed;                      /* and in a file */
     size_t arena, workspace, logits;      /* logits: part of the arena, where they are kept whole */
     size_t process;                       /* everything else */
     size_t total;
     double flops, recomputed_flops; /* of a step */
     int recomputed;                 /* values that a run computes again */
     double seconds;                 /* that a step takes at the nominal speed of the device */
+    double file_reads, file_writes; /* bytes that a step moves from and to the file */
     int fits;
 } eitp_rung;
 
-/* Fills in what a rung takes, given its optimizer, merged and plan. Takes next to no memory itself. */
+/* Fills in what a rung takes, given its optimizer, merged, plan and stream. Takes next to no memory itself. */
 EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error);
 
 /*
- * The fastest rung of the most faithful optimizer that fits the budget. EITP_ERROR_MEMORY, with the budget that would
+ * The fastest rung of the most faithful optimizer that fits the budget, in memory if that can be. EITP_ERROR_MEMORY, with the budget that would
  * do, where none does; *smallest, which may be NULL, is the rung that takes least of those looked at.
  */
 EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);

@@ -1,0 +1,433 @@
+/* Variables in a file: the thread that moves them, windows that are read and written in order, disks that fail. */
+#include "tests/faults.h"
+#include "tests/transformer.h"
+
+static eitp_error error_;
+
+/* ---- The worker ---- */
+
+typedef struct job {
+    int number;
+    int *next; /* the number that the job must have */
+    int fails;
+} job;
+
+static eitp_status run_job(void *argument, eitp_error *error) {
+    job *j = (job *)argument;
+    if (j->fails)
+        return eitp__fail(error, EITP_ERROR_IO, "job %d fails", j->number);
+    if (*j->next == j->number)
+        ++*j->next;
+    return EITP_OK;
+}
+
+enum { JOBS = 500 };
+
+/* More jobs than may wait, in order; waiting for one is waiting for all before it. */
+static void jobs_run_in_order(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__worker *worker = NULL;
+    job jobs[JOBS];
+    int next = 0;
+    uint64_t last = 0;
+    REQUIRE_OK(eitp__worker_create(&host, &worker, &error_), error_);
+    for (int i = 0; i < JOBS; i++) {
+        jobs[i].number = i;
+        jobs[i].next = &next;
+        jobs[i].fails = 0;
+        last = eitp__worker_give(worker, run_job, &jobs[i]);
+        CHECK(last == (uint64_t)i + 1);
+        if (i % 100 == 50) {
+            CHECK(!eitp__worker_wait(worker, last, &error_));
+            CHECK_THAT(next == i + 1, "%d of %d", next, i + 1);
+        }
+    }
+    CHECK(!eitp__worker_finish(worker, &error_) && next == JOBS);
+    /* What was given and not waited for is done before the end. */
+    next = 0;
+    for (int i = 0; i < 40; i++)
+        eitp__worker_give(worker, run_job, &jobs[i]);
+    eitp__worker_destroy(worker);
+    CHECK(next == 40);
+}
+
+static void a_job_that_fails_ends_those_after_it(void) {
+    const eitp_host host = eitp_host_default();
+    eitp__worker *worker = NULL;
+    job jobs[6];
+    int next = 0;
+    REQUIRE_OK(eitp__worker_create(&host, &worker, &error_), error_);
+    for (int i = 0; i < 6; i++) {
+        jobs[i].number = i;
+        jobs[i].next = &next;
+        jobs[i].fails = i == 2 || i == 4;
+        eitp__worker_give(worker, run_job, &jobs[i]);
+    }
+    CHECK(eitp__worker_finish(worker, &error_) == EITP_ERROR_IO && !strcmp(error_.message, "job 2 fails"));
+    CHECK(next == 2);
+    eitp__worker_give(worker, run_job, &jobs[2 + 1]);
+    next = 3;
+    CHECK(!eitp__worker_finish(worker, &error_) && (next == 3 || next == 4));
+    eitp__worker_destroy(worker);
+}
+
+/* ---- A training step with variables in a file ---- */
+
+typedef struct training {
+    eitp_context *context;
+    eitp_graph *graph;
+    transformer t;
+    eitp_update update;
+    eitp_plan *plan;
+} training;
+
+static eitp_status open_streamed(const eitp_host *host, const char *path, eitp_stream stream, const char *precision,
+                                 eitp_context **context, eitp_error *error) {
+    eitp_context_config config = eitp_context_config_default();
+    config.host = *host;
+    config.device = "cpu";
+    config.threads = 2;
+    config.precision = precision;
+    config.stream = stream;
+    config.stream_path = path;
+    return eitp_context_create(&config, context, error);
+}
+
+static eitp_status begin_training(training *s, const eitp_host *host, const char *path, eitp_stream stream,
+                                  eitp_error *error) {
+    eitp_adamw_config adamw = eitp_adamw_config_default();
+    eitp_status status;
+    memset(s, 0, sizeof *s);
+    adamw.piece_bytes = 65536;
+    status = open_streamed(host, path, stream, NULL, &s->context, error);
+    if (!status)
+        status = eitp_graph_create(s->context, &s->graph, error);
+    if (!status) {
+        s->t = transformer_make(s->graph, &wide_transformer);
+        eitp_output(s->t.loss);
+        status = eitp_graph_status(s->graph, error);
+    }
+    if (!status)
+        status = eitp_adamw_minimize(s->t.loss, &adamw, &s->update, error);
+    return status ? status : eitp_plan_create(s->graph, &s->plan, error);
+}
+
+static void end_training(training *s) {
+    eitp_plan_destroy(s->plan);
+    eitp_graph_destroy(s->graph);
+    eitp_context_destroy(s->context);
+}
+
+static eitp_status run_training(training *s, int step, eitp_error *error) {
+    const float hyper[2] = {0.01f, (float)step}, limit = 0.5f;
+    eitp_status status;
+    transformer_write(&s->t, s->plan, wide_transformer.rows, step);
+    status = eitp_plan_write(s->plan, s->update.hyper, hyper, sizeof hyper, error);
+    if (!status)
+        status = eitp_plan_write(s->plan, s->update.limit, &limit, sizeof limit, error);
+    return status ? status : eitp_plan_run(s->plan, error);
+}
+
+static uint32_t state_of(const training *s) {
+    uint32_t crc = 0;
+    for (size_t i = 0; i < eitp_variable_count(s->context); i++) {
+        eitp_variable variable = eitp_variable_at(s->context, i);
+        void *bytes = malloc(variable.size);
+        CHECK(!eitp_variable_read(s->context, variable.name, 0, bytes, variable.size, &error_));
+        crc = eitp__crc32c(crc, bytes, variable.size);
+        free(bytes);
+    }
+    return crc;
+}
+
+/* Bytes that are read again after they were changed come from the file when they are there, and memory is never shared. */
+static void check_windows(const eitp_plan *plan) {
+    int changed = 0, before = 0, step = 0;
+    for (size_t i = 0; i < plan->window_count; i++) {
+        const eitp__window *a = &plan->windows[i];
+        changed += a->changes;
+        CHECK(0 <= a->start && a->start <= a->first && a->first <= a->last && a->last < a->end);
+        CHECK(a->end <= (int)plan->step_count);
+        before += a->start < a->first;
+        for (int w = a->previous; w >= 0; w = plan->windows[w].previous) {
+            const eitp__window *b = &plan->windows[w];
+            int overlap = a->offset < b->offset + b->size && b->offset < a->offset + a->size;
+            CHECK(b->variable == a->variable && b->first <= a->first);
+            CHECK_THAT(!overlap || !b->changes || a->start > b->last, "read at %d, changed until %d", a->start,
+                       b->last);
+            CHECK(!overlap || !a->changes || a->first > b->last);
+        }
+    }
+    CHECK(changed > 10);
+    CHECK_THAT(before > (int)plan->window_count / 2, "%d of %d are read ahead", before, (int)plan->window_count);
+    for (size_t i = 0; i < plan->transfer_count; i++) {
+        CHECK(plan->transfers[i].step >= step);
+        step = plan->transfers[i].step;
+    }
+}
+
+static void streamed_steps_have_the_same_bits(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512], path[600];
+    uint32_t reference = 0;
+    size_t whole = 0;
+    REQUIRE(scratch_make(directory));
+    snprintf(path, sizeof path, "%s/stream", directory);
+    for (int stream = EITP_STREAM_NONE; stream <= EITP_STREAM_ALL; stream++) {
+        training s;
+        size_t resident = 0;
+        REQUIRE_OK(begin_training(&s, &host, path, (eitp_stream)stream, &error_), error_);
+        transformer_initialize(s.context);
+        for (int step = 1; step <= 3; step++)
+            REQUIRE_OK(run_training(&s, step, &error_), error_);
+        for (int role = 0; role <= EITP_REMAINDER; role++)
+            resident += eitp_context_variable_bytes(s.context, (eitp_role)role);
+        if (!stream) {
+            reference = state_of(&s);
+            whole = resident;
+            CHECK(!s.plan->window_count && !eitp_plan_statistics(s.plan).file_reads);
+        } else {
+            eitp_plan_stats stats = eitp_plan_statistics(s.plan);
+            CHECK(state_of(&s) == reference);
+            CHECK(stats.file_reads >= stats.file_writes && stats.file_writes > 0);
+            CHECK_THAT((double)resident < (stream == EITP_STREAM_ALL ? 0.4 : 0.6) * (double)whole, "%zu of %zu",
+                       resident, whole);
+            check_windows(s.plan);
+            /* The file has no name any more: nothing is left, whatever becomes of the process. */
+            CHECK(access(path, F_OK) != 0);
+        }
+        end_training(&s);
+    }
+    scratch_remove(directory);
+}
+
+/* A profiler sees every step, and the bits are those of a plan that is not profiled. */
+static void count_step(void *user, const eitp_profile *profile) {
+    (void)profile;
+    ++*(int *)user;
+}
+
+static void a_streamed_plan_can_be_profiled(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512], path[600];
+    uint32_t states[2];
+    REQUIRE(scratch_make(directory));
+    snprintf(path, sizeof path, "%s/stream", directory);
+    for (int profiled = 0; profiled < 2; profiled++) {
+        training s;
+        int steps = 0;
+        eitp_profiler profiler;
+        REQUIRE_OK(begin_training(&s, &host, path, EITP_STREAM_ALL, &error_), error_);
+        transformer_initialize(s.context);
+        profiler.user = &steps;
+        profiler.step = count_step;
+        eitp_context_profile(s.context, profiled ? &profiler : NULL);
+        REQUIRE_OK(run_training(&s, 1, &error_), error_);
+        CHECK(steps == (profiled ? eitp_plan_statistics(s.plan).nodes : 0));
+        states[profiled] = state_of(&s);
+        end_training(&s);
+    }
+    CHECK(states[0] == states[1]);
+    scratch_remove(directory);
+}
+
+/* Rows of what was just changed, and the whole of it long after, are the values after the change. */
+static void what_was_changed_is_read_again(void) {
+    const eitp_host host = eitp_host_default();
+    const int64_t shape[2] = {100, 100};
+    char directory[512], path[600];
+    float reference[3] = {0, 0, 0}, sums[3];
+    REQUIRE(scratch_make(directory));
+    snprintf(path, sizeof path, "%s/stream", directory);
+    for (int stream = EITP_STREAM_NONE; stream <= EITP_STREAM_ALL; stream += EITP_STREAM_ALL) {
+        eitp_context *context = NULL;
+        eitp_graph *graph = NULL;
+        eitp_plan *plan = NULL;
+        eitp_tensor *w, *changed, *rows, *others = NULL, *all;
+        REQUIRE_OK(open_streamed(&host, path, (eitp_stream)stream, NULL, &context, &error_), error_);
+        REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+        w = eitp_parameter(graph, "w", 2, shape);
+        changed = eitp_accumulate(w, eitp_fill(graph, EITP_F32, 2, shape, 0.25), NULL);
+        rows = eitp_output(eitp_sum(eitp_exp(eitp__rows(changed, 40, 100)), EITP_ALL_DIMENSIONS, 0));
+        for (int i = 0; i < 5; i++) {
+            char name[8];
+            eitp_tensor *other;
+            snprintf(name, sizeof name, "u%d", i);
+            other = eitp_exp(eitp_parameter(graph, name, 2, shape));
+            others = others ? eitp_add(others, other) : other;
+        }
+        others = eitp_output(eitp_sum(others, EITP_ALL_DIMENSIONS, 0));
+        all = eitp_output(eitp_sum(eitp_exp(changed), EITP_ALL_DIMENSIONS, 0));
+        REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
+        for (size_t i = 0; i < eitp_variable_count(context); i++)
+            REQUIRE_OK(eitp_variable_fill_normal(context, eitp_variable_at(context, i).name, 0, 0.1, 3, &error_),
+                       error_);
+        for (int run = 0; run < 2; run++)
+            REQUIRE_OK(eitp_plan_run(plan, &error_), error_);
+        REQUIRE_OK(eitp_plan_read(plan, rows, &sums[0], sizeof(float), &error_), error_);
+        REQUIRE_OK(eitp_plan_read(plan, all, &sums[1], sizeof(float), &error_), error_);
+        REQUIRE_OK(eitp_plan_read(plan, others, &sums[2], sizeof(float), &error_), error_);
+        CHECK(sums[0] > 6000 * 1.6f && sums[1] > 10000 * 1.6f);
+        if (!stream)
+            memcpy(reference, sums, sizeof sums);
+        CHECK(!memcmp(reference, sums, sizeof sums));
+        eitp_plan_destroy(plan);
+        eitp_graph_destroy(graph);
+        eitp_context_destroy(context);
+    }
+    scratch_remove(directory);
+}
+
+/* ---- Variables by name ---- */
+
+static void variables_in_a_file_are_read_and_written(void) {
+    static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+    const int64_t shape[2] = {200, 130}, small[1] = {100};
+    char directory[512], path[600];
+    REQUIRE(scratch_make(directory));
+    snprintf(path, sizeof path, "%s/stream", directory);
+    for (size_t p = 0; p < EITP__COUNT(precisions); p++) {
+        const eitp_host host = eitp_host_default();
+        eitp_context *context = NULL;
+        eitp_graph *graph = NULL;
+        eitp_dtype dtype;
+        float values[260], read[260], out = 0;
+        eitp_tensor *w, *vector;
+        REQUIRE_OK(open_streamed(&host, path, EITP_STREAM_ALL, precisions[p], &context, &error_), error_);
+        REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+        dtype = eitp_context_precision(context);
+        w = eitp_variable_tensor(graph, "w", EITP_PARAMETER, dtype, 2, shape);
+        if (dtype != EITP_F32)
+            eitp_variable_tensor(graph, "remainder.w", EITP_REMAINDER, dtype == EITP_BF16 ? EITP_I16 : EITP_F32, 2,
+                                 shape);
+        vector = eitp_parameter(graph, "b", 1, small);
+        CHECK(w && vector && eitp_variable_at(context, 0).streamed);
+        CHECK(!eitp_variable_at(context, eitp_variable_count(context) - 1).streamed);
+        CHECK(eitp_context_stream(context) == EITP_STREAM_ALL);
+        /* Zero until they are written. */
+        REQUIRE_OK(eitp_variable_read_f32(context, "w", 25999, &out, 1, &error_), error_);
+        CHECK(out == 0);
+        for (int i = 0; i < 260; i++)
+            values[i] = (float)i * 0.37f - 20.123456f;
+        REQUIRE_OK(eitp_variable_fill(context, "w", 1.5, &error_), error_);
+        REQUIRE_OK(eitp_variable_write_f32(context, "w", 777, values, 260, &error_), error_);
+        REQUIRE_OK(eitp_variable_read_f32(context, "w", 777, read, 260, &error_), error_);
+        CHECK(!memcmp(values, read, sizeof read));
+        REQUIRE_OK(eitp_variable_read_f32(context, "w", 776, read, 1, &error_), error_);
+        CHECK(read[0] == 1.5f);
+        REQUIRE_OK(eitp_variable_read_f32(context, "w", 25999, &out, 1, &error_), error_);
+        CHECK(out == 1.5f);
+        CHECK(eitp_variable_read_f32(context, "w", 25999, read, 2, &error_) == EITP_ERROR_ARGUMENT);
+        CHECK(eitp_context_variable_bytes(context, EITP_PARAMETER) == sizeof(float) * 100);
+        eitp_graph_destroy(graph);
+        eitp_context_destroy(context);
+    }
+    scratch_remove(directory);
+}
+
+static void what_cannot_be_is_refused(void) {
+    const eitp_host host = eitp_host_default();
+    const int64_t shape[2] = {100, 100};
+    char directory[512], path[600];
+    eitp_context *context = NULL;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *w;
+    float *values;
+    REQUIRE(scratch_make(directory));
+    CHECK(open_streamed(&host, NULL, EITP_STREAM_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT && !context);
+    CHECK(strstr(error_.message, "stream_path"));
+    snprintf(path, sizeof path, "%s/nowhere/stream", directory);
+    CHECK(open_streamed(&host, path, EITP_STREAM_ALL, NULL, &context, &error_) == EITP_ERROR_ARGUMENT && !context);
+    CHECK(strstr(error_.message, "nowhere"));
+    /* A plan's value of a streamed variable is only in the file. */
+    snprintf(path, sizeof path, "%s/stream", directory);
+    REQUIRE_OK(open_streamed(&host, path, EITP_STREAM_ALL, NULL, &context, &error_), error_);
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+    w = eitp_output(eitp_parameter(graph, "w", 2, shape));
+    eitp_output(eitp_exp(w));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
+    REQUIRE_OK(eitp_plan_run(plan, &error_), error_);
+    values = (float *)malloc(sizeof(float) * 10000);
+    CHECK(eitp_plan_read(plan, w, values, sizeof(float) * 10000, &error_) == EITP_ERROR_UNSUPPORTED);
+    CHECK(strstr(error_.message, "eitp_variable_read"));
+    free(values);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+    scratch_remove(directory);
+}
+
+/* ---- What fails ---- */
+
+/* Each call of a file fails once: an error that names the file, everything given back, and no file left. */
+static void every_failed_file_call_is_an_error(void) {
+    char directory[512], path[600];
+    faults f;
+    int more = 1, in_a_run = 0;
+    REQUIRE(scratch_make(directory));
+    snprintf(path, sizeof path, "%s/stream", directory);
+    for (long n = 1; more && !test_failures_; n += n < 40 ? 1 : 3) {
+        training s;
+        eitp_status status;
+        long calls;
+        faults_begin(&f);
+        f.fail_file_call = n;
+        f.code = ENOSPC;
+        f.largest_transfer = 40000;
+        status = begin_training(&s, &f.host, path, EITP_STREAM_ALL, &error_);
+        calls = f.file_calls;
+        if (!status)
+            status = run_training(&s, 1, &error_);
+        if (f.failed_call && strcmp(f.failed_call, "close") && strcmp(f.failed_call, "remove")) {
+            CHECK_THAT(status == EITP_ERROR_IO && strstr(error_.message, "stream"), "call %ld (%s): %s", n,
+                       f.failed_call, error_.message);
+            in_a_run += n > calls;
+        } else {
+            CHECK_THAT(!status, "call %ld: %s", n, error_.message);
+        }
+        /* The failure is not remembered: what is asked for next is done. */
+        if (status && n > calls)
+            CHECK_THAT(!run_training(&s, 1, &error_), "call %ld: %s", n, error_.message);
+        end_training(&s);
+        more = faults_end(&f);
+        CHECK(access(path, F_OK) != 0);
+    }
+    CHECK_THAT(in_a_run > 20, "%d", in_a_run);
+    scratch_remove(directory);
+}
+
+static void every_failed_allocation_is_an_error(void) {
+    char directory[512], path[600];
+    faults f;
+    int more = 1;
+    REQUIRE(scratch_make(directory));
+    snprintf(path, sizeof path, "%s/stream", directory);
+    for (long n = 1; more && !test_failures_; n += n < 40 ? 1 : 37) {
+        training s;
+        eitp_status status;
+        faults_begin(&f);
+        f.fail_allocation = n;
+        status = begin_training(&s, &f.host, path, EITP_STREAM_ALL, &error_);
+        CHECK_THAT(!status || status == EITP_ERROR_MEMORY, "allocation %ld: %s", n, error_.message);
+        end_training(&s);
+        more = faults_end(&f);
+        CHECK(access(path, F_OK) != 0);
+    }
+    scratch_remove(directory);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(jobs_run_in_order),
+        TEST(a_job_that_fails_ends_those_after_it),
+        TEST(streamed_steps_have_the_same_bits),
+        TEST(a_streamed_plan_can_be_profiled),
+        TEST(what_was_changed_is_read_again),
+        TEST(variables_in_a_file_are_read_and_written),
+        TEST(what_cannot_be_is_refused),
+        TEST(every_failed_file_call_is_an_error),
+        TEST(every_failed_allocation_is_an_error),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
