@@ -504,9 +504,9 @@ typedef struct eitp_variable {
     eitp_dtype dtype;
     int rank;
     int64_t shape[EITP_MAX_RANK];
-    size_t size; /* bytes */
-    int decay;   /* does weight decay apply? By default to parameters of rank 2 and more */
-    int trained; /* of a parameter: do gradients and updates concern it? By default they do */
+    size_t size;  /* bytes */
+    int decay;    /* does weight decay apply? By default to parameters of rank 2 and more */
+    int trained;  /* of a parameter: do gradients and updates concern it? By default they do */
     int streamed; /* is it in the context's file? */
 } eitp_variable;
 
@@ -766,7 +766,7 @@ typedef struct eitp_plan_stats {
     size_t largest_bytes;   /* the most that is live at once: no layout can need less */
     int nodes, recomputed;  /* steps, and those of them that make a value again */
     double flops, recomputed_flops;
-    double seconds; /* at the nominal speed of the device, and of files */
+    double seconds;                 /* at the nominal speed of the device, and of files */
     double file_reads, file_writes; /* bytes of streamed variables that a run moves */
 } eitp_plan_stats;
 
@@ -29698,8 +29698,7 @@ EITP__PRIVATE int eitp__step_read_count(const eitp__step *step) {
 
 static const eitp__variable *eitp__streamed_variable(const eitp_plan *plan, eitp_tensor *tensor) {
     const eitp_tensor *owner = eitp__owner(tensor, NULL);
-    const eitp__variable *variable =
-        owner->leaf == EITP__VARIABLE ? &plan->context->variables[owner->variable] : NULL;
+    const eitp__variable *variable = owner->leaf == EITP__VARIABLE ? &plan->context->variables[owner->variable] : NULL;
     return variable && variable->info.streamed ? variable : NULL;
 }
 

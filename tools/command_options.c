@@ -122,10 +122,10 @@ static const option_row rows[] = {
     {"recompute", "gradient-checkpointing=layer activation-checkpointing=layer", KIND_CHOICE, 0, 0, "auto",
      "auto none attention=attn layer=block", FITS, 0,
      "what is computed again instead of being kept; auto: what the memory demands"},
-    {"stream", "offload", KIND_CHOICE, 0, 0, "none", "none auto states all", FITS, 0,
+    {"stream", "offload", KIND_CHOICE, 0, 0, "none", "none auto states all", FITS, 1,
      "what is kept in a file and moved through memory, which wears a disk; auto: what must be, where nothing else "
      "fits"},
-    {"stream-file", "offload-file", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 0,
+    {"stream-file", "offload-file", KIND_TEXT, 0, 0, NULL, "PATH", OPTIONS_TRAIN, 1,
      "that file, which is gone after the run (default: in the output directory)"},
     {"profile", "preset", KIND_CHOICE, 0, 0, "auto", "auto low-memory safe full", FITS, 0,
      "batch, length and accumulation: 1 x 128 x 16, 4 x 256 x 4, or 8 x 512 x 1"},
