@@ -2365,6 +2365,10 @@ typedef enum eitp__family {
  *                        if there is one; as ADAMW, but for the update: u = gradient / (root + epsilon), and where the
  *                        root mean square of u over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled
  *                        down to that; reals: epsilon, weight decay, that limit
+ *   SGD                  (parameter, gradient WIDE or as for ADAMW, velocity WIDE, none, hyper, commit, remainder or
+ *                        none, key or none) -> parameter, velocity, sums F64 [blocks, 2], then the remainder if there
+ *                        is one; as ADAMW, but for the update: velocity = momentum * velocity + gradient, and the
+ *                        parameter loses learning rate * velocity; reals[0] momentum, reals[3] weight decay
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -2426,7 +2430,8 @@ typedef enum eitp__family {
     X(COMMIT, WHOLE)                                                                                                   \
     X(ADAMW, BLOCKS)                                                                                                   \
     X(FACTORED_MEANS, WHOLE)                                                                                           \
-    X(FACTORED, BLOCKS)
+    X(FACTORED, BLOCKS)                                                                                                \
+    X(SGD, BLOCKS)
 
 typedef enum eitp__slot {
 #define EITP__SLOT_ENUMERATOR(name, family) EITP__SLOT_##name,
@@ -2617,7 +2622,7 @@ EITP__PRIVATE void eitp__avx512_finish_tile(const eitp__call *call, const eitp__
 /* <<kernels/matmul.h */
 
 /* >>kernels/update.h */
-/* What the kernels of ADAMW and FACTORED share: how a parameter and its moments are stored, one value at a time. */
+/* What the kernels of ADAMW, FACTORED and SGD share: how parameters and moments are stored, one value at a time. */
 
 typedef enum eitp__weight_form {
     EITP__WEIGHT_WIDE,       /* F32 or F64 */
@@ -2635,6 +2640,19 @@ static inline EITP__UNUSED eitp__weight_form eitp__weight_form_of(const eitp__ca
     if (!call->inputs[6].data)
         return EITP__WEIGHT_STOCHASTIC;
     return call->inputs[6].dtype == EITP_I8 ? EITP__WEIGHT_CORRECTED : EITP__WEIGHT_EXACT;
+}
+
+/* What ADAMW and SGD keep of the gradients before. */
+typedef enum eitp__moment_form {
+    EITP__MOMENT_WIDE,    /* m and v */
+    EITP__MOMENT_PACKED,  /* m and v, of 8 bits */
+    EITP__MOMENT_VELOCITY /* in the place of m; no v */
+} eitp__moment_form;
+
+static inline EITP__UNUSED eitp__moment_form eitp__moment_form_of(const eitp__call *call) {
+    if (call->slot == EITP__SLOT_SGD)
+        return EITP__MOMENT_VELOCITY;
+    return call->inputs[7].data ? EITP__MOMENT_PACKED : EITP__MOMENT_WIDE;
 }
 
 /* What a parameter is rounded with. */
@@ -3290,7 +3308,8 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_head;
 
 /* ops_update.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_row_squares,
-    eitp__shape_column_squares, eitp__shape_commit, eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored;
+    eitp__shape_column_squares, eitp__shape_commit, eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored,
+    eitp__shape_sgd;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 /* <<src/tensor/op_rules.h */
@@ -10463,6 +10482,19 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
      (double *)call->outputs[3].data + 2 * block);
 }
 
+/* Element i after the update by a direction, where that is applied, and its part of the sums of squares. */
+static void EITP__REF(move_parameter)(const eitp__call *call, int64_t i, int applies, EITP__REAL decay, EITP__REAL size,
+                                      EITP__REAL direction, double *sums) {
+    EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old;
+    if (applies) {
+        p -= decay * p;
+        p -= size * direction;
+        eitp__ref_put_parameter(call, i, (double)p);
+    }
+    sums[0] += (double)(p - old) * (double)(p - old);
+    sums[1] += (double)p * (double)p;
+}
+
 /* The directions of elements [begin, end), before they are scaled down; returns the sum of their squares. */
 static double EITP__REF(factored_directions)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u) {
     const float *row_roots = (const float *)call->inputs[2].data, *column_roots = (const float *)call->inputs[3].data;
@@ -10484,16 +10516,8 @@ static void EITP__REF(factored_block)(const eitp__call *call, int64_t begin, int
     if (applies)
         size = (EITP__REAL)eitp__factored_size(call, EITP__REF(factored_directions)(call, begin, end, u), end - begin);
     sums[0] = sums[1] = 0;
-    for (int64_t i = begin; i < end; i++) {
-        EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old;
-        if (applies) {
-            p -= decay * p;
-            p -= size * u[i - begin];
-            eitp__ref_put_parameter(call, i, (double)p);
-        }
-        sums[0] += (double)(p - old) * (double)(p - old);
-        sums[1] += (double)p * (double)p;
-    }
+    for (int64_t i = begin; i < end; i++)
+        EITP__REF(move_parameter)(call, i, applies, decay, size, applies ? u[i - begin] : 0, sums);
 }
 
 /* The update of Adafactor without its relative step sizes: see eitp__factored_size. */
@@ -10503,6 +10527,31 @@ static void EITP__REF(factored)(const eitp__call *call, int64_t begin, int64_t e
         EITP__REF(factored_block)
     (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements), (EITP__REAL *)workspace,
      (double *)call->outputs[1].data + 2 * block);
+}
+
+static void EITP__REF(sgd_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
+    const float *commit = (const float *)call->inputs[5].data;
+    double rate = (double)((const float *)call->inputs[4].data)[0];
+    EITP__REAL size = (EITP__REAL)rate, decay = (EITP__REAL)(rate * call->reals[3]);
+    EITP__REAL momentum = (EITP__REAL)call->reals[0], scale = (EITP__REAL)commit[0];
+    EITP__REAL *velocity = (EITP__REAL *)call->inputs[2].data;
+    int applies = commit[1] != 0;
+    sums[0] = sums[1] = 0;
+    for (int64_t i = begin; i < end; i++) {
+        if (applies)
+            velocity[i] = momentum * velocity[i] + scale * EITP__REF(gradient)(call, i);
+        EITP__REF(move_parameter)(call, i, applies, decay, size, velocity[i], sums);
+    }
+}
+
+/* Polyak's heavy ball, as torch.optim.SGD has it: no dampening, not Nesterov's; weights decay as AdamW's do. */
+static void EITP__REF(sgd)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++)
+        EITP__REF(sgd_block)
+    (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements),
+     (double *)call->outputs[2].data + 2 * block);
 }
 /* <<kernels/ref/update.inc */
 #undef EITP__ELEMENT
@@ -10882,6 +10931,19 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
      (double *)call->outputs[3].data + 2 * block);
 }
 
+/* Element i after the update by a direction, where that is applied, and its part of the sums of squares. */
+static void EITP__REF(move_parameter)(const eitp__call *call, int64_t i, int applies, EITP__REAL decay, EITP__REAL size,
+                                      EITP__REAL direction, double *sums) {
+    EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old;
+    if (applies) {
+        p -= decay * p;
+        p -= size * direction;
+        eitp__ref_put_parameter(call, i, (double)p);
+    }
+    sums[0] += (double)(p - old) * (double)(p - old);
+    sums[1] += (double)p * (double)p;
+}
+
 /* The directions of elements [begin, end), before they are scaled down; returns the sum of their squares. */
 static double EITP__REF(factored_directions)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u) {
     const float *row_roots = (const float *)call->inputs[2].data, *column_roots = (const float *)call->inputs[3].data;
@@ -10903,16 +10965,8 @@ static void EITP__REF(factored_block)(const eitp__call *call, int64_t begin, int
     if (applies)
         size = (EITP__REAL)eitp__factored_size(call, EITP__REF(factored_directions)(call, begin, end, u), end - begin);
     sums[0] = sums[1] = 0;
-    for (int64_t i = begin; i < end; i++) {
-        EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old;
-        if (applies) {
-            p -= decay * p;
-            p -= size * u[i - begin];
-            eitp__ref_put_parameter(call, i, (double)p);
-        }
-        sums[0] += (double)(p - old) * (double)(p - old);
-        sums[1] += (double)p * (double)p;
-    }
+    for (int64_t i = begin; i < end; i++)
+        EITP__REF(move_parameter)(call, i, applies, decay, size, applies ? u[i - begin] : 0, sums);
 }
 
 /* The update of Adafactor without its relative step sizes: see eitp__factored_size. */
@@ -10922,6 +10976,31 @@ static void EITP__REF(factored)(const eitp__call *call, int64_t begin, int64_t e
         EITP__REF(factored_block)
     (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements), (EITP__REAL *)workspace,
      (double *)call->outputs[1].data + 2 * block);
+}
+
+static void EITP__REF(sgd_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
+    const float *commit = (const float *)call->inputs[5].data;
+    double rate = (double)((const float *)call->inputs[4].data)[0];
+    EITP__REAL size = (EITP__REAL)rate, decay = (EITP__REAL)(rate * call->reals[3]);
+    EITP__REAL momentum = (EITP__REAL)call->reals[0], scale = (EITP__REAL)commit[0];
+    EITP__REAL *velocity = (EITP__REAL *)call->inputs[2].data;
+    int applies = commit[1] != 0;
+    sums[0] = sums[1] = 0;
+    for (int64_t i = begin; i < end; i++) {
+        if (applies)
+            velocity[i] = momentum * velocity[i] + scale * EITP__REF(gradient)(call, i);
+        EITP__REF(move_parameter)(call, i, applies, decay, size, velocity[i], sums);
+    }
+}
+
+/* Polyak's heavy ball, as torch.optim.SGD has it: no dampening, not Nesterov's; weights decay as AdamW's do. */
+static void EITP__REF(sgd)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++)
+        EITP__REF(sgd_block)
+    (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements),
+     (double *)call->outputs[2].data + 2 * block);
 }
 /* <<kernels/ref/update.inc */
 
@@ -12423,7 +12502,8 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
 /* Slots of F32 and F64. */
 #define EITP__REF_WIDE(X)                                                                                              \
     X(SCATTER_ADD, scatter_add)                                                                                        \
-    X(ADAMW, adamw)
+    X(ADAMW, adamw)                                                                                                    \
+    X(SGD, sgd)
 
 /* Slots of F32 and the 16-bit types. */
 #define EITP__REF_FUSED(X)                                                                                             \
@@ -12471,6 +12551,8 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);
+    eitp__ref_register(table, EITP__SLOT_SGD, EITP_BF16, eitp__ref_sgd_f32);
+    eitp__ref_register(table, EITP__SLOT_SGD, EITP_F16, eitp__ref_sgd_f32);
     eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);
     eitp__ref_register(table, EITP__SLOT_FACTORED, EITP_F64, eitp__ref_factored_f64);
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
@@ -16840,16 +16922,16 @@ static void EITP__SIMD(register_products)(eitp__kernel_table *table) {
 
 /* >>kernels/simd/optimizer.inc */
 /*
- * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2). Where the step is not
- * to be applied the outputs are the inputs. Pasted into a function of its own for each form of parameter and moments,
- * which are constants there.
+ * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2), and SGD with
+ * momentum, whose velocity has the place of m. Where the step is not to be applied the outputs are the inputs. Pasted
+ * into a function of its own for each form of parameter and moments, which are constants there.
  */
 
 /* A group of EITP__MOMENT_GROUP elements, and how many vectors that is. */
 #define EITP__SIMD_GROUP EITP__MOMENT_GROUP
 #define EITP__SIMD_VECTORS (EITP__MOMENT_GROUP / EITP__SIMD_LANES)
 
-/* Where the operands of a group are. */
+/* Where the operands of a group are; of SGD m is the velocity, and there is no v. */
 typedef struct EITP__SIMD(adamw_group) {
     char *parameter, *remainder, *m, *v;
     const float *gradient;
@@ -16858,7 +16940,7 @@ typedef struct EITP__SIMD(adamw_group) {
     uint32_t dither; /* the place of its first element */
 } EITP__SIMD(adamw_group);
 
-/* What is the same for all elements. */
+/* What is the same for all elements; of SGD keep1 is the momentum. */
 typedef struct EITP__SIMD(adamw_factors) {
     EITP__SIMD(vector) scale, keep1, take1, keep2, take2, size, correction, epsilon, decay;
 } EITP__SIMD(adamw_factors);
@@ -16872,7 +16954,7 @@ static EITP__SIMD(adamw_factors) EITP__SIMD(adamw_factors_of)(const eitp__call *
     f.take1 = EITP__SIMD(spread)((float)(1.0 - beta1));
     f.keep2 = EITP__SIMD(spread)((float)beta2);
     f.take2 = EITP__SIMD(spread)((float)(1.0 - beta2));
-    f.size = EITP__SIMD(spread)((float)(rate / (1.0 - pow(beta1, step))));
+    f.size = EITP__SIMD(spread)((float)(call->slot == EITP__SLOT_SGD ? rate : rate / (1.0 - pow(beta1, step))));
     f.correction = EITP__SIMD(spread)((float)(1.0 / sqrt(1.0 - pow(beta2, step))));
     f.epsilon = EITP__SIMD(spread)((float)call->reals[2]);
     f.decay = EITP__SIMD(spread)((float)(rate * call->reals[3]));
@@ -16996,10 +17078,37 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_step)(const EITP__SIMD(adamw_factors) * 
         EITP__SIMD(pack_moments)(x, m, v);
 }
 
+/* Elements j and on move by size * u. */
+EITP__SIMD_INLINE void EITP__SIMD(move_parameter)(const EITP__SIMD(adamw_group) * x, eitp__weight_form form, int j,
+                                                  EITP__SIMD(vector) decay, EITP__SIMD(vector) size,
+                                                  EITP__SIMD(vector) u, EITP__SIMD(doubles) * updates,
+                                                  EITP__SIMD(doubles) * parameters) {
+    EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p;
+    p = EITP__SIMD(subtract_product)(old, decay, old);
+    p = EITP__SIMD(subtract_product)(p, size, u);
+    EITP__SIMD(adamw_store)(x, form, j, p);
+    EITP__SIMD(add_squares)(p - old, updates);
+    EITP__SIMD(add_squares)(p, parameters);
+}
+
+/* The same for SGD. */
+EITP__SIMD_INLINE void EITP__SIMD(sgd_step)(const EITP__SIMD(adamw_factors) * f, const EITP__SIMD(adamw_group) * x,
+                                            eitp__weight_form form, EITP__SIMD(doubles) * updates,
+                                            EITP__SIMD(doubles) * parameters) {
+    for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES) {
+        float *at = (float *)(void *)x->m + j;
+        EITP__SIMD(vector) g = EITP__SIMD(load)(x->gradient + j) * f->scale;
+        EITP__SIMD(vector) velocity = EITP__SIMD(multiply_add)(f->keep1, EITP__SIMD(load)(at), g);
+        EITP__SIMD(store)(at, velocity);
+        EITP__SIMD(move_parameter)(x, form, j, f->decay, f->size, velocity, updates, parameters);
+    }
+}
+
 /* The group that begins at element i. */
 EITP__SIMD_INLINE EITP__SIMD(adamw_group)
-    EITP__SIMD(adamw_group_at)(const eitp__call *call, eitp__weight_form form, int is_packed, int64_t i) {
+    EITP__SIMD(adamw_group_at)(const eitp__call *call, eitp__weight_form form, eitp__moment_form moments, int64_t i) {
     EITP__SIMD(adamw_group) x;
+    int is_packed = moments == EITP__MOMENT_PACKED;
     int64_t moment = is_packed ? 1 : 4, lacks = form == EITP__WEIGHT_DIFFERENCE ? 4
                                                 : form == EITP__WEIGHT_EXACT    ? 2
                                                                                 : 1;
@@ -17008,7 +17117,7 @@ EITP__SIMD_INLINE EITP__SIMD(adamw_group)
         form == EITP__WEIGHT_WIDE || form == EITP__WEIGHT_STOCHASTIC ? NULL : (char *)call->inputs[6].data + i * lacks;
     x.gradient = (const float *)call->inputs[1].data + i;
     x.m = (char *)call->inputs[2].data + i * moment;
-    x.v = (char *)call->inputs[3].data + i * moment;
+    x.v = moments == EITP__MOMENT_VELOCITY ? NULL : (char *)call->inputs[3].data + i * moment;
     x.m_scale = is_packed ? (uint16_t *)call->inputs[7].data + i / EITP__SIMD_GROUP : NULL;
     x.v_scale = is_packed ? (uint16_t *)call->inputs[8].data + i / EITP__SIMD_GROUP : NULL;
     x.halves = NULL;
@@ -17018,7 +17127,7 @@ EITP__SIMD_INLINE EITP__SIMD(adamw_group)
 
 /* The groups of elements [begin, end), and their part of the sums of squares. */
 EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t begin, int64_t end, double *sums,
-                                              eitp__weight_form form, int is_packed) {
+                                              eitp__weight_form form, eitp__moment_form moments) {
     EITP__SIMD(adamw_factors) f = EITP__SIMD(adamw_factors_of)(call);
     EITP__SIMD(doubles) updates[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
     EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
@@ -17026,7 +17135,7 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t be
     uint16_t halves[EITP__HALVES];
     float wide[EITP__SIMD_GROUP];
     for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
-        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, is_packed, i);
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, moments, i);
         if (form == EITP__WEIGHT_STOCHASTIC) {
             int64_t at = (i - begin) % EITP__HALVES;
             if (at == 0)
@@ -17039,7 +17148,10 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t be
                 EITP__SIMD(store)(wide + j, EITP__SIMD(load_bf16)(narrow + i + j));
             x.gradient = wide;
         }
-        EITP__SIMD(adamw_step)(&f, &x, form, is_packed, updates, parameters);
+        if (moments == EITP__MOMENT_VELOCITY)
+            EITP__SIMD(sgd_step)(&f, &x, form, updates, parameters);
+        else
+            EITP__SIMD(adamw_step)(&f, &x, form, moments == EITP__MOMENT_PACKED, updates, parameters);
     }
     sums[0] += EITP__SIMD(sum_doubles)(updates[0]) + EITP__SIMD(sum_doubles)(updates[1]);
     sums[1] += EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
@@ -17050,7 +17162,7 @@ static void EITP__SIMD(adamw_skip)(const eitp__call *call, int64_t begin, int64_
     EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
     eitp__weight_form form = eitp__weight_form_of(call);
     for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
-        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, 0, i);
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, EITP__MOMENT_VELOCITY, i);
         for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES)
             EITP__SIMD(add_squares)(EITP__SIMD(adamw_load)(&x, form, j), parameters);
     }
@@ -17058,7 +17170,7 @@ static void EITP__SIMD(adamw_skip)(const eitp__call *call, int64_t begin, int64_
 }
 
 static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
-    int is_packed = call->inputs[7].data != NULL;
+    eitp__moment_form moments = eitp__moment_form_of(call);
     if (((const float *)call->inputs[5].data)[1] == 0.0f) {
         EITP__SIMD(adamw_skip)(call, begin, end, sums);
         return;
@@ -17066,10 +17178,12 @@ static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int6
     switch (eitp__weight_form_of(call)) {
 #define EITP__SIMD_FORM(form)                                                                                          \
     case form:                                                                                                         \
-        if (is_packed)                                                                                                 \
-            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 1);                                                   \
+        if (moments == EITP__MOMENT_VELOCITY)                                                                          \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_VELOCITY);                               \
+        else if (moments == EITP__MOMENT_PACKED)                                                                       \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_PACKED);                                 \
         else                                                                                                           \
-            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 0);                                                   \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_WIDE);                                   \
         break;
         EITP__SIMD_FORM(EITP__WEIGHT_WIDE)
         EITP__SIMD_FORM(EITP__WEIGHT_EXACT)
@@ -17077,7 +17191,10 @@ static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int6
         EITP__SIMD_FORM(EITP__WEIGHT_STOCHASTIC)
 #undef EITP__SIMD_FORM
     case EITP__WEIGHT_DIFFERENCE:
-        EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, 0);
+        if (moments == EITP__MOMENT_VELOCITY)
+            EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, EITP__MOMENT_VELOCITY);
+        else
+            EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, EITP__MOMENT_WIDE);
     }
 }
 
@@ -17095,7 +17212,7 @@ static void EITP__SIMD(adamw_rest)(const eitp__call *call, int64_t i, int64_t co
         memcpy(room[r], (char *)x->data + (size_t)i * size, (size_t)count * size);
         x->data = room[r];
     }
-    for (int s = 7; s < 9 && call->inputs[s].data; s++)
+    for (int s = 7; s < 9 && eitp__moment_form_of(call) == EITP__MOMENT_PACKED; s++)
         rest.inputs[s].data = (uint16_t *)call->inputs[s].data + i / EITP__SIMD_GROUP;
     rest.integers[1] += i;
     EITP__SIMD(adamw_groups)(&rest, 0, EITP__SIMD_GROUP, sums);
@@ -17114,7 +17231,7 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
         int64_t first = block * EITP__SUM_BLOCK,
                 last = first + EITP__SUM_BLOCK < elements ? first + EITP__SUM_BLOCK : elements;
         int64_t whole = first + (last - first) / EITP__SIMD_GROUP * EITP__SIMD_GROUP;
-        double *sums = (double *)call->outputs[3].data + 2 * block;
+        double *sums = (double *)call->outputs[call->slot == EITP__SLOT_SGD ? 2 : 3].data + 2 * block;
         sums[0] = sums[1] = 0;
         EITP__SIMD(adamw_groups)(call, first, whole, sums);
         if (whole < last)
@@ -17185,14 +17302,12 @@ typedef struct EITP__SIMD(factored_block) {
 EITP__SIMD_INLINE void EITP__SIMD(factored_step)(EITP__SIMD(factored_block) * block, const EITP__SIMD(adamw_group) * x,
                                                  eitp__weight_form form, const float *u) {
     for (int j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p = old;
-        if (block->applies) {
-            p = EITP__SIMD(subtract_product)(old, block->decay, old);
-            p = EITP__SIMD(subtract_product)(p, block->size, EITP__SIMD(load)(u + j));
-            EITP__SIMD(adamw_store)(x, form, j, p);
-            EITP__SIMD(add_squares)(p - old, block->updates);
+        if (!block->applies) {
+            EITP__SIMD(add_squares)(EITP__SIMD(adamw_load)(x, form, j), block->parameters);
+            continue;
         }
-        EITP__SIMD(add_squares)(p, block->parameters);
+        EITP__SIMD(move_parameter)
+        (x, form, j, block->decay, block->size, EITP__SIMD(load)(u + j), block->updates, block->parameters);
     }
 }
 
@@ -17864,6 +17979,9 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
     table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
     table->kernels[EITP__SLOT_ADAMW][EITP_F16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
+    EITP__SIMD(set)(table, EITP__SLOT_SGD, EITP__SIMD(adamw_run), NULL);
+    table->kernels[EITP__SLOT_SGD][EITP_BF16] = table->kernels[EITP__SLOT_SGD][EITP_F32];
+    table->kernels[EITP__SLOT_SGD][EITP_F16] = table->kernels[EITP__SLOT_SGD][EITP_F32];
     EITP__SIMD(set)(table, EITP__SLOT_FACTORED, EITP__SIMD(factored_run), eitp__factored_workspace);
     table->kernels[EITP__SLOT_FACTORED][EITP_BF16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
     table->kernels[EITP__SLOT_FACTORED][EITP_F16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
@@ -22247,16 +22365,16 @@ static void EITP__SIMD(register_products)(eitp__kernel_table *table) {
 
 /* >>kernels/simd/optimizer.inc */
 /*
- * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2). Where the step is not
- * to be applied the outputs are the inputs. Pasted into a function of its own for each form of parameter and moments,
- * which are constants there.
+ * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2), and SGD with
+ * momentum, whose velocity has the place of m. Where the step is not to be applied the outputs are the inputs. Pasted
+ * into a function of its own for each form of parameter and moments, which are constants there.
  */
 
 /* A group of EITP__MOMENT_GROUP elements, and how many vectors that is. */
 #define EITP__SIMD_GROUP EITP__MOMENT_GROUP
 #define EITP__SIMD_VECTORS (EITP__MOMENT_GROUP / EITP__SIMD_LANES)
 
-/* Where the operands of a group are. */
+/* Where the operands of a group are; of SGD m is the velocity, and there is no v. */
 typedef struct EITP__SIMD(adamw_group) {
     char *parameter, *remainder, *m, *v;
     const float *gradient;
@@ -22265,7 +22383,7 @@ typedef struct EITP__SIMD(adamw_group) {
     uint32_t dither; /* the place of its first element */
 } EITP__SIMD(adamw_group);
 
-/* What is the same for all elements. */
+/* What is the same for all elements; of SGD keep1 is the momentum. */
 typedef struct EITP__SIMD(adamw_factors) {
     EITP__SIMD(vector) scale, keep1, take1, keep2, take2, size, correction, epsilon, decay;
 } EITP__SIMD(adamw_factors);
@@ -22279,7 +22397,7 @@ static EITP__SIMD(adamw_factors) EITP__SIMD(adamw_factors_of)(const eitp__call *
     f.take1 = EITP__SIMD(spread)((float)(1.0 - beta1));
     f.keep2 = EITP__SIMD(spread)((float)beta2);
     f.take2 = EITP__SIMD(spread)((float)(1.0 - beta2));
-    f.size = EITP__SIMD(spread)((float)(rate / (1.0 - pow(beta1, step))));
+    f.size = EITP__SIMD(spread)((float)(call->slot == EITP__SLOT_SGD ? rate : rate / (1.0 - pow(beta1, step))));
     f.correction = EITP__SIMD(spread)((float)(1.0 / sqrt(1.0 - pow(beta2, step))));
     f.epsilon = EITP__SIMD(spread)((float)call->reals[2]);
     f.decay = EITP__SIMD(spread)((float)(rate * call->reals[3]));
@@ -22403,10 +22521,37 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_step)(const EITP__SIMD(adamw_factors) * 
         EITP__SIMD(pack_moments)(x, m, v);
 }
 
+/* Elements j and on move by size * u. */
+EITP__SIMD_INLINE void EITP__SIMD(move_parameter)(const EITP__SIMD(adamw_group) * x, eitp__weight_form form, int j,
+                                                  EITP__SIMD(vector) decay, EITP__SIMD(vector) size,
+                                                  EITP__SIMD(vector) u, EITP__SIMD(doubles) * updates,
+                                                  EITP__SIMD(doubles) * parameters) {
+    EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p;
+    p = EITP__SIMD(subtract_product)(old, decay, old);
+    p = EITP__SIMD(subtract_product)(p, size, u);
+    EITP__SIMD(adamw_store)(x, form, j, p);
+    EITP__SIMD(add_squares)(p - old, updates);
+    EITP__SIMD(add_squares)(p, parameters);
+}
+
+/* The same for SGD. */
+EITP__SIMD_INLINE void EITP__SIMD(sgd_step)(const EITP__SIMD(adamw_factors) * f, const EITP__SIMD(adamw_group) * x,
+                                            eitp__weight_form form, EITP__SIMD(doubles) * updates,
+                                            EITP__SIMD(doubles) * parameters) {
+    for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES) {
+        float *at = (float *)(void *)x->m + j;
+        EITP__SIMD(vector) g = EITP__SIMD(load)(x->gradient + j) * f->scale;
+        EITP__SIMD(vector) velocity = EITP__SIMD(multiply_add)(f->keep1, EITP__SIMD(load)(at), g);
+        EITP__SIMD(store)(at, velocity);
+        EITP__SIMD(move_parameter)(x, form, j, f->decay, f->size, velocity, updates, parameters);
+    }
+}
+
 /* The group that begins at element i. */
 EITP__SIMD_INLINE EITP__SIMD(adamw_group)
-    EITP__SIMD(adamw_group_at)(const eitp__call *call, eitp__weight_form form, int is_packed, int64_t i) {
+    EITP__SIMD(adamw_group_at)(const eitp__call *call, eitp__weight_form form, eitp__moment_form moments, int64_t i) {
     EITP__SIMD(adamw_group) x;
+    int is_packed = moments == EITP__MOMENT_PACKED;
     int64_t moment = is_packed ? 1 : 4, lacks = form == EITP__WEIGHT_DIFFERENCE ? 4
                                                 : form == EITP__WEIGHT_EXACT    ? 2
                                                                                 : 1;
@@ -22415,7 +22560,7 @@ EITP__SIMD_INLINE EITP__SIMD(adamw_group)
         form == EITP__WEIGHT_WIDE || form == EITP__WEIGHT_STOCHASTIC ? NULL : (char *)call->inputs[6].data + i * lacks;
     x.gradient = (const float *)call->inputs[1].data + i;
     x.m = (char *)call->inputs[2].data + i * moment;
-    x.v = (char *)call->inputs[3].data + i * moment;
+    x.v = moments == EITP__MOMENT_VELOCITY ? NULL : (char *)call->inputs[3].data + i * moment;
     x.m_scale = is_packed ? (uint16_t *)call->inputs[7].data + i / EITP__SIMD_GROUP : NULL;
     x.v_scale = is_packed ? (uint16_t *)call->inputs[8].data + i / EITP__SIMD_GROUP : NULL;
     x.halves = NULL;
@@ -22425,7 +22570,7 @@ EITP__SIMD_INLINE EITP__SIMD(adamw_group)
 
 /* The groups of elements [begin, end), and their part of the sums of squares. */
 EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t begin, int64_t end, double *sums,
-                                              eitp__weight_form form, int is_packed) {
+                                              eitp__weight_form form, eitp__moment_form moments) {
     EITP__SIMD(adamw_factors) f = EITP__SIMD(adamw_factors_of)(call);
     EITP__SIMD(doubles) updates[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
     EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
@@ -22433,7 +22578,7 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t be
     uint16_t halves[EITP__HALVES];
     float wide[EITP__SIMD_GROUP];
     for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
-        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, is_packed, i);
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, moments, i);
         if (form == EITP__WEIGHT_STOCHASTIC) {
             int64_t at = (i - begin) % EITP__HALVES;
             if (at == 0)
@@ -22446,7 +22591,10 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t be
                 EITP__SIMD(store)(wide + j, EITP__SIMD(load_bf16)(narrow + i + j));
             x.gradient = wide;
         }
-        EITP__SIMD(adamw_step)(&f, &x, form, is_packed, updates, parameters);
+        if (moments == EITP__MOMENT_VELOCITY)
+            EITP__SIMD(sgd_step)(&f, &x, form, updates, parameters);
+        else
+            EITP__SIMD(adamw_step)(&f, &x, form, moments == EITP__MOMENT_PACKED, updates, parameters);
     }
     sums[0] += EITP__SIMD(sum_doubles)(updates[0]) + EITP__SIMD(sum_doubles)(updates[1]);
     sums[1] += EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
@@ -22457,7 +22605,7 @@ static void EITP__SIMD(adamw_skip)(const eitp__call *call, int64_t begin, int64_
     EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
     eitp__weight_form form = eitp__weight_form_of(call);
     for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
-        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, 0, i);
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, EITP__MOMENT_VELOCITY, i);
         for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES)
             EITP__SIMD(add_squares)(EITP__SIMD(adamw_load)(&x, form, j), parameters);
     }
@@ -22465,7 +22613,7 @@ static void EITP__SIMD(adamw_skip)(const eitp__call *call, int64_t begin, int64_
 }
 
 static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
-    int is_packed = call->inputs[7].data != NULL;
+    eitp__moment_form moments = eitp__moment_form_of(call);
     if (((const float *)call->inputs[5].data)[1] == 0.0f) {
         EITP__SIMD(adamw_skip)(call, begin, end, sums);
         return;
@@ -22473,10 +22621,12 @@ static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int6
     switch (eitp__weight_form_of(call)) {
 #define EITP__SIMD_FORM(form)                                                                                          \
     case form:                                                                                                         \
-        if (is_packed)                                                                                                 \
-            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 1);                                                   \
+        if (moments == EITP__MOMENT_VELOCITY)                                                                          \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_VELOCITY);                               \
+        else if (moments == EITP__MOMENT_PACKED)                                                                       \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_PACKED);                                 \
         else                                                                                                           \
-            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 0);                                                   \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_WIDE);                                   \
         break;
         EITP__SIMD_FORM(EITP__WEIGHT_WIDE)
         EITP__SIMD_FORM(EITP__WEIGHT_EXACT)
@@ -22484,7 +22634,10 @@ static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int6
         EITP__SIMD_FORM(EITP__WEIGHT_STOCHASTIC)
 #undef EITP__SIMD_FORM
     case EITP__WEIGHT_DIFFERENCE:
-        EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, 0);
+        if (moments == EITP__MOMENT_VELOCITY)
+            EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, EITP__MOMENT_VELOCITY);
+        else
+            EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, EITP__MOMENT_WIDE);
     }
 }
 
@@ -22502,7 +22655,7 @@ static void EITP__SIMD(adamw_rest)(const eitp__call *call, int64_t i, int64_t co
         memcpy(room[r], (char *)x->data + (size_t)i * size, (size_t)count * size);
         x->data = room[r];
     }
-    for (int s = 7; s < 9 && call->inputs[s].data; s++)
+    for (int s = 7; s < 9 && eitp__moment_form_of(call) == EITP__MOMENT_PACKED; s++)
         rest.inputs[s].data = (uint16_t *)call->inputs[s].data + i / EITP__SIMD_GROUP;
     rest.integers[1] += i;
     EITP__SIMD(adamw_groups)(&rest, 0, EITP__SIMD_GROUP, sums);
@@ -22521,7 +22674,7 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
         int64_t first = block * EITP__SUM_BLOCK,
                 last = first + EITP__SUM_BLOCK < elements ? first + EITP__SUM_BLOCK : elements;
         int64_t whole = first + (last - first) / EITP__SIMD_GROUP * EITP__SIMD_GROUP;
-        double *sums = (double *)call->outputs[3].data + 2 * block;
+        double *sums = (double *)call->outputs[call->slot == EITP__SLOT_SGD ? 2 : 3].data + 2 * block;
         sums[0] = sums[1] = 0;
         EITP__SIMD(adamw_groups)(call, first, whole, sums);
         if (whole < last)
@@ -22592,14 +22745,12 @@ typedef struct EITP__SIMD(factored_block) {
 EITP__SIMD_INLINE void EITP__SIMD(factored_step)(EITP__SIMD(factored_block) * block, const EITP__SIMD(adamw_group) * x,
                                                  eitp__weight_form form, const float *u) {
     for (int j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p = old;
-        if (block->applies) {
-            p = EITP__SIMD(subtract_product)(old, block->decay, old);
-            p = EITP__SIMD(subtract_product)(p, block->size, EITP__SIMD(load)(u + j));
-            EITP__SIMD(adamw_store)(x, form, j, p);
-            EITP__SIMD(add_squares)(p - old, block->updates);
+        if (!block->applies) {
+            EITP__SIMD(add_squares)(EITP__SIMD(adamw_load)(x, form, j), block->parameters);
+            continue;
         }
-        EITP__SIMD(add_squares)(p, block->parameters);
+        EITP__SIMD(move_parameter)
+        (x, form, j, block->decay, block->size, EITP__SIMD(load)(u + j), block->updates, block->parameters);
     }
 }
 
@@ -23271,6 +23422,9 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
     table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
     table->kernels[EITP__SLOT_ADAMW][EITP_F16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
+    EITP__SIMD(set)(table, EITP__SLOT_SGD, EITP__SIMD(adamw_run), NULL);
+    table->kernels[EITP__SLOT_SGD][EITP_BF16] = table->kernels[EITP__SLOT_SGD][EITP_F32];
+    table->kernels[EITP__SLOT_SGD][EITP_F16] = table->kernels[EITP__SLOT_SGD][EITP_F32];
     EITP__SIMD(set)(table, EITP__SLOT_FACTORED, EITP__SIMD(factored_run), eitp__factored_workspace);
     table->kernels[EITP__SLOT_FACTORED][EITP_BF16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
     table->kernels[EITP__SLOT_FACTORED][EITP_F16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
@@ -27949,7 +28103,7 @@ EITP__PRIVATE void eitp__gradient_linear_cross_entropy(const eitp__node *node, e
 /* <<src/tensor/ops_loss.c */
 
 /* >>src/tensor/ops_update.c */
-/* Ops that change variables, and what they need to know before: accumulate, norm, commit, AdamW, factored. */
+/* Ops that change variables, and what they need to know before: accumulate, norm, commit, AdamW, factored, SGD. */
 
 static int eitp__is_f32_vector(const eitp_tensor *x, int64_t extent) {
     return x->dtype == EITP_F32 && x->rank == 1 && x->shape[0] == extent;
@@ -28120,32 +28274,50 @@ static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tens
                          parameter->dtype == EITP_BF16 ? "i16 or i8, or a key" : eitp_dtype_name(dtype));
 }
 
+static eitp_status eitp__check_hyper(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *hyper = eitp__optional_input(node, 4), *commit = eitp__optional_input(node, 5);
+    int fits = hyper && commit && eitp__is_f32_vector(hyper, 2) && eitp__is_f32_vector(commit, 2);
+    return eitp__require(fits, error, "hyper and commit must be f32 [2]");
+}
+
+/* Inputs that an update changes are variables. */
+static eitp_status eitp__check_variables(const eitp__node *node, const int *changed, size_t count, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        const eitp_tensor *x = eitp__optional_input(node, changed[i]);
+        status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
+                               "parameter, moments, remainder and scales must be variables");
+    }
+    return status;
+}
+
 static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) {
+    static const int changed[] = {0, 2, 3, 6, 7, 8};
     eitp_status status = eitp__check_gradient(node, error);
     if (!status)
         status = eitp__check_moments(node, error);
     if (!status)
         status = eitp__check_remainder(node, eitp__optional_input(node, 9), error);
-    for (int i = 0; i < 9 && !status; i++) {
-        const eitp_tensor *x = i == 1 || i == 4 || i == 5 ? NULL : eitp__optional_input(node, i);
-        status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
-                               "parameter, moments, remainder and scales must be variables");
-    }
-    return status ? status
-                  : eitp__require(eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
-                                  error, "hyper and commit must be f32 [2]");
+    if (!status)
+        status = eitp__check_variables(node, changed, EITP__COUNT(changed), error);
+    return status ? status : eitp__check_hyper(node, error);
+}
+
+/* The sums of squares of update and parameter. */
+static eitp_status eitp__sums_output(eitp__node *node, eitp_error *error) {
+    int64_t sums[2];
+    sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+    sums[1] = 2;
+    return eitp__node_output(node, EITP_F64, 2, sums, 0, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
     static const int changed[] = {0, 2, 3, -1, 6, 7, 8};
     eitp_status status = eitp__check_adamw(node, error);
-    int64_t sums[2];
-    sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
-    sums[1] = 2;
     for (size_t i = 0; i < EITP__COUNT(changed) && !status; i++) {
         const eitp_tensor *x = changed[i] < 0 ? NULL : eitp__optional_input(node, changed[i]);
         if (changed[i] < 0)
-            status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+            status = eitp__sums_output(node, error);
         else if (x)
             status = eitp__node_output_like(node, x, error);
     }
@@ -28182,7 +28354,7 @@ EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_erro
 
 EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
-    int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns, sums[2];
+    int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns;
     int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
                eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2);
     eitp_status status = eitp__check_gradient(node, error);
@@ -28195,12 +28367,34 @@ EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *err
     if (!status)
         status = eitp__require(fits, error, "the roots must be f32 [%lld] and [%lld], hyper and commit f32 [2]",
                                (long long)rows, (long long)columns);
-    sums[0] = (eitp__elements(parameter) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
-    sums[1] = 2;
     if (!status)
         status = eitp__node_output_like(node, parameter, error);
     if (!status)
-        status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+        status = eitp__sums_output(node, error);
+    return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_sgd(eitp__node *node, eitp_error *error) {
+    static const int changed[] = {0, 2, 6};
+    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
+    eitp_dtype wide = eitp__wide(parameter->dtype);
+    eitp_status status = eitp__check_gradient(node, error);
+    if (!status)
+        status = eitp__require(eitp__is_like(node->inputs[2], parameter, wide) && !eitp__optional_input(node, 3), error,
+                               "the velocity of a %s parameter must have its shape and be %s, and input 3 absent",
+                               eitp_dtype_name(parameter->dtype), eitp_dtype_name(wide));
+    if (!status)
+        status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
+    if (!status)
+        status = eitp__check_variables(node, changed, EITP__COUNT(changed), error);
+    if (!status)
+        status = eitp__check_hyper(node, error);
+    if (!status)
+        status = eitp__node_output_like(node, parameter, error);
+    if (!status)
+        status = eitp__node_output_like(node, node->inputs[2], error);
+    if (!status)
+        status = eitp__sums_output(node, error);
     return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
 }
 /* <<src/tensor/ops_update.c */
@@ -28463,6 +28657,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      0,
      eitp__flops_elements,
      NULL},
+    {"sgd", 3, 8, 4, eitp__shape_sgd, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 0, 7}, 0, 0, eitp__flops_elements, NULL},
     {"rows", 1, 1, 1, eitp__shape_rows, eitp__gradient_rows, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
     {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
     {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
