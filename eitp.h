@@ -73,8 +73,8 @@
  *     - models of your own from tensor ops; gradients are tensors, and can be differentiated again
  *     - byte-level BPE: Hugging Face's tokenizer files, token for token; and learning one from text
  *     - text of any size: it is packed into a token file once, which is read in windows
- *     - AdamW with f32 or compact states, an update with next to no state, gradient accumulation, clipping by the
- *       global norm, schedules, dropout, evaluation, checkpoints; adapters (LoRA) and freezing
+ *     - AdamW with f32 or compact states, an update with next to no state, SGD with momentum, gradient accumulation,
+ *       clipping by the global norm, schedules, dropout, evaluation, checkpoints; adapters (LoRA) and freezing
  *     - a run fitted to a memory budget before anything is loaded, with the same results wherever that is possible
  *     - the same bits for any number of threads, and after a stop and a resume as without
  *     - generation with a key-value cache, temperature, top-k and top-p
@@ -1014,11 +1014,17 @@ typedef enum eitp_moments {
     /* No first moment; of the second the means of rows and columns, and updates whose root mean square is limited to
      * the learning rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates
      * mean what they mean for AdamW, but for the largest that it takes; vectors have their second moment in F32. */
-    EITP_MOMENTS_FACTORED = 2
+    EITP_MOMENTS_FACTORED = 2,
+    /* Not AdamW but SGD with momentum, as torch.optim.SGD has it without dampening and not Nesterov's: of matrices and
+     * vectors one F32 velocity, velocity = beta1 * velocity + gradient, which the learning rate multiplies. Weight
+     * decay is AdamW's, from the parameter and not through the velocity. What SGD calls a learning rate is orders of
+     * magnitude larger, as it is multiplied by gradients, and not by gradients over their roots of mean squares. */
+    EITP_MOMENTS_VELOCITY = 3
 } eitp_moments;
 
 /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or with
- * EITP_MOMENTS_FACTORED what is left of it without a first moment: beta1 is not used. */
+ * EITP_MOMENTS_FACTORED what is left of it without a first moment: beta1 is not used; with EITP_MOMENTS_VELOCITY SGD,
+ * whose momentum is beta1: beta2 and epsilon are not used. */
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
@@ -1048,8 +1054,9 @@ typedef struct eitp_update {
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
  * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
  * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; means are "factored.rows.<name>" and
- * "factored.columns.<name>", and of a vector "factored.v.<name>"; what a 16-bit parameter lacks of the F32 value that
- * is updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
+ * "factored.columns.<name>", and of a vector "factored.v.<name>"; velocities are "sgd.velocity.<name>"; what a 16-bit
+ * parameter lacks of the F32 value that is updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the
+ * context's eitp_parameter_form says.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
@@ -1066,18 +1073,20 @@ typedef enum eitp_optimizer {
     EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
     EITP_ADAMW8_SR = 2, /* BF16 weights, rounded stochastically, 8-bit moments */
     EITP_FACTORED = 3,  /* BF16 weights, rounded stochastically, row and column means of squared gradients */
-    EITP_OPTIMIZER_COUNT = 4
+    EITP_SGD = 4,       /* weights as AdamW's, an F32 velocity */
+    EITP_OPTIMIZER_COUNT = 5
 } eitp_optimizer;
 
-/* How close a run comes to one with F32 weights and states. */
+/* How close a run comes to one of AdamW with F32 weights and states. */
 typedef enum eitp_fidelity {
     EITP_SAME_BITS = 0,  /* as the precision has them */
     EITP_SEED_NOISE = 1, /* as close as a run with another seed */
-    EITP_APPROXIMATE = 2
+    EITP_APPROXIMATE = 2,
+    EITP_ANOTHER_ALGORITHM = 3 /* not comparable: other learning rates; never chosen unless asked for */
 } eitp_fidelity;
 
 typedef struct eitp_optimizer_info {
-    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored" */
+    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
     const char *keeps; /* in words */
     eitp_fidelity fidelity;
     eitp_parameter_form parameters;
@@ -1547,7 +1556,7 @@ typedef struct eitp_fit {
     eitp_context_config context; /* its parameters and plans_only are the planner's */
     eitp_gpt2_config model;
     eitp_trainer_config trainer;
-    int any_optimizer; /* any that fits, the most faithful first; 0: the trainer's */
+    int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
     int validates;
     /* What is done to the model before its graphs are built: adapters, freezing. NULL: nothing */
     eitp_status (*adapt)(const void *user, eitp_model *model, eitp_error *error);
@@ -1627,7 +1636,9 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
 /*
  * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
  * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. A
- * model with adapters must have the weights that these were trained on.
+ * model with adapters must have the weights that these were trained on. The optimizer may be another one: weights and
+ * moments are converted, as docs/memory.md says, and a warning is logged; learning rates are not, and those of EITP_SGD
+ * are orders of magnitude larger.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
@@ -3544,6 +3555,10 @@ EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const e
 
 EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
                                                const eitp__update_piece *piece);
+
+/* sgd.c */
+EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const eitp_update *update,
+                                          const eitp__update_piece *piece);
 /* <<src/optim/update.h */
 
 /* >>src/text/bpe.h */
@@ -4124,10 +4139,22 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__
 /* <<src/train/evaluate.h */
 
 /* >>src/train/moments.h */
-/* Moments from one form into another: for runs that go on with another optimizer than they began with. */
+/*
+ * Moments from one form into another: for runs that go on with another optimizer than they began with.
+ *
+ * A velocity is the sum of decayed gradients, and m their mean: m = (1 - momentum) velocity, each with the momentum (or
+ * beta1) of its own run. Of squares SGD knows nothing; but where gradients are mostly noise, as those of micro-batches
+ * are, the square of m is v (1 - momentum) / (1 + momentum) on average. So v is made of the squares of velocities, by
+ * means of rows and columns, and of a vector by the mean of all: one velocity that happens to be next to zero would
+ * make a v that is next to nothing, and the steps after it as many times larger. v is then what it would be after as
+ * many steps as there were, so that the correction of its beginning is right too.
+ */
 
-/* Reads the moments of all parameters from a file of optimizer state, whatever they are kept in there. */
-EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path, eitp_error *error);
+/* Reads the moments of all parameters from a file of optimizer state, whatever they are kept in there: `written` says
+ * what they were made with, `config` what is to go on with them. */
+EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path,
+                                             const eitp_checkpoint_info *written, const eitp_adamw_config *config,
+                                             eitp_error *error);
 /* <<src/train/moments.h */
 
 /* >>src/train/trainer.h */
@@ -32256,6 +32283,24 @@ EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, 
 }
 /* <<src/optim/factored.c */
 
+/* >>src/optim/sgd.c */
+/* The SGD update of a piece of a parameter. */
+
+EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const eitp_update *update,
+                                          const eitp__update_piece *piece) {
+    eitp_tensor *parameter = piece->parameter, *inputs[8] = EITP__ZERO;
+    eitp__attributes attributes = EITP__ZERO;
+    eitp__node *node;
+    attributes.reals[0] = config->beta1;
+    attributes.reals[3] = eitp__weight_decay(config, parameter);
+    inputs[7] = eitp__update_operands(update, piece, inputs, &attributes);
+    inputs[2] = eitp__piece_of(piece, eitp__state_tensor(parameter, "sgd", "velocity", eitp__wide(parameter->dtype),
+                                                         parameter->rank, parameter->shape));
+    node = eitp__node_create(parameter->graph, EITP__OP_SGD, inputs, 8, &attributes);
+    return node ? node->outputs[2] : NULL;
+}
+/* <<src/optim/sgd.c */
+
 /* >>src/optim/update.c */
 /* A step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
 
@@ -32280,6 +32325,7 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
          EITP_MOMENTS_8BIT},
         {"factored", "bf16 weights rounded stochastically, row and column means of squared gradients", EITP_APPROXIMATE,
          EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
+        {"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
     };
     return &optimizers[optimizer];
 }
@@ -32387,17 +32433,30 @@ static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, cons
     return sum;
 }
 
+/* The update of one piece; returns the sums of squares of update and parameter, a row for each block. */
+static eitp_tensor *eitp__update_node(const eitp_adamw_config *config, const eitp_update *update,
+                                      const eitp__update_piece *piece) {
+    switch (config->moments) {
+    case EITP_MOMENTS_FACTORED:
+        return eitp__factored_node(config, update, piece);
+    case EITP_MOMENTS_VELOCITY:
+        return eitp__sgd_node(config, update, piece);
+    case EITP_MOMENTS_F32:
+    case EITP_MOMENTS_8BIT:
+    default:
+        return eitp__adamw_node(config, update, piece);
+    }
+}
+
 /* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
 static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
                                       const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
-    int is_factored = config->moments == EITP_MOMENTS_FACTORED;
-    if (is_factored)
+    if (config->moments == EITP_MOMENTS_FACTORED)
         eitp__factored_means(config, update, list);
     for (size_t i = 0; i < list->count; i++) {
         const eitp__update_piece *piece = &list->pieces[i];
-        blocks = eitp__append_blocks(blocks, is_factored ? eitp__factored_node(config, update, piece)
-                                                         : eitp__adamw_node(config, update, piece));
+        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, piece));
         if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
             continue;
         eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
@@ -32410,7 +32469,7 @@ static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eit
     if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
           config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "AdamW needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
+                          "an update needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
     return EITP_OK;
 }
 
@@ -38063,9 +38122,12 @@ typedef struct eitp__moment_source {
     eitp_context *context;
     const eitp__safetensors *collection;
     const char *path;
+    const eitp_checkpoint_info *written;
+    const eitp_adamw_config *config;
     eitp_variable parameter, variable;
     int64_t rows, columns;
     int is_square; /* v, whose codes are of its root */
+    float factor;  /* of what is read, but for means */
     char scale_name[256];
     const eitp__safetensors_entry *entry, *scales;
     double *from, *to; /* means of rows, then of columns; NULL: it is not read from them, or written to them */
@@ -38102,11 +38164,11 @@ static void eitp__spread_means(const eitp__moment_source *source, int64_t first,
                                            source->from[source->rows + (first + i) % source->columns]);
 }
 
-static void eitp__gather_means(const eitp__moment_source *source, int64_t first, int64_t count) {
+static void eitp__gather_means(const eitp__moment_source *source, double *means, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         double v = (double)source->piece->values[i];
-        source->to[(first + i) / source->columns] += v / (double)source->columns;
-        source->to[source->rows + (first + i) % source->columns] += v / (double)source->rows;
+        means[(first + i) / source->columns] += v / (double)source->columns;
+        means[source->rows + (first + i) % source->columns] += v / (double)source->rows;
     }
 }
 
@@ -38119,14 +38181,19 @@ static eitp_status eitp__read_piece(const eitp__moment_source *source, int64_t f
         eitp__spread_means(source, first, count);
         return EITP_OK;
     }
-    if (!source->scales)
-        return eitp__safetensors_read_f32(source->collection, source->entry, first, count, piece->values, NULL, error);
-    status = eitp__safetensors_read(source->collection, source->entry, first, count, piece->codes, NULL, error);
-    if (!status)
-        status = eitp__safetensors_read_f32(source->collection, source->scales, first / EITP__MOMENT_GROUP, groups,
-                                            piece->scales, NULL, error);
-    if (!status)
-        eitp__unpack_piece(source, count);
+    if (!source->scales) {
+        status =
+            eitp__safetensors_read_f32(source->collection, source->entry, first, count, piece->values, NULL, error);
+    } else {
+        status = eitp__safetensors_read(source->collection, source->entry, first, count, piece->codes, NULL, error);
+        if (!status)
+            status = eitp__safetensors_read_f32(source->collection, source->scales, first / EITP__MOMENT_GROUP, groups,
+                                                piece->scales, NULL, error);
+        if (!status)
+            eitp__unpack_piece(source, count);
+    }
+    for (int64_t i = 0; i < count && !status; i++)
+        piece->values[i] *= source->factor;
     return status;
 }
 
@@ -38136,7 +38203,7 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
     if (source->to) {
-        eitp__gather_means(source, first, count);
+        eitp__gather_means(source, source->to, first, count);
         return EITP_OK;
     }
     if (source->variable.dtype == EITP_F32)
@@ -38182,18 +38249,55 @@ static eitp_status eitp__move_means(const eitp__moment_source *source, int is_re
     return status;
 }
 
-/* Reads what v is made from. */
-static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_error *error) {
-    eitp_status status = eitp__move_means(source, 1, 0, error);
+/* Divides the means of rows by their own mean. */
+static void eitp__normalize_means(const eitp__moment_source *source) {
     double sum = 0;
-    source->from[0] = 1;
-    if (status || source->parameter.rank < 2)
-        return status;
-    status = eitp__move_means(source, 1, 1, error);
     for (int64_t i = 0; i < source->rows; i++)
         sum += source->from[i];
     for (int64_t i = 0; i < source->rows && sum > 0; i++)
         source->from[i] *= (double)source->rows / sum;
+}
+
+/* Reads what v is made from. */
+static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_error *error) {
+    eitp_status status = eitp__move_means(source, 1, 0, error);
+    source->from[0] = 1;
+    if (status || source->parameter.rank < 2)
+        return status;
+    status = eitp__move_means(source, 1, 1, error);
+    eitp__normalize_means(source);
+    return status;
+}
+
+/* What the mean of v is beside that of the squares of velocities. */
+static double eitp__velocity_factor(const eitp__moment_source *source) {
+    double momentum = source->written->config.adamw.beta1, steps = (double)source->written->step;
+    double sum = (1 - pow(momentum, 2 * steps)) / (1 - momentum * momentum); /* of the squares of what decays */
+    return steps > 0 ? (1 - pow(source->config->beta2, steps)) / sum : 0;
+}
+
+/* Makes the means from which v is spread of a velocity. */
+static eitp_status eitp__read_velocities(eitp__moment_source *source, const eitp__safetensors_entry *velocity,
+                                         eitp_error *error) {
+    int64_t elements = source->rows * source->columns, piece = EITP__MOMENT_PIECE;
+    double factor = eitp__velocity_factor(source), mean = 0;
+    float *values = source->piece->values;
+    eitp_status status = EITP_OK;
+    for (int64_t first = 0; first < elements && !status; first += piece) {
+        int64_t count = elements - first < piece ? elements - first : piece;
+        status = eitp__safetensors_read_f32(source->collection, velocity, first, count, values, NULL, error);
+        for (int64_t i = 0; i < count; i++)
+            values[i] *= values[i];
+        if (!status)
+            eitp__gather_means(source, source->from, first, count);
+    }
+    for (int64_t j = 0; j < source->columns; j++) {
+        source->from[source->rows + j] *= factor;
+        mean += source->from[source->rows + j] / (double)source->columns;
+    }
+    for (int64_t j = 0; j < source->columns && source->parameter.rank < 2; j++)
+        source->from[source->rows + j] = mean;
+    eitp__normalize_means(source);
     return status;
 }
 
@@ -38202,8 +38306,8 @@ static eitp_status eitp__write_means(const eitp__moment_source *source, eitp_err
     return status || source->parameter.rank < 2 ? status : eitp__move_means(source, 0, 1, error);
 }
 
-static eitp_status eitp__check_source(const eitp__moment_source *source, eitp_error *error) {
-    const eitp__safetensors_entry *entry = source->entry;
+static eitp_status eitp__check_source(const eitp__moment_source *source, const eitp__safetensors_entry *entry,
+                                      eitp_error *error) {
     eitp_dtype codes = source->is_square ? EITP_U8 : EITP_I8;
     int64_t elements = source->rows * source->columns;
     if (entry->count != elements)
@@ -38220,19 +38324,29 @@ static eitp_status eitp__check_source(const eitp__moment_source *source, eitp_er
 static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
     const char *letter = source->is_square ? "v" : "m";
+    const eitp__safetensors_entry *velocity;
     size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
     char name[256];
+    eitp_status status = EITP_OK;
+    snprintf(name, sizeof name, "sgd.velocity.%s", source->parameter.name);
+    velocity = eitp__safetensors_find(source->collection, name);
     snprintf(name, sizeof name, "adamw.%s.%s", letter, source->parameter.name);
     snprintf(source->scale_name, sizeof source->scale_name, "adamw.%s_scale.%s", letter, source->parameter.name);
     source->entry = eitp__safetensors_find(source->collection, name);
     source->scales = eitp__safetensors_find(source->collection, source->scale_name);
+    if (velocity && !source->is_square) {
+        source->entry = velocity;
+        source->factor *= (float)(1 - source->written->config.adamw.beta1);
+    }
     source->to = is_factored ? (double *)eitp__allocate(&host, bytes) : NULL;
     source->from = source->entry ? NULL : (double *)eitp__allocate(&host, bytes);
     if ((is_factored && !source->to) || (!source->entry && !source->from))
         return eitp__fail_memory(error, bytes, "converting moments");
-    if (source->entry)
-        return eitp__check_source(source, error);
-    return source->is_square ? eitp__read_means(source, error) : EITP_OK;
+    if (source->entry || velocity)
+        status = eitp__check_source(source, source->entry ? source->entry : velocity, error);
+    if (status || source->entry || !source->is_square)
+        return status;
+    return velocity ? eitp__read_velocities(source, velocity, error) : eitp__read_means(source, error);
 }
 
 static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
@@ -38256,8 +38370,12 @@ static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_fact
 /* Moments by the beginning of their variables' names; means of rows go with those of columns. */
 static const struct eitp__moment_kind {
     const char *begins;
-    int is_square, is_factored;
-} eitp__moment_kinds[] = {{"adamw.m.", 0, 0}, {"adamw.v.", 1, 0}, {"factored.columns.", 1, 1}, {"factored.v.", 1, 1}};
+    int is_square, is_factored, is_velocity;
+} eitp__moment_kinds[] = {{"adamw.m.", 0, 0, 0},
+                          {"adamw.v.", 1, 0, 0},
+                          {"factored.columns.", 1, 1, 0},
+                          {"factored.v.", 1, 1, 0},
+                          {"sgd.velocity.", 0, 0, 1}};
 
 /* Converts what a variable holds, where that is a moment. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
@@ -38275,22 +38393,32 @@ static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_erro
         source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
         source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
         source->is_square = kind->is_square;
+        source->factor = kind->is_velocity ? (float)(1 / (1 - source->config->beta1)) : 1;
         return eitp__convert_moment(source, kind->is_factored, error);
     }
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path,
+                                             const eitp_checkpoint_info *written, const eitp_adamw_config *config,
+                                             eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
-    eitp__moment_piece *piece = (eitp__moment_piece *)eitp__allocate(&host, sizeof *piece);
+    double momentum = written->config.adamw.beta1;
+    eitp__moment_piece *piece;
     eitp__safetensors *collection = NULL;
-    eitp_status status = piece ? eitp__safetensors_open(&host, path, &collection, error)
-                               : eitp__fail_memory(error, sizeof *piece, "converting moments");
+    eitp_status status;
+    if (!(momentum >= 0 && momentum < 1))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: moments with a beta1 of %g are none", path, momentum);
+    piece = (eitp__moment_piece *)eitp__allocate(&host, sizeof *piece);
+    status = piece ? eitp__safetensors_open(&host, path, &collection, error)
+                   : eitp__fail_memory(error, sizeof *piece, "converting moments");
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
         eitp__moment_source source = EITP__ZERO;
         source.context = context;
         source.collection = collection;
         source.path = path;
+        source.written = written;
+        source.config = config;
         source.piece = piece;
         source.variable = eitp_variable_at(context, i);
         status = eitp__convert_variable(&source, error);
@@ -38327,7 +38455,7 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
     if ((unsigned)config->optimizer >= EITP_OPTIMIZER_COUNT)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no optimizer of number %d", (int)config->optimizer);
     optimizer = eitp_optimizer_get(config->optimizer);
-    if (eitp_context_precision(context) == EITP_F16 && optimizer->moments != EITP_MOMENTS_F32)
+    if (eitp_context_precision(context) == EITP_F16 && optimizer->parameters != EITP_PARAMETERS_EXACT)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s keeps no weights of fp16; use bf16 or fp32",
                           optimizer->name);
     if (eitp_context_precision(context) != EITP_F32 && eitp_context_parameters(context) != optimizer->parameters)
@@ -39179,10 +39307,12 @@ static eitp_status eitp__load_checked(const eitp_trainer *trainer, const char *c
 }
 
 /* Reads the moments that another optimizer wrote. */
-static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
+static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint,
+                                         const eitp_checkpoint_info *written, eitp_error *error) {
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
-    eitp_status status = path ? eitp__moments_load(eitp_model_context(trainer->model), path, error)
-                              : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    eitp_status status =
+        path ? eitp__moments_load(eitp_model_context(trainer->model), path, written, &trainer->config.adamw, error)
+             : eitp__fail_memory(error, strlen(checkpoint), "a path");
     eitp__release_text(&trainer->host, path);
     return status;
 }
@@ -39214,7 +39344,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);
     else if (!status)
-        status = eitp__convert_moments(trainer, checkpoint, error);
+        status = eitp__convert_moments(trainer, checkpoint, &state.info, error);
     if (status)
         return status;
     trainer->step = state.info.step;
@@ -39438,12 +39568,15 @@ static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optim
     return status;
 }
 
-/* Can the optimizer run in the precision that was asked for, and is it not the same there as one before it? */
+/* Is the optimizer one of those that are chosen from, can it run in the precision that was asked for, and is it not the
+ * same there as one before it? */
 static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
     const char *asked = fit->context.precision;
     int is_16_bits = asked && (!strcmp(asked, "auto") || !strcmp(asked, "bf16"));
     if (!fit->any_optimizer)
         return optimizer == fit->trainer.optimizer;
+    if (eitp_optimizer_get(optimizer)->fidelity == EITP_ANOTHER_ALGORITHM)
+        return 0;
     if (optimizer == EITP_ADAMW || is_16_bits)
         return 1;
     /* In fp32 weights are whole, however they would be rounded. */

@@ -556,6 +556,45 @@ static void sgd_forms(void) {
     }
 }
 
+/* A step of a parameter that is rounded stochastically has a key: of x^2 from 1, by a quarter of the gradient. */
+static void sgd_of_a_rounded_parameter(void) {
+    static const float hyper[2] = {0.25f, 1}, limit = 0;
+    static const int64_t key[3] = {1, 1, 0};
+    const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS};
+    eitp_context_config settings = eitp_context_config_default();
+    eitp_adamw_config config = eitp_adamw_config_default();
+    eitp_context *context = NULL;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *x;
+    eitp_update update;
+    eitp_error error = EITP__ZERO;
+    float values[FORM_ROWS * FORM_COLUMNS];
+    settings.device = "cpu";
+    settings.precision = "bf16";
+    settings.parameters = EITP_PARAMETERS_ROUNDED;
+    config.moments = EITP_MOMENTS_VELOCITY;
+    config.weight_decay = 0;
+    REQUIRE(!eitp_context_create(&settings, &context, &error) && !eitp_graph_create(context, &graph, &error));
+    x = eitp_cast(eitp_variable_tensor(graph, "x", EITP_PARAMETER, EITP_BF16, 2, shape), EITP_F32);
+    CHECK_THAT(!eitp_adamw_minimize(eitp_sum(eitp_multiply(x, x), EITP_ALL_DIMENSIONS, 0), &config, &update, &error) &&
+                   update.key && !eitp_plan_create(graph, &plan, &error),
+               "%s", error.message);
+    if (plan) {
+        CHECK(!eitp_variable_fill(context, "x", 1, &error));
+        CHECK(!eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error));
+        CHECK(!eitp_plan_write(plan, update.limit, &limit, sizeof limit, &error));
+        CHECK(!eitp_plan_write(plan, update.key, key, sizeof key, &error));
+        CHECK(!eitp_plan_run(plan, &error));
+        CHECK(!eitp_variable_read_f32(context, "x", 0, values, FORM_ROWS * FORM_COLUMNS, &error));
+        for (int i = 0; i < FORM_ROWS * FORM_COLUMNS; i++)
+            CHECK((double)values[i] == 0.5);
+    }
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 static void adamw_against_pytorch(void) {
     static const char *const ops[] = {"adamw_first", "adamw"};
     open_golden_file();
@@ -812,6 +851,7 @@ int main(int argc, char **argv) {
         TEST(adamw_against_pytorch),
         TEST(adamw_forms),
         TEST(sgd_forms),
+        TEST(sgd_of_a_rounded_parameter),
         TEST(commit_of_special_norms),
         TEST(casts_between_all_types),
         TEST(casts_round),

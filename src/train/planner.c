@@ -211,12 +211,15 @@ static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optim
     return status;
 }
 
-/* Can the optimizer run in the precision that was asked for, and is it not the same there as one before it? */
+/* Is the optimizer one of those that are chosen from, can it run in the precision that was asked for, and is it not the
+ * same there as one before it? */
 static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
     const char *asked = fit->context.precision;
     int is_16_bits = asked && (!strcmp(asked, "auto") || !strcmp(asked, "bf16"));
     if (!fit->any_optimizer)
         return optimizer == fit->trainer.optimizer;
+    if (eitp_optimizer_get(optimizer)->fidelity == EITP_ANOTHER_ALGORITHM)
+        return 0;
     if (optimizer == EITP_ADAMW || is_16_bits)
         return 1;
     /* In fp32 weights are whole, however they would be rounded. */

@@ -63,7 +63,7 @@ typedef struct eitp_fit {
     eitp_context_config context; /* its parameters and plans_only are the planner's */
     eitp_gpt2_config model;
     eitp_trainer_config trainer;
-    int any_optimizer; /* any that fits, the most faithful first; 0: the trainer's */
+    int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
     int validates;
     /* What is done to the model before its graphs are built: adapters, freezing. NULL: nothing */
     eitp_status (*adapt)(const void *user, eitp_model *model, eitp_error *error);
@@ -143,7 +143,9 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
 /*
  * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
  * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. A
- * model with adapters must have the weights that these were trained on.
+ * model with adapters must have the weights that these were trained on. The optimizer may be another one: weights and
+ * moments are converted, as docs/memory.md says, and a warning is logged; learning rates are not, and those of EITP_SGD
+ * are orders of magnitude larger.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
