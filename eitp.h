@@ -73,8 +73,8 @@
  *     - models of your own from tensor ops; gradients are tensors, and can be differentiated again
  *     - byte-level BPE: Hugging Face's tokenizer files, token for token; and learning one from text
  *     - text of any size: it is packed into a token file once, which is read in windows
- *     - AdamW with f32 or compact states, an update with next to no state, gradient accumulation, clipping by the
- *       global norm, schedules, dropout, evaluation, checkpoints; adapters (LoRA) and freezing
+ *     - AdamW with f32 or compact states, an update with next to no state, SGD with momentum, gradient accumulation,
+ *       clipping by the global norm, schedules, dropout, evaluation, checkpoints; adapters (LoRA) and freezing
  *     - a run fitted to a memory budget before anything is loaded, with the same results wherever that is possible
  *     - the same bits for any number of threads, and after a stop and a resume as without
  *     - generation with a key-value cache, temperature, top-k and top-p
@@ -1035,11 +1035,17 @@ typedef enum eitp_moments {
     /* No first moment; of the second the means of rows and columns, and updates whose root mean square is limited to
      * the learning rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates
      * mean what they mean for AdamW, but for the largest that it takes; vectors have their second moment in F32. */
-    EITP_MOMENTS_FACTORED = 2
+    EITP_MOMENTS_FACTORED = 2,
+    /* Not AdamW but SGD with momentum, as torch.optim.SGD has it without dampening and not Nesterov's: of matrices and
+     * vectors one F32 velocity, velocity = beta1 * velocity + gradient, which the learning rate multiplies. Weight
+     * decay is AdamW's, from the parameter and not through the velocity. What SGD calls a learning rate is orders of
+     * magnitude larger, as it is multiplied by gradients, and not by gradients over their roots of mean squares. */
+    EITP_MOMENTS_VELOCITY = 3
 } eitp_moments;
 
 /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or with
- * EITP_MOMENTS_FACTORED what is left of it without a first moment: beta1 is not used. */
+ * EITP_MOMENTS_FACTORED what is left of it without a first moment: beta1 is not used; with EITP_MOMENTS_VELOCITY SGD,
+ * whose momentum is beta1: beta2 and epsilon are not used. */
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
@@ -1069,8 +1075,9 @@ typedef struct eitp_update {
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
  * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
  * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; means are "factored.rows.<name>" and
- * "factored.columns.<name>", and of a vector "factored.v.<name>"; what a 16-bit parameter lacks of the F32 value that
- * is updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
+ * "factored.columns.<name>", and of a vector "factored.v.<name>"; velocities are "sgd.velocity.<name>"; what a 16-bit
+ * parameter lacks of the F32 value that is updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the
+ * context's eitp_parameter_form says.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
@@ -1087,18 +1094,20 @@ typedef enum eitp_optimizer {
     EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
     EITP_ADAMW8_SR = 2, /* BF16 weights, rounded stochastically, 8-bit moments */
     EITP_FACTORED = 3,  /* BF16 weights, rounded stochastically, row and column means of squared gradients */
-    EITP_OPTIMIZER_COUNT = 4
+    EITP_SGD = 4,       /* weights as AdamW's, an F32 velocity */
+    EITP_OPTIMIZER_COUNT = 5
 } eitp_optimizer;
 
-/* How close a run comes to one with F32 weights and states. */
+/* How close a run comes to one of AdamW with F32 weights and states. */
 typedef enum eitp_fidelity {
     EITP_SAME_BITS = 0,  /* as the precision has them */
     EITP_SEED_NOISE = 1, /* as close as a run with another seed */
-    EITP_APPROXIMATE = 2
+    EITP_APPROXIMATE = 2,
+    EITP_ANOTHER_ALGORITHM = 3 /* not comparable: other learning rates; never chosen unless asked for */
 } eitp_fidelity;
 
 typedef struct eitp_optimizer_info {
-    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored" */
+    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
     const char *keeps; /* in words */
     eitp_fidelity fidelity;
     eitp_parameter_form parameters;
@@ -1568,7 +1577,7 @@ typedef struct eitp_fit {
     eitp_context_config context; /* its parameters, stream_path and plans_only are the planner's */
     eitp_gpt2_config model;
     eitp_trainer_config trainer;
-    int any_optimizer; /* any that fits, the most faithful first; 0: the trainer's */
+    int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
     /* Where nothing fits in memory, variables may be streamed from a file, as few as will do; 0: the context's `stream`
        it is. It wears a disk, so of any optimizer only compact ones are. */
     int any_stream;
@@ -1603,8 +1612,9 @@ typedef struct eitp_rung {
 EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error);
 
 /*
- * The fastest rung of the most faithful optimizer that fits the budget, in memory if that can be. EITP_ERROR_MEMORY, with the budget that would
- * do, where none does; *smallest, which may be NULL, is the rung that takes least of those looked at.
+ * The fastest rung of the most faithful optimizer that fits the budget, in memory if that can be. EITP_ERROR_MEMORY,
+ * with the budget that would do, where none does; *smallest, which may be NULL, is the rung that takes least of those
+ * looked at.
  */
 EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
 
@@ -1654,7 +1664,9 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
 /*
  * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
  * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. A
- * model with adapters must have the weights that these were trained on.
+ * model with adapters must have the weights that these were trained on. The optimizer may be another one: weights and
+ * moments are converted, as docs/memory.md says, and a warning is logged; learning rates are not, and those of EITP_SGD
+ * are orders of magnitude larger.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
@@ -2429,6 +2441,10 @@ typedef enum eitp__family {
  *                        if there is one; as ADAMW, but for the update: u = gradient / (root + epsilon), and where the
  *                        root mean square of u over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled
  *                        down to that; reals: epsilon, weight decay, that limit
+ *   SGD                  (parameter, gradient WIDE or as for ADAMW, velocity WIDE, none, hyper, commit, remainder or
+ *                        none, key or none) -> parameter, velocity, sums F64 [blocks, 2], then the remainder if there
+ *                        is one; as ADAMW, but for the update: velocity = momentum * velocity + gradient, and the
+ *                        parameter loses learning rate * velocity; reals[0] momentum, reals[3] weight decay
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -2490,7 +2506,8 @@ typedef enum eitp__family {
     X(COMMIT, WHOLE)                                                                                                   \
     X(ADAMW, BLOCKS)                                                                                                   \
     X(FACTORED_MEANS, WHOLE)                                                                                           \
-    X(FACTORED, BLOCKS)
+    X(FACTORED, BLOCKS)                                                                                                \
+    X(SGD, BLOCKS)
 
 typedef enum eitp__slot {
 #define EITP__SLOT_ENUMERATOR(name, family) EITP__SLOT_##name,
@@ -2681,7 +2698,7 @@ EITP__PRIVATE void eitp__avx512_finish_tile(const eitp__call *call, const eitp__
 /* <<kernels/matmul.h */
 
 /* >>kernels/update.h */
-/* What the kernels of ADAMW and FACTORED share: how a parameter and its moments are stored, one value at a time. */
+/* What the kernels of ADAMW, FACTORED and SGD share: how parameters and moments are stored, one value at a time. */
 
 typedef enum eitp__weight_form {
     EITP__WEIGHT_WIDE,       /* F32 or F64 */
@@ -2699,6 +2716,19 @@ static inline EITP__UNUSED eitp__weight_form eitp__weight_form_of(const eitp__ca
     if (!call->inputs[6].data)
         return EITP__WEIGHT_STOCHASTIC;
     return call->inputs[6].dtype == EITP_I8 ? EITP__WEIGHT_CORRECTED : EITP__WEIGHT_EXACT;
+}
+
+/* What ADAMW and SGD keep of the gradients before. */
+typedef enum eitp__moment_form {
+    EITP__MOMENT_WIDE,    /* m and v */
+    EITP__MOMENT_PACKED,  /* m and v, of 8 bits */
+    EITP__MOMENT_VELOCITY /* in the place of m; no v */
+} eitp__moment_form;
+
+static inline EITP__UNUSED eitp__moment_form eitp__moment_form_of(const eitp__call *call) {
+    if (call->slot == EITP__SLOT_SGD)
+        return EITP__MOMENT_VELOCITY;
+    return call->inputs[7].data ? EITP__MOMENT_PACKED : EITP__MOMENT_WIDE;
 }
 
 /* What a parameter is rounded with. */
@@ -3396,7 +3426,8 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_head;
 
 /* ops_update.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_row_squares,
-    eitp__shape_column_squares, eitp__shape_commit, eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored;
+    eitp__shape_column_squares, eitp__shape_commit, eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored,
+    eitp__shape_sgd;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 /* <<src/tensor/op_rules.h */
@@ -3689,6 +3720,10 @@ EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const e
 
 EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
                                                const eitp__update_piece *piece);
+
+/* sgd.c */
+EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const eitp_update *update,
+                                          const eitp__update_piece *piece);
 /* <<src/optim/update.h */
 
 /* >>src/text/bpe.h */
@@ -4269,10 +4304,22 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__
 /* <<src/train/evaluate.h */
 
 /* >>src/train/moments.h */
-/* Moments from one form into another: for runs that go on with another optimizer than they began with. */
+/*
+ * Moments from one form into another: for runs that go on with another optimizer than they began with.
+ *
+ * A velocity is the sum of decayed gradients, and m their mean: m = (1 - momentum) velocity, each with the momentum (or
+ * beta1) of its own run. Of squares SGD knows nothing; but where gradients are mostly noise, as those of micro-batches
+ * are, the square of m is v (1 - momentum) / (1 + momentum) on average. So v is made of the squares of velocities, by
+ * means of rows and columns, and of a vector by the mean of all: one velocity that happens to be next to zero would
+ * make a v that is next to nothing, and the steps after it as many times larger. v is then what it would be after as
+ * many steps as there were, so that the correction of its beginning is right too.
+ */
 
-/* Reads the moments of all parameters from a file of optimizer state, whatever they are kept in there. */
-EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path, eitp_error *error);
+/* Reads the moments of all parameters from a file of optimizer state, whatever they are kept in there: `written` says
+ * what they were made with, `config` what is to go on with them. */
+EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path,
+                                             const eitp_checkpoint_info *written, const eitp_adamw_config *config,
+                                             eitp_error *error);
 /* <<src/train/moments.h */
 
 /* >>src/train/trainer.h */
@@ -10826,6 +10873,19 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
      (double *)call->outputs[3].data + 2 * block);
 }
 
+/* Element i after the update by a direction, where that is applied, and its part of the sums of squares. */
+static void EITP__REF(move_parameter)(const eitp__call *call, int64_t i, int applies, EITP__REAL decay, EITP__REAL size,
+                                      EITP__REAL direction, double *sums) {
+    EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old;
+    if (applies) {
+        p -= decay * p;
+        p -= size * direction;
+        eitp__ref_put_parameter(call, i, (double)p);
+    }
+    sums[0] += (double)(p - old) * (double)(p - old);
+    sums[1] += (double)p * (double)p;
+}
+
 /* The directions of elements [begin, end), before they are scaled down; returns the sum of their squares. */
 static double EITP__REF(factored_directions)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u) {
     const float *row_roots = (const float *)call->inputs[2].data, *column_roots = (const float *)call->inputs[3].data;
@@ -10847,16 +10907,8 @@ static void EITP__REF(factored_block)(const eitp__call *call, int64_t begin, int
     if (applies)
         size = (EITP__REAL)eitp__factored_size(call, EITP__REF(factored_directions)(call, begin, end, u), end - begin);
     sums[0] = sums[1] = 0;
-    for (int64_t i = begin; i < end; i++) {
-        EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old;
-        if (applies) {
-            p -= decay * p;
-            p -= size * u[i - begin];
-            eitp__ref_put_parameter(call, i, (double)p);
-        }
-        sums[0] += (double)(p - old) * (double)(p - old);
-        sums[1] += (double)p * (double)p;
-    }
+    for (int64_t i = begin; i < end; i++)
+        EITP__REF(move_parameter)(call, i, applies, decay, size, applies ? u[i - begin] : 0, sums);
 }
 
 /* The update of Adafactor without its relative step sizes: see eitp__factored_size. */
@@ -10866,6 +10918,31 @@ static void EITP__REF(factored)(const eitp__call *call, int64_t begin, int64_t e
         EITP__REF(factored_block)
     (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements), (EITP__REAL *)workspace,
      (double *)call->outputs[1].data + 2 * block);
+}
+
+static void EITP__REF(sgd_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
+    const float *commit = (const float *)call->inputs[5].data;
+    double rate = (double)((const float *)call->inputs[4].data)[0];
+    EITP__REAL size = (EITP__REAL)rate, decay = (EITP__REAL)(rate * call->reals[3]);
+    EITP__REAL momentum = (EITP__REAL)call->reals[0], scale = (EITP__REAL)commit[0];
+    EITP__REAL *velocity = (EITP__REAL *)call->inputs[2].data;
+    int applies = commit[1] != 0;
+    sums[0] = sums[1] = 0;
+    for (int64_t i = begin; i < end; i++) {
+        if (applies)
+            velocity[i] = momentum * velocity[i] + scale * EITP__REF(gradient)(call, i);
+        EITP__REF(move_parameter)(call, i, applies, decay, size, velocity[i], sums);
+    }
+}
+
+/* Polyak's heavy ball, as torch.optim.SGD has it: no dampening, not Nesterov's; weights decay as AdamW's do. */
+static void EITP__REF(sgd)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++)
+        EITP__REF(sgd_block)
+    (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements),
+     (double *)call->outputs[2].data + 2 * block);
 }
 /* <<kernels/ref/update.inc */
 #undef EITP__ELEMENT
@@ -11245,6 +11322,19 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
      (double *)call->outputs[3].data + 2 * block);
 }
 
+/* Element i after the update by a direction, where that is applied, and its part of the sums of squares. */
+static void EITP__REF(move_parameter)(const eitp__call *call, int64_t i, int applies, EITP__REAL decay, EITP__REAL size,
+                                      EITP__REAL direction, double *sums) {
+    EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old;
+    if (applies) {
+        p -= decay * p;
+        p -= size * direction;
+        eitp__ref_put_parameter(call, i, (double)p);
+    }
+    sums[0] += (double)(p - old) * (double)(p - old);
+    sums[1] += (double)p * (double)p;
+}
+
 /* The directions of elements [begin, end), before they are scaled down; returns the sum of their squares. */
 static double EITP__REF(factored_directions)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u) {
     const float *row_roots = (const float *)call->inputs[2].data, *column_roots = (const float *)call->inputs[3].data;
@@ -11266,16 +11356,8 @@ static void EITP__REF(factored_block)(const eitp__call *call, int64_t begin, int
     if (applies)
         size = (EITP__REAL)eitp__factored_size(call, EITP__REF(factored_directions)(call, begin, end, u), end - begin);
     sums[0] = sums[1] = 0;
-    for (int64_t i = begin; i < end; i++) {
-        EITP__REAL old = (EITP__REAL)eitp__ref_parameter(call, i), p = old;
-        if (applies) {
-            p -= decay * p;
-            p -= size * u[i - begin];
-            eitp__ref_put_parameter(call, i, (double)p);
-        }
-        sums[0] += (double)(p - old) * (double)(p - old);
-        sums[1] += (double)p * (double)p;
-    }
+    for (int64_t i = begin; i < end; i++)
+        EITP__REF(move_parameter)(call, i, applies, decay, size, applies ? u[i - begin] : 0, sums);
 }
 
 /* The update of Adafactor without its relative step sizes: see eitp__factored_size. */
@@ -11285,6 +11367,31 @@ static void EITP__REF(factored)(const eitp__call *call, int64_t begin, int64_t e
         EITP__REF(factored_block)
     (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements), (EITP__REAL *)workspace,
      (double *)call->outputs[1].data + 2 * block);
+}
+
+static void EITP__REF(sgd_block)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
+    const float *commit = (const float *)call->inputs[5].data;
+    double rate = (double)((const float *)call->inputs[4].data)[0];
+    EITP__REAL size = (EITP__REAL)rate, decay = (EITP__REAL)(rate * call->reals[3]);
+    EITP__REAL momentum = (EITP__REAL)call->reals[0], scale = (EITP__REAL)commit[0];
+    EITP__REAL *velocity = (EITP__REAL *)call->inputs[2].data;
+    int applies = commit[1] != 0;
+    sums[0] = sums[1] = 0;
+    for (int64_t i = begin; i < end; i++) {
+        if (applies)
+            velocity[i] = momentum * velocity[i] + scale * EITP__REF(gradient)(call, i);
+        EITP__REF(move_parameter)(call, i, applies, decay, size, velocity[i], sums);
+    }
+}
+
+/* Polyak's heavy ball, as torch.optim.SGD has it: no dampening, not Nesterov's; weights decay as AdamW's do. */
+static void EITP__REF(sgd)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t elements = call->inputs[0].elements;
+    (void)workspace;
+    for (int64_t block = begin; block < end; block++)
+        EITP__REF(sgd_block)
+    (call, block * EITP__SUM_BLOCK, eitp__ref_smaller((block + 1) * EITP__SUM_BLOCK, elements),
+     (double *)call->outputs[2].data + 2 * block);
 }
 /* <<kernels/ref/update.inc */
 
@@ -12786,7 +12893,8 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
 /* Slots of F32 and F64. */
 #define EITP__REF_WIDE(X)                                                                                              \
     X(SCATTER_ADD, scatter_add)                                                                                        \
-    X(ADAMW, adamw)
+    X(ADAMW, adamw)                                                                                                    \
+    X(SGD, sgd)
 
 /* Slots of F32 and the 16-bit types. */
 #define EITP__REF_FUSED(X)                                                                                             \
@@ -12834,6 +12942,8 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);
+    eitp__ref_register(table, EITP__SLOT_SGD, EITP_BF16, eitp__ref_sgd_f32);
+    eitp__ref_register(table, EITP__SLOT_SGD, EITP_F16, eitp__ref_sgd_f32);
     eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);
     eitp__ref_register(table, EITP__SLOT_FACTORED, EITP_F64, eitp__ref_factored_f64);
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
@@ -17203,16 +17313,16 @@ static void EITP__SIMD(register_products)(eitp__kernel_table *table) {
 
 /* >>kernels/simd/optimizer.inc */
 /*
- * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2). Where the step is not
- * to be applied the outputs are the inputs. Pasted into a function of its own for each form of parameter and moments,
- * which are constants there.
+ * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2), and SGD with
+ * momentum, whose velocity has the place of m. Where the step is not to be applied the outputs are the inputs. Pasted
+ * into a function of its own for each form of parameter and moments, which are constants there.
  */
 
 /* A group of EITP__MOMENT_GROUP elements, and how many vectors that is. */
 #define EITP__SIMD_GROUP EITP__MOMENT_GROUP
 #define EITP__SIMD_VECTORS (EITP__MOMENT_GROUP / EITP__SIMD_LANES)
 
-/* Where the operands of a group are. */
+/* Where the operands of a group are; of SGD m is the velocity, and there is no v. */
 typedef struct EITP__SIMD(adamw_group) {
     char *parameter, *remainder, *m, *v;
     const float *gradient;
@@ -17221,7 +17331,7 @@ typedef struct EITP__SIMD(adamw_group) {
     uint32_t dither; /* the place of its first element */
 } EITP__SIMD(adamw_group);
 
-/* What is the same for all elements. */
+/* What is the same for all elements; of SGD keep1 is the momentum. */
 typedef struct EITP__SIMD(adamw_factors) {
     EITP__SIMD(vector) scale, keep1, take1, keep2, take2, size, correction, epsilon, decay;
 } EITP__SIMD(adamw_factors);
@@ -17235,7 +17345,7 @@ static EITP__SIMD(adamw_factors) EITP__SIMD(adamw_factors_of)(const eitp__call *
     f.take1 = EITP__SIMD(spread)((float)(1.0 - beta1));
     f.keep2 = EITP__SIMD(spread)((float)beta2);
     f.take2 = EITP__SIMD(spread)((float)(1.0 - beta2));
-    f.size = EITP__SIMD(spread)((float)(rate / (1.0 - pow(beta1, step))));
+    f.size = EITP__SIMD(spread)((float)(call->slot == EITP__SLOT_SGD ? rate : rate / (1.0 - pow(beta1, step))));
     f.correction = EITP__SIMD(spread)((float)(1.0 / sqrt(1.0 - pow(beta2, step))));
     f.epsilon = EITP__SIMD(spread)((float)call->reals[2]);
     f.decay = EITP__SIMD(spread)((float)(rate * call->reals[3]));
@@ -17359,10 +17469,37 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_step)(const EITP__SIMD(adamw_factors) * 
         EITP__SIMD(pack_moments)(x, m, v);
 }
 
+/* Elements j and on move by size * u. */
+EITP__SIMD_INLINE void EITP__SIMD(move_parameter)(const EITP__SIMD(adamw_group) * x, eitp__weight_form form, int j,
+                                                  EITP__SIMD(vector) decay, EITP__SIMD(vector) size,
+                                                  EITP__SIMD(vector) u, EITP__SIMD(doubles) * updates,
+                                                  EITP__SIMD(doubles) * parameters) {
+    EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p;
+    p = EITP__SIMD(subtract_product)(old, decay, old);
+    p = EITP__SIMD(subtract_product)(p, size, u);
+    EITP__SIMD(adamw_store)(x, form, j, p);
+    EITP__SIMD(add_squares)(p - old, updates);
+    EITP__SIMD(add_squares)(p, parameters);
+}
+
+/* The same for SGD. */
+EITP__SIMD_INLINE void EITP__SIMD(sgd_step)(const EITP__SIMD(adamw_factors) * f, const EITP__SIMD(adamw_group) * x,
+                                            eitp__weight_form form, EITP__SIMD(doubles) * updates,
+                                            EITP__SIMD(doubles) * parameters) {
+    for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES) {
+        float *at = (float *)(void *)x->m + j;
+        EITP__SIMD(vector) g = EITP__SIMD(load)(x->gradient + j) * f->scale;
+        EITP__SIMD(vector) velocity = EITP__SIMD(multiply_add)(f->keep1, EITP__SIMD(load)(at), g);
+        EITP__SIMD(store)(at, velocity);
+        EITP__SIMD(move_parameter)(x, form, j, f->decay, f->size, velocity, updates, parameters);
+    }
+}
+
 /* The group that begins at element i. */
 EITP__SIMD_INLINE EITP__SIMD(adamw_group)
-    EITP__SIMD(adamw_group_at)(const eitp__call *call, eitp__weight_form form, int is_packed, int64_t i) {
+    EITP__SIMD(adamw_group_at)(const eitp__call *call, eitp__weight_form form, eitp__moment_form moments, int64_t i) {
     EITP__SIMD(adamw_group) x;
+    int is_packed = moments == EITP__MOMENT_PACKED;
     int64_t moment = is_packed ? 1 : 4, lacks = form == EITP__WEIGHT_DIFFERENCE ? 4
                                                 : form == EITP__WEIGHT_EXACT    ? 2
                                                                                 : 1;
@@ -17371,7 +17508,7 @@ EITP__SIMD_INLINE EITP__SIMD(adamw_group)
         form == EITP__WEIGHT_WIDE || form == EITP__WEIGHT_STOCHASTIC ? NULL : (char *)call->inputs[6].data + i * lacks;
     x.gradient = (const float *)call->inputs[1].data + i;
     x.m = (char *)call->inputs[2].data + i * moment;
-    x.v = (char *)call->inputs[3].data + i * moment;
+    x.v = moments == EITP__MOMENT_VELOCITY ? NULL : (char *)call->inputs[3].data + i * moment;
     x.m_scale = is_packed ? (uint16_t *)call->inputs[7].data + i / EITP__SIMD_GROUP : NULL;
     x.v_scale = is_packed ? (uint16_t *)call->inputs[8].data + i / EITP__SIMD_GROUP : NULL;
     x.halves = NULL;
@@ -17381,7 +17518,7 @@ EITP__SIMD_INLINE EITP__SIMD(adamw_group)
 
 /* The groups of elements [begin, end), and their part of the sums of squares. */
 EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t begin, int64_t end, double *sums,
-                                              eitp__weight_form form, int is_packed) {
+                                              eitp__weight_form form, eitp__moment_form moments) {
     EITP__SIMD(adamw_factors) f = EITP__SIMD(adamw_factors_of)(call);
     EITP__SIMD(doubles) updates[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
     EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
@@ -17389,7 +17526,7 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t be
     uint16_t halves[EITP__HALVES];
     float wide[EITP__SIMD_GROUP];
     for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
-        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, is_packed, i);
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, moments, i);
         if (form == EITP__WEIGHT_STOCHASTIC) {
             int64_t at = (i - begin) % EITP__HALVES;
             if (at == 0)
@@ -17402,7 +17539,10 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t be
                 EITP__SIMD(store)(wide + j, EITP__SIMD(load_bf16)(narrow + i + j));
             x.gradient = wide;
         }
-        EITP__SIMD(adamw_step)(&f, &x, form, is_packed, updates, parameters);
+        if (moments == EITP__MOMENT_VELOCITY)
+            EITP__SIMD(sgd_step)(&f, &x, form, updates, parameters);
+        else
+            EITP__SIMD(adamw_step)(&f, &x, form, moments == EITP__MOMENT_PACKED, updates, parameters);
     }
     sums[0] += EITP__SIMD(sum_doubles)(updates[0]) + EITP__SIMD(sum_doubles)(updates[1]);
     sums[1] += EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
@@ -17413,7 +17553,7 @@ static void EITP__SIMD(adamw_skip)(const eitp__call *call, int64_t begin, int64_
     EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
     eitp__weight_form form = eitp__weight_form_of(call);
     for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
-        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, 0, i);
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, EITP__MOMENT_VELOCITY, i);
         for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES)
             EITP__SIMD(add_squares)(EITP__SIMD(adamw_load)(&x, form, j), parameters);
     }
@@ -17421,7 +17561,7 @@ static void EITP__SIMD(adamw_skip)(const eitp__call *call, int64_t begin, int64_
 }
 
 static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
-    int is_packed = call->inputs[7].data != NULL;
+    eitp__moment_form moments = eitp__moment_form_of(call);
     if (((const float *)call->inputs[5].data)[1] == 0.0f) {
         EITP__SIMD(adamw_skip)(call, begin, end, sums);
         return;
@@ -17429,10 +17569,12 @@ static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int6
     switch (eitp__weight_form_of(call)) {
 #define EITP__SIMD_FORM(form)                                                                                          \
     case form:                                                                                                         \
-        if (is_packed)                                                                                                 \
-            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 1);                                                   \
+        if (moments == EITP__MOMENT_VELOCITY)                                                                          \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_VELOCITY);                               \
+        else if (moments == EITP__MOMENT_PACKED)                                                                       \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_PACKED);                                 \
         else                                                                                                           \
-            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 0);                                                   \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_WIDE);                                   \
         break;
         EITP__SIMD_FORM(EITP__WEIGHT_WIDE)
         EITP__SIMD_FORM(EITP__WEIGHT_EXACT)
@@ -17440,7 +17582,10 @@ static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int6
         EITP__SIMD_FORM(EITP__WEIGHT_STOCHASTIC)
 #undef EITP__SIMD_FORM
     case EITP__WEIGHT_DIFFERENCE:
-        EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, 0);
+        if (moments == EITP__MOMENT_VELOCITY)
+            EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, EITP__MOMENT_VELOCITY);
+        else
+            EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, EITP__MOMENT_WIDE);
     }
 }
 
@@ -17458,7 +17603,7 @@ static void EITP__SIMD(adamw_rest)(const eitp__call *call, int64_t i, int64_t co
         memcpy(room[r], (char *)x->data + (size_t)i * size, (size_t)count * size);
         x->data = room[r];
     }
-    for (int s = 7; s < 9 && call->inputs[s].data; s++)
+    for (int s = 7; s < 9 && eitp__moment_form_of(call) == EITP__MOMENT_PACKED; s++)
         rest.inputs[s].data = (uint16_t *)call->inputs[s].data + i / EITP__SIMD_GROUP;
     rest.integers[1] += i;
     EITP__SIMD(adamw_groups)(&rest, 0, EITP__SIMD_GROUP, sums);
@@ -17477,7 +17622,7 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
         int64_t first = block * EITP__SUM_BLOCK,
                 last = first + EITP__SUM_BLOCK < elements ? first + EITP__SUM_BLOCK : elements;
         int64_t whole = first + (last - first) / EITP__SIMD_GROUP * EITP__SIMD_GROUP;
-        double *sums = (double *)call->outputs[3].data + 2 * block;
+        double *sums = (double *)call->outputs[call->slot == EITP__SLOT_SGD ? 2 : 3].data + 2 * block;
         sums[0] = sums[1] = 0;
         EITP__SIMD(adamw_groups)(call, first, whole, sums);
         if (whole < last)
@@ -17548,14 +17693,12 @@ typedef struct EITP__SIMD(factored_block) {
 EITP__SIMD_INLINE void EITP__SIMD(factored_step)(EITP__SIMD(factored_block) * block, const EITP__SIMD(adamw_group) * x,
                                                  eitp__weight_form form, const float *u) {
     for (int j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p = old;
-        if (block->applies) {
-            p = EITP__SIMD(subtract_product)(old, block->decay, old);
-            p = EITP__SIMD(subtract_product)(p, block->size, EITP__SIMD(load)(u + j));
-            EITP__SIMD(adamw_store)(x, form, j, p);
-            EITP__SIMD(add_squares)(p - old, block->updates);
+        if (!block->applies) {
+            EITP__SIMD(add_squares)(EITP__SIMD(adamw_load)(x, form, j), block->parameters);
+            continue;
         }
-        EITP__SIMD(add_squares)(p, block->parameters);
+        EITP__SIMD(move_parameter)
+        (x, form, j, block->decay, block->size, EITP__SIMD(load)(u + j), block->updates, block->parameters);
     }
 }
 
@@ -18227,6 +18370,9 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
     table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
     table->kernels[EITP__SLOT_ADAMW][EITP_F16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
+    EITP__SIMD(set)(table, EITP__SLOT_SGD, EITP__SIMD(adamw_run), NULL);
+    table->kernels[EITP__SLOT_SGD][EITP_BF16] = table->kernels[EITP__SLOT_SGD][EITP_F32];
+    table->kernels[EITP__SLOT_SGD][EITP_F16] = table->kernels[EITP__SLOT_SGD][EITP_F32];
     EITP__SIMD(set)(table, EITP__SLOT_FACTORED, EITP__SIMD(factored_run), eitp__factored_workspace);
     table->kernels[EITP__SLOT_FACTORED][EITP_BF16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
     table->kernels[EITP__SLOT_FACTORED][EITP_F16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
@@ -22610,16 +22756,16 @@ static void EITP__SIMD(register_products)(eitp__kernel_table *table) {
 
 /* >>kernels/simd/optimizer.inc */
 /*
- * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2). Where the step is not
- * to be applied the outputs are the inputs. Pasted into a function of its own for each form of parameter and moments,
- * which are constants there.
+ * AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019, algorithm 2), and SGD with
+ * momentum, whose velocity has the place of m. Where the step is not to be applied the outputs are the inputs. Pasted
+ * into a function of its own for each form of parameter and moments, which are constants there.
  */
 
 /* A group of EITP__MOMENT_GROUP elements, and how many vectors that is. */
 #define EITP__SIMD_GROUP EITP__MOMENT_GROUP
 #define EITP__SIMD_VECTORS (EITP__MOMENT_GROUP / EITP__SIMD_LANES)
 
-/* Where the operands of a group are. */
+/* Where the operands of a group are; of SGD m is the velocity, and there is no v. */
 typedef struct EITP__SIMD(adamw_group) {
     char *parameter, *remainder, *m, *v;
     const float *gradient;
@@ -22628,7 +22774,7 @@ typedef struct EITP__SIMD(adamw_group) {
     uint32_t dither; /* the place of its first element */
 } EITP__SIMD(adamw_group);
 
-/* What is the same for all elements. */
+/* What is the same for all elements; of SGD keep1 is the momentum. */
 typedef struct EITP__SIMD(adamw_factors) {
     EITP__SIMD(vector) scale, keep1, take1, keep2, take2, size, correction, epsilon, decay;
 } EITP__SIMD(adamw_factors);
@@ -22642,7 +22788,7 @@ static EITP__SIMD(adamw_factors) EITP__SIMD(adamw_factors_of)(const eitp__call *
     f.take1 = EITP__SIMD(spread)((float)(1.0 - beta1));
     f.keep2 = EITP__SIMD(spread)((float)beta2);
     f.take2 = EITP__SIMD(spread)((float)(1.0 - beta2));
-    f.size = EITP__SIMD(spread)((float)(rate / (1.0 - pow(beta1, step))));
+    f.size = EITP__SIMD(spread)((float)(call->slot == EITP__SLOT_SGD ? rate : rate / (1.0 - pow(beta1, step))));
     f.correction = EITP__SIMD(spread)((float)(1.0 / sqrt(1.0 - pow(beta2, step))));
     f.epsilon = EITP__SIMD(spread)((float)call->reals[2]);
     f.decay = EITP__SIMD(spread)((float)(rate * call->reals[3]));
@@ -22766,10 +22912,37 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_step)(const EITP__SIMD(adamw_factors) * 
         EITP__SIMD(pack_moments)(x, m, v);
 }
 
+/* Elements j and on move by size * u. */
+EITP__SIMD_INLINE void EITP__SIMD(move_parameter)(const EITP__SIMD(adamw_group) * x, eitp__weight_form form, int j,
+                                                  EITP__SIMD(vector) decay, EITP__SIMD(vector) size,
+                                                  EITP__SIMD(vector) u, EITP__SIMD(doubles) * updates,
+                                                  EITP__SIMD(doubles) * parameters) {
+    EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p;
+    p = EITP__SIMD(subtract_product)(old, decay, old);
+    p = EITP__SIMD(subtract_product)(p, size, u);
+    EITP__SIMD(adamw_store)(x, form, j, p);
+    EITP__SIMD(add_squares)(p - old, updates);
+    EITP__SIMD(add_squares)(p, parameters);
+}
+
+/* The same for SGD. */
+EITP__SIMD_INLINE void EITP__SIMD(sgd_step)(const EITP__SIMD(adamw_factors) * f, const EITP__SIMD(adamw_group) * x,
+                                            eitp__weight_form form, EITP__SIMD(doubles) * updates,
+                                            EITP__SIMD(doubles) * parameters) {
+    for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES) {
+        float *at = (float *)(void *)x->m + j;
+        EITP__SIMD(vector) g = EITP__SIMD(load)(x->gradient + j) * f->scale;
+        EITP__SIMD(vector) velocity = EITP__SIMD(multiply_add)(f->keep1, EITP__SIMD(load)(at), g);
+        EITP__SIMD(store)(at, velocity);
+        EITP__SIMD(move_parameter)(x, form, j, f->decay, f->size, velocity, updates, parameters);
+    }
+}
+
 /* The group that begins at element i. */
 EITP__SIMD_INLINE EITP__SIMD(adamw_group)
-    EITP__SIMD(adamw_group_at)(const eitp__call *call, eitp__weight_form form, int is_packed, int64_t i) {
+    EITP__SIMD(adamw_group_at)(const eitp__call *call, eitp__weight_form form, eitp__moment_form moments, int64_t i) {
     EITP__SIMD(adamw_group) x;
+    int is_packed = moments == EITP__MOMENT_PACKED;
     int64_t moment = is_packed ? 1 : 4, lacks = form == EITP__WEIGHT_DIFFERENCE ? 4
                                                 : form == EITP__WEIGHT_EXACT    ? 2
                                                                                 : 1;
@@ -22778,7 +22951,7 @@ EITP__SIMD_INLINE EITP__SIMD(adamw_group)
         form == EITP__WEIGHT_WIDE || form == EITP__WEIGHT_STOCHASTIC ? NULL : (char *)call->inputs[6].data + i * lacks;
     x.gradient = (const float *)call->inputs[1].data + i;
     x.m = (char *)call->inputs[2].data + i * moment;
-    x.v = (char *)call->inputs[3].data + i * moment;
+    x.v = moments == EITP__MOMENT_VELOCITY ? NULL : (char *)call->inputs[3].data + i * moment;
     x.m_scale = is_packed ? (uint16_t *)call->inputs[7].data + i / EITP__SIMD_GROUP : NULL;
     x.v_scale = is_packed ? (uint16_t *)call->inputs[8].data + i / EITP__SIMD_GROUP : NULL;
     x.halves = NULL;
@@ -22788,7 +22961,7 @@ EITP__SIMD_INLINE EITP__SIMD(adamw_group)
 
 /* The groups of elements [begin, end), and their part of the sums of squares. */
 EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t begin, int64_t end, double *sums,
-                                              eitp__weight_form form, int is_packed) {
+                                              eitp__weight_form form, eitp__moment_form moments) {
     EITP__SIMD(adamw_factors) f = EITP__SIMD(adamw_factors_of)(call);
     EITP__SIMD(doubles) updates[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
     EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
@@ -22796,7 +22969,7 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t be
     uint16_t halves[EITP__HALVES];
     float wide[EITP__SIMD_GROUP];
     for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
-        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, is_packed, i);
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, moments, i);
         if (form == EITP__WEIGHT_STOCHASTIC) {
             int64_t at = (i - begin) % EITP__HALVES;
             if (at == 0)
@@ -22809,7 +22982,10 @@ EITP__SIMD_INLINE void EITP__SIMD(adamw_form)(const eitp__call *call, int64_t be
                 EITP__SIMD(store)(wide + j, EITP__SIMD(load_bf16)(narrow + i + j));
             x.gradient = wide;
         }
-        EITP__SIMD(adamw_step)(&f, &x, form, is_packed, updates, parameters);
+        if (moments == EITP__MOMENT_VELOCITY)
+            EITP__SIMD(sgd_step)(&f, &x, form, updates, parameters);
+        else
+            EITP__SIMD(adamw_step)(&f, &x, form, moments == EITP__MOMENT_PACKED, updates, parameters);
     }
     sums[0] += EITP__SIMD(sum_doubles)(updates[0]) + EITP__SIMD(sum_doubles)(updates[1]);
     sums[1] += EITP__SIMD(sum_doubles)(parameters[0]) + EITP__SIMD(sum_doubles)(parameters[1]);
@@ -22820,7 +22996,7 @@ static void EITP__SIMD(adamw_skip)(const eitp__call *call, int64_t begin, int64_
     EITP__SIMD(doubles) parameters[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
     eitp__weight_form form = eitp__weight_form_of(call);
     for (int64_t i = begin; i < end; i += EITP__SIMD_GROUP) {
-        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, 0, i);
+        EITP__SIMD(adamw_group) x = EITP__SIMD(adamw_group_at)(call, form, EITP__MOMENT_VELOCITY, i);
         for (int j = 0; j < EITP__SIMD_GROUP; j += EITP__SIMD_LANES)
             EITP__SIMD(add_squares)(EITP__SIMD(adamw_load)(&x, form, j), parameters);
     }
@@ -22828,7 +23004,7 @@ static void EITP__SIMD(adamw_skip)(const eitp__call *call, int64_t begin, int64_
 }
 
 static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int64_t end, double *sums) {
-    int is_packed = call->inputs[7].data != NULL;
+    eitp__moment_form moments = eitp__moment_form_of(call);
     if (((const float *)call->inputs[5].data)[1] == 0.0f) {
         EITP__SIMD(adamw_skip)(call, begin, end, sums);
         return;
@@ -22836,10 +23012,12 @@ static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int6
     switch (eitp__weight_form_of(call)) {
 #define EITP__SIMD_FORM(form)                                                                                          \
     case form:                                                                                                         \
-        if (is_packed)                                                                                                 \
-            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 1);                                                   \
+        if (moments == EITP__MOMENT_VELOCITY)                                                                          \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_VELOCITY);                               \
+        else if (moments == EITP__MOMENT_PACKED)                                                                       \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_PACKED);                                 \
         else                                                                                                           \
-            EITP__SIMD(adamw_form)(call, begin, end, sums, form, 0);                                                   \
+            EITP__SIMD(adamw_form)(call, begin, end, sums, form, EITP__MOMENT_WIDE);                                   \
         break;
         EITP__SIMD_FORM(EITP__WEIGHT_WIDE)
         EITP__SIMD_FORM(EITP__WEIGHT_EXACT)
@@ -22847,7 +23025,10 @@ static void EITP__SIMD(adamw_groups)(const eitp__call *call, int64_t begin, int6
         EITP__SIMD_FORM(EITP__WEIGHT_STOCHASTIC)
 #undef EITP__SIMD_FORM
     case EITP__WEIGHT_DIFFERENCE:
-        EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, 0);
+        if (moments == EITP__MOMENT_VELOCITY)
+            EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, EITP__MOMENT_VELOCITY);
+        else
+            EITP__SIMD(adamw_form)(call, begin, end, sums, EITP__WEIGHT_DIFFERENCE, EITP__MOMENT_WIDE);
     }
 }
 
@@ -22865,7 +23046,7 @@ static void EITP__SIMD(adamw_rest)(const eitp__call *call, int64_t i, int64_t co
         memcpy(room[r], (char *)x->data + (size_t)i * size, (size_t)count * size);
         x->data = room[r];
     }
-    for (int s = 7; s < 9 && call->inputs[s].data; s++)
+    for (int s = 7; s < 9 && eitp__moment_form_of(call) == EITP__MOMENT_PACKED; s++)
         rest.inputs[s].data = (uint16_t *)call->inputs[s].data + i / EITP__SIMD_GROUP;
     rest.integers[1] += i;
     EITP__SIMD(adamw_groups)(&rest, 0, EITP__SIMD_GROUP, sums);
@@ -22884,7 +23065,7 @@ static void EITP__SIMD(adamw_run)(const eitp__call *call, int64_t begin, int64_t
         int64_t first = block * EITP__SUM_BLOCK,
                 last = first + EITP__SUM_BLOCK < elements ? first + EITP__SUM_BLOCK : elements;
         int64_t whole = first + (last - first) / EITP__SIMD_GROUP * EITP__SIMD_GROUP;
-        double *sums = (double *)call->outputs[3].data + 2 * block;
+        double *sums = (double *)call->outputs[call->slot == EITP__SLOT_SGD ? 2 : 3].data + 2 * block;
         sums[0] = sums[1] = 0;
         EITP__SIMD(adamw_groups)(call, first, whole, sums);
         if (whole < last)
@@ -22955,14 +23136,12 @@ typedef struct EITP__SIMD(factored_block) {
 EITP__SIMD_INLINE void EITP__SIMD(factored_step)(EITP__SIMD(factored_block) * block, const EITP__SIMD(adamw_group) * x,
                                                  eitp__weight_form form, const float *u) {
     for (int j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES) {
-        EITP__SIMD(vector) old = EITP__SIMD(adamw_load)(x, form, j), p = old;
-        if (block->applies) {
-            p = EITP__SIMD(subtract_product)(old, block->decay, old);
-            p = EITP__SIMD(subtract_product)(p, block->size, EITP__SIMD(load)(u + j));
-            EITP__SIMD(adamw_store)(x, form, j, p);
-            EITP__SIMD(add_squares)(p - old, block->updates);
+        if (!block->applies) {
+            EITP__SIMD(add_squares)(EITP__SIMD(adamw_load)(x, form, j), block->parameters);
+            continue;
         }
-        EITP__SIMD(add_squares)(p, block->parameters);
+        EITP__SIMD(move_parameter)
+        (x, form, j, block->decay, block->size, EITP__SIMD(load)(u + j), block->updates, block->parameters);
     }
 }
 
@@ -23634,6 +23813,9 @@ static void EITP__SIMD(register)(eitp__kernel_table *table) {
     EITP__SIMD(set)(table, EITP__SLOT_ADAMW, EITP__SIMD(adamw_run), NULL);
     table->kernels[EITP__SLOT_ADAMW][EITP_BF16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
     table->kernels[EITP__SLOT_ADAMW][EITP_F16] = table->kernels[EITP__SLOT_ADAMW][EITP_F32];
+    EITP__SIMD(set)(table, EITP__SLOT_SGD, EITP__SIMD(adamw_run), NULL);
+    table->kernels[EITP__SLOT_SGD][EITP_BF16] = table->kernels[EITP__SLOT_SGD][EITP_F32];
+    table->kernels[EITP__SLOT_SGD][EITP_F16] = table->kernels[EITP__SLOT_SGD][EITP_F32];
     EITP__SIMD(set)(table, EITP__SLOT_FACTORED, EITP__SIMD(factored_run), eitp__factored_workspace);
     table->kernels[EITP__SLOT_FACTORED][EITP_BF16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
     table->kernels[EITP__SLOT_FACTORED][EITP_F16] = table->kernels[EITP__SLOT_FACTORED][EITP_F32];
@@ -25894,7 +26076,8 @@ static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_c
                           "variables of device '%s' cannot be streamed from a file; use --device cpu",
                           context->backend->interface->name);
     if (!config->stream_path || !*config->stream_path)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "streamed variables need a file: eitp_context_config.stream_path");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "streamed variables need a file: eitp_context_config.stream_path");
     return eitp__stream_open(&context->stream, &context->host, config->stream_path, error);
 }
 
@@ -26010,8 +26193,8 @@ eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int
 }
 
 static int eitp__is_streamed(const eitp_context *context, const eitp_variable *variable) {
-    static const eitp_stream least[] = {
-        EITP_STREAM_ALL, EITP_STREAM_STATES, EITP_STREAM_ALL, (eitp_stream)(EITP_STREAM_ALL + 1), EITP_STREAM_STATES};
+    static const eitp_stream least[] = {EITP_STREAM_ALL, EITP_STREAM_STATES, EITP_STREAM_ALL,
+                                        (eitp_stream)(EITP_STREAM_ALL + 1), EITP_STREAM_STATES};
     return variable->size >= EITP__STREAMED_BYTES && context->streams >= least[variable->role];
 }
 
@@ -26170,8 +26353,7 @@ eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t 
                                 eitp_error *error) {
     eitp__variable *variable = NULL;
     eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
-    return status ? status
-                  : eitp__variable_move(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
+    return status ? status : eitp__variable_move(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
 }
 
 eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,
@@ -28414,7 +28596,7 @@ EITP__PRIVATE void eitp__gradient_linear_cross_entropy(const eitp__node *node, e
 /* <<src/tensor/ops_loss.c */
 
 /* >>src/tensor/ops_update.c */
-/* Ops that change variables, and what they need to know before: accumulate, norm, commit, AdamW, factored. */
+/* Ops that change variables, and what they need to know before: accumulate, norm, commit, AdamW, factored, SGD. */
 
 static int eitp__is_f32_vector(const eitp_tensor *x, int64_t extent) {
     return x->dtype == EITP_F32 && x->rank == 1 && x->shape[0] == extent;
@@ -28585,32 +28767,50 @@ static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tens
                          parameter->dtype == EITP_BF16 ? "i16 or i8, or a key" : eitp_dtype_name(dtype));
 }
 
+static eitp_status eitp__check_hyper(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *hyper = eitp__optional_input(node, 4), *commit = eitp__optional_input(node, 5);
+    int fits = hyper && commit && eitp__is_f32_vector(hyper, 2) && eitp__is_f32_vector(commit, 2);
+    return eitp__require(fits, error, "hyper and commit must be f32 [2]");
+}
+
+/* Inputs that an update changes are variables. */
+static eitp_status eitp__check_variables(const eitp__node *node, const int *changed, size_t count, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        const eitp_tensor *x = eitp__optional_input(node, changed[i]);
+        status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
+                               "parameter, moments, remainder and scales must be variables");
+    }
+    return status;
+}
+
 static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) {
+    static const int changed[] = {0, 2, 3, 6, 7, 8};
     eitp_status status = eitp__check_gradient(node, error);
     if (!status)
         status = eitp__check_moments(node, error);
     if (!status)
         status = eitp__check_remainder(node, eitp__optional_input(node, 9), error);
-    for (int i = 0; i < 9 && !status; i++) {
-        const eitp_tensor *x = i == 1 || i == 4 || i == 5 ? NULL : eitp__optional_input(node, i);
-        status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
-                               "parameter, moments, remainder and scales must be variables");
-    }
-    return status ? status
-                  : eitp__require(eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
-                                  error, "hyper and commit must be f32 [2]");
+    if (!status)
+        status = eitp__check_variables(node, changed, EITP__COUNT(changed), error);
+    return status ? status : eitp__check_hyper(node, error);
+}
+
+/* The sums of squares of update and parameter. */
+static eitp_status eitp__sums_output(eitp__node *node, eitp_error *error) {
+    int64_t sums[2];
+    sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+    sums[1] = 2;
+    return eitp__node_output(node, EITP_F64, 2, sums, 0, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
     static const int changed[] = {0, 2, 3, -1, 6, 7, 8};
     eitp_status status = eitp__check_adamw(node, error);
-    int64_t sums[2];
-    sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
-    sums[1] = 2;
     for (size_t i = 0; i < EITP__COUNT(changed) && !status; i++) {
         const eitp_tensor *x = changed[i] < 0 ? NULL : eitp__optional_input(node, changed[i]);
         if (changed[i] < 0)
-            status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+            status = eitp__sums_output(node, error);
         else if (x)
             status = eitp__node_output_like(node, x, error);
     }
@@ -28647,7 +28847,7 @@ EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_erro
 
 EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
-    int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns, sums[2];
+    int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns;
     int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
                eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2);
     eitp_status status = eitp__check_gradient(node, error);
@@ -28660,12 +28860,34 @@ EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *err
     if (!status)
         status = eitp__require(fits, error, "the roots must be f32 [%lld] and [%lld], hyper and commit f32 [2]",
                                (long long)rows, (long long)columns);
-    sums[0] = (eitp__elements(parameter) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
-    sums[1] = 2;
     if (!status)
         status = eitp__node_output_like(node, parameter, error);
     if (!status)
-        status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+        status = eitp__sums_output(node, error);
+    return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_sgd(eitp__node *node, eitp_error *error) {
+    static const int changed[] = {0, 2, 6};
+    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
+    eitp_dtype wide = eitp__wide(parameter->dtype);
+    eitp_status status = eitp__check_gradient(node, error);
+    if (!status)
+        status = eitp__require(eitp__is_like(node->inputs[2], parameter, wide) && !eitp__optional_input(node, 3), error,
+                               "the velocity of a %s parameter must have its shape and be %s, and input 3 absent",
+                               eitp_dtype_name(parameter->dtype), eitp_dtype_name(wide));
+    if (!status)
+        status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
+    if (!status)
+        status = eitp__check_variables(node, changed, EITP__COUNT(changed), error);
+    if (!status)
+        status = eitp__check_hyper(node, error);
+    if (!status)
+        status = eitp__node_output_like(node, parameter, error);
+    if (!status)
+        status = eitp__node_output_like(node, node->inputs[2], error);
+    if (!status)
+        status = eitp__sums_output(node, error);
     return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
 }
 /* <<src/tensor/ops_update.c */
@@ -28928,6 +29150,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      0,
      eitp__flops_elements,
      NULL},
+    {"sgd", 3, 8, 4, eitp__shape_sgd, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 0, 7}, 0, 0, eitp__flops_elements, NULL},
     {"rows", 1, 1, 1, eitp__shape_rows, eitp__gradient_rows, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
     {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
     {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
@@ -31296,7 +31519,7 @@ static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
 
 /* The address of a tensor's bytes, whose number must be `size`; *address is NULL where the plan does not use it. */
 static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor, size_t size, void **address,
-                                  eitp_error *error) {
+                                      eitp_error *error) {
     eitp__place place;
     size_t expected;
     eitp_status status;
@@ -32831,6 +33054,24 @@ EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, 
 }
 /* <<src/optim/factored.c */
 
+/* >>src/optim/sgd.c */
+/* The SGD update of a piece of a parameter. */
+
+EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const eitp_update *update,
+                                          const eitp__update_piece *piece) {
+    eitp_tensor *parameter = piece->parameter, *inputs[8] = EITP__ZERO;
+    eitp__attributes attributes = EITP__ZERO;
+    eitp__node *node;
+    attributes.reals[0] = config->beta1;
+    attributes.reals[3] = eitp__weight_decay(config, parameter);
+    inputs[7] = eitp__update_operands(update, piece, inputs, &attributes);
+    inputs[2] = eitp__piece_of(piece, eitp__state_tensor(parameter, "sgd", "velocity", eitp__wide(parameter->dtype),
+                                                         parameter->rank, parameter->shape));
+    node = eitp__node_create(parameter->graph, EITP__OP_SGD, inputs, 8, &attributes);
+    return node ? node->outputs[2] : NULL;
+}
+/* <<src/optim/sgd.c */
+
 /* >>src/optim/update.c */
 /* A step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
 
@@ -32855,6 +33096,7 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
          EITP_MOMENTS_8BIT},
         {"factored", "bf16 weights rounded stochastically, row and column means of squared gradients", EITP_APPROXIMATE,
          EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
+        {"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
     };
     return &optimizers[optimizer];
 }
@@ -32962,17 +33204,30 @@ static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, cons
     return sum;
 }
 
+/* The update of one piece; returns the sums of squares of update and parameter, a row for each block. */
+static eitp_tensor *eitp__update_node(const eitp_adamw_config *config, const eitp_update *update,
+                                      const eitp__update_piece *piece) {
+    switch (config->moments) {
+    case EITP_MOMENTS_FACTORED:
+        return eitp__factored_node(config, update, piece);
+    case EITP_MOMENTS_VELOCITY:
+        return eitp__sgd_node(config, update, piece);
+    case EITP_MOMENTS_F32:
+    case EITP_MOMENTS_8BIT:
+    default:
+        return eitp__adamw_node(config, update, piece);
+    }
+}
+
 /* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
 static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
                                       const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
-    int is_factored = config->moments == EITP_MOMENTS_FACTORED;
-    if (is_factored)
+    if (config->moments == EITP_MOMENTS_FACTORED)
         eitp__factored_means(config, update, list);
     for (size_t i = 0; i < list->count; i++) {
         const eitp__update_piece *piece = &list->pieces[i];
-        blocks = eitp__append_blocks(blocks, is_factored ? eitp__factored_node(config, update, piece)
-                                                         : eitp__adamw_node(config, update, piece));
+        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, piece));
         if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
             continue;
         eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
@@ -32985,7 +33240,7 @@ static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eit
     if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
           config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "AdamW needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
+                          "an update needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
     return EITP_OK;
 }
 
@@ -38638,9 +38893,12 @@ typedef struct eitp__moment_source {
     eitp_context *context;
     const eitp__safetensors *collection;
     const char *path;
+    const eitp_checkpoint_info *written;
+    const eitp_adamw_config *config;
     eitp_variable parameter, variable;
     int64_t rows, columns;
     int is_square; /* v, whose codes are of its root */
+    float factor;  /* of what is read, but for means */
     char scale_name[256];
     const eitp__safetensors_entry *entry, *scales;
     double *from, *to; /* means of rows, then of columns; NULL: it is not read from them, or written to them */
@@ -38677,11 +38935,11 @@ static void eitp__spread_means(const eitp__moment_source *source, int64_t first,
                                            source->from[source->rows + (first + i) % source->columns]);
 }
 
-static void eitp__gather_means(const eitp__moment_source *source, int64_t first, int64_t count) {
+static void eitp__gather_means(const eitp__moment_source *source, double *means, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         double v = (double)source->piece->values[i];
-        source->to[(first + i) / source->columns] += v / (double)source->columns;
-        source->to[source->rows + (first + i) % source->columns] += v / (double)source->rows;
+        means[(first + i) / source->columns] += v / (double)source->columns;
+        means[source->rows + (first + i) % source->columns] += v / (double)source->rows;
     }
 }
 
@@ -38694,14 +38952,19 @@ static eitp_status eitp__read_piece(const eitp__moment_source *source, int64_t f
         eitp__spread_means(source, first, count);
         return EITP_OK;
     }
-    if (!source->scales)
-        return eitp__safetensors_read_f32(source->collection, source->entry, first, count, piece->values, NULL, error);
-    status = eitp__safetensors_read(source->collection, source->entry, first, count, piece->codes, NULL, error);
-    if (!status)
-        status = eitp__safetensors_read_f32(source->collection, source->scales, first / EITP__MOMENT_GROUP, groups,
-                                            piece->scales, NULL, error);
-    if (!status)
-        eitp__unpack_piece(source, count);
+    if (!source->scales) {
+        status =
+            eitp__safetensors_read_f32(source->collection, source->entry, first, count, piece->values, NULL, error);
+    } else {
+        status = eitp__safetensors_read(source->collection, source->entry, first, count, piece->codes, NULL, error);
+        if (!status)
+            status = eitp__safetensors_read_f32(source->collection, source->scales, first / EITP__MOMENT_GROUP, groups,
+                                                piece->scales, NULL, error);
+        if (!status)
+            eitp__unpack_piece(source, count);
+    }
+    for (int64_t i = 0; i < count && !status; i++)
+        piece->values[i] *= source->factor;
     return status;
 }
 
@@ -38711,7 +38974,7 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
     if (source->to) {
-        eitp__gather_means(source, first, count);
+        eitp__gather_means(source, source->to, first, count);
         return EITP_OK;
     }
     if (source->variable.dtype == EITP_F32)
@@ -38757,18 +39020,55 @@ static eitp_status eitp__move_means(const eitp__moment_source *source, int is_re
     return status;
 }
 
-/* Reads what v is made from. */
-static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_error *error) {
-    eitp_status status = eitp__move_means(source, 1, 0, error);
+/* Divides the means of rows by their own mean. */
+static void eitp__normalize_means(const eitp__moment_source *source) {
     double sum = 0;
-    source->from[0] = 1;
-    if (status || source->parameter.rank < 2)
-        return status;
-    status = eitp__move_means(source, 1, 1, error);
     for (int64_t i = 0; i < source->rows; i++)
         sum += source->from[i];
     for (int64_t i = 0; i < source->rows && sum > 0; i++)
         source->from[i] *= (double)source->rows / sum;
+}
+
+/* Reads what v is made from. */
+static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_error *error) {
+    eitp_status status = eitp__move_means(source, 1, 0, error);
+    source->from[0] = 1;
+    if (status || source->parameter.rank < 2)
+        return status;
+    status = eitp__move_means(source, 1, 1, error);
+    eitp__normalize_means(source);
+    return status;
+}
+
+/* What the mean of v is beside that of the squares of velocities. */
+static double eitp__velocity_factor(const eitp__moment_source *source) {
+    double momentum = source->written->config.adamw.beta1, steps = (double)source->written->step;
+    double sum = (1 - pow(momentum, 2 * steps)) / (1 - momentum * momentum); /* of the squares of what decays */
+    return steps > 0 ? (1 - pow(source->config->beta2, steps)) / sum : 0;
+}
+
+/* Makes the means from which v is spread of a velocity. */
+static eitp_status eitp__read_velocities(eitp__moment_source *source, const eitp__safetensors_entry *velocity,
+                                         eitp_error *error) {
+    int64_t elements = source->rows * source->columns, piece = EITP__MOMENT_PIECE;
+    double factor = eitp__velocity_factor(source), mean = 0;
+    float *values = source->piece->values;
+    eitp_status status = EITP_OK;
+    for (int64_t first = 0; first < elements && !status; first += piece) {
+        int64_t count = elements - first < piece ? elements - first : piece;
+        status = eitp__safetensors_read_f32(source->collection, velocity, first, count, values, NULL, error);
+        for (int64_t i = 0; i < count; i++)
+            values[i] *= values[i];
+        if (!status)
+            eitp__gather_means(source, source->from, first, count);
+    }
+    for (int64_t j = 0; j < source->columns; j++) {
+        source->from[source->rows + j] *= factor;
+        mean += source->from[source->rows + j] / (double)source->columns;
+    }
+    for (int64_t j = 0; j < source->columns && source->parameter.rank < 2; j++)
+        source->from[source->rows + j] = mean;
+    eitp__normalize_means(source);
     return status;
 }
 
@@ -38777,8 +39077,8 @@ static eitp_status eitp__write_means(const eitp__moment_source *source, eitp_err
     return status || source->parameter.rank < 2 ? status : eitp__move_means(source, 0, 1, error);
 }
 
-static eitp_status eitp__check_source(const eitp__moment_source *source, eitp_error *error) {
-    const eitp__safetensors_entry *entry = source->entry;
+static eitp_status eitp__check_source(const eitp__moment_source *source, const eitp__safetensors_entry *entry,
+                                      eitp_error *error) {
     eitp_dtype codes = source->is_square ? EITP_U8 : EITP_I8;
     int64_t elements = source->rows * source->columns;
     if (entry->count != elements)
@@ -38795,19 +39095,29 @@ static eitp_status eitp__check_source(const eitp__moment_source *source, eitp_er
 static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
     const char *letter = source->is_square ? "v" : "m";
+    const eitp__safetensors_entry *velocity;
     size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
     char name[256];
+    eitp_status status = EITP_OK;
+    snprintf(name, sizeof name, "sgd.velocity.%s", source->parameter.name);
+    velocity = eitp__safetensors_find(source->collection, name);
     snprintf(name, sizeof name, "adamw.%s.%s", letter, source->parameter.name);
     snprintf(source->scale_name, sizeof source->scale_name, "adamw.%s_scale.%s", letter, source->parameter.name);
     source->entry = eitp__safetensors_find(source->collection, name);
     source->scales = eitp__safetensors_find(source->collection, source->scale_name);
+    if (velocity && !source->is_square) {
+        source->entry = velocity;
+        source->factor *= (float)(1 - source->written->config.adamw.beta1);
+    }
     source->to = is_factored ? (double *)eitp__allocate(&host, bytes) : NULL;
     source->from = source->entry ? NULL : (double *)eitp__allocate(&host, bytes);
     if ((is_factored && !source->to) || (!source->entry && !source->from))
         return eitp__fail_memory(error, bytes, "converting moments");
-    if (source->entry)
-        return eitp__check_source(source, error);
-    return source->is_square ? eitp__read_means(source, error) : EITP_OK;
+    if (source->entry || velocity)
+        status = eitp__check_source(source, source->entry ? source->entry : velocity, error);
+    if (status || source->entry || !source->is_square)
+        return status;
+    return velocity ? eitp__read_velocities(source, velocity, error) : eitp__read_means(source, error);
 }
 
 static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
@@ -38831,8 +39141,12 @@ static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_fact
 /* Moments by the beginning of their variables' names; means of rows go with those of columns. */
 static const struct eitp__moment_kind {
     const char *begins;
-    int is_square, is_factored;
-} eitp__moment_kinds[] = {{"adamw.m.", 0, 0}, {"adamw.v.", 1, 0}, {"factored.columns.", 1, 1}, {"factored.v.", 1, 1}};
+    int is_square, is_factored, is_velocity;
+} eitp__moment_kinds[] = {{"adamw.m.", 0, 0, 0},
+                          {"adamw.v.", 1, 0, 0},
+                          {"factored.columns.", 1, 1, 0},
+                          {"factored.v.", 1, 1, 0},
+                          {"sgd.velocity.", 0, 0, 1}};
 
 /* Converts what a variable holds, where that is a moment. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
@@ -38850,22 +39164,32 @@ static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_erro
         source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
         source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
         source->is_square = kind->is_square;
+        source->factor = kind->is_velocity ? (float)(1 / (1 - source->config->beta1)) : 1;
         return eitp__convert_moment(source, kind->is_factored, error);
     }
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path,
+                                             const eitp_checkpoint_info *written, const eitp_adamw_config *config,
+                                             eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
-    eitp__moment_piece *piece = (eitp__moment_piece *)eitp__allocate(&host, sizeof *piece);
+    double momentum = written->config.adamw.beta1;
+    eitp__moment_piece *piece;
     eitp__safetensors *collection = NULL;
-    eitp_status status = piece ? eitp__safetensors_open(&host, path, &collection, error)
-                               : eitp__fail_memory(error, sizeof *piece, "converting moments");
+    eitp_status status;
+    if (!(momentum >= 0 && momentum < 1))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: moments with a beta1 of %g are none", path, momentum);
+    piece = (eitp__moment_piece *)eitp__allocate(&host, sizeof *piece);
+    status = piece ? eitp__safetensors_open(&host, path, &collection, error)
+                   : eitp__fail_memory(error, sizeof *piece, "converting moments");
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
         eitp__moment_source source = EITP__ZERO;
         source.context = context;
         source.collection = collection;
         source.path = path;
+        source.written = written;
+        source.config = config;
         source.piece = piece;
         source.variable = eitp_variable_at(context, i);
         status = eitp__convert_variable(&source, error);
@@ -38902,7 +39226,7 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
     if ((unsigned)config->optimizer >= EITP_OPTIMIZER_COUNT)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no optimizer of number %d", (int)config->optimizer);
     optimizer = eitp_optimizer_get(config->optimizer);
-    if (eitp_context_precision(context) == EITP_F16 && optimizer->moments != EITP_MOMENTS_F32)
+    if (eitp_context_precision(context) == EITP_F16 && optimizer->parameters != EITP_PARAMETERS_EXACT)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s keeps no weights of fp16; use bf16 or fp32",
                           optimizer->name);
     if (eitp_context_precision(context) != EITP_F32 && eitp_context_parameters(context) != optimizer->parameters)
@@ -39760,10 +40084,12 @@ static eitp_status eitp__load_checked(const eitp_trainer *trainer, const char *c
 }
 
 /* Reads the moments that another optimizer wrote. */
-static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
+static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint,
+                                         const eitp_checkpoint_info *written, eitp_error *error) {
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
-    eitp_status status = path ? eitp__moments_load(eitp_model_context(trainer->model), path, error)
-                              : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    eitp_status status =
+        path ? eitp__moments_load(eitp_model_context(trainer->model), path, written, &trainer->config.adamw, error)
+             : eitp__fail_memory(error, strlen(checkpoint), "a path");
     eitp__release_text(&trainer->host, path);
     return status;
 }
@@ -39795,7 +40121,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);
     else if (!status)
-        status = eitp__convert_moments(trainer, checkpoint, error);
+        status = eitp__convert_moments(trainer, checkpoint, &state.info, error);
     if (status)
         return status;
     trainer->step = state.info.step;
@@ -40034,18 +40360,21 @@ static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optim
         status = eitp_rung_measure(fit, &rung, error);
         if (!status)
             eitp__keep_smallest(&rung, smallest);
-        if (rung.gradients == 0 || fit->trainer.merged)
+        if (fit->trainer.merged)
             break;
     }
     return status;
 }
 
-/* Can the optimizer run in the precision that was asked for, and is it not the same there as one before it? */
+/* Is the optimizer one of those that are chosen from, can it run in the precision that was asked for, and is it not the
+ * same there as one before it? */
 static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
     const char *asked = fit->context.precision;
     int is_16_bits = asked && (!strcmp(asked, "auto") || !strcmp(asked, "bf16"));
     if (!fit->any_optimizer)
         return optimizer == fit->trainer.optimizer;
+    if (eitp_optimizer_get(optimizer)->fidelity == EITP_ANOTHER_ALGORITHM)
+        return 0;
     if (optimizer == EITP_ADAMW || is_16_bits)
         return 1;
     /* In fp32 weights are whole, however they would be rounded. */
@@ -40057,7 +40386,8 @@ static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream strea
                                           eitp_optimizer *last, eitp_error *error) {
     int is_offer = fit->any_optimizer && fit->any_stream && stream;
     eitp_status status = EITP_OK;
-    for (int i = is_offer ? EITP_ADAMW + 1 : 0; i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
+    for (int i = is_offer && eitp__is_candidate(fit, EITP_ADAMW8) ? EITP_ADAMW8 : 0;
+         i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
         if (!eitp__is_candidate(fit, (eitp_optimizer)i))
             continue;
         *last = (eitp_optimizer)i;

@@ -138,6 +138,10 @@ typedef enum eitp__family {
  *                        if there is one; as ADAMW, but for the update: u = gradient / (root + epsilon), and where the
  *                        root mean square of u over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled
  *                        down to that; reals: epsilon, weight decay, that limit
+ *   SGD                  (parameter, gradient WIDE or as for ADAMW, velocity WIDE, none, hyper, commit, remainder or
+ *                        none, key or none) -> parameter, velocity, sums F64 [blocks, 2], then the remainder if there
+ *                        is one; as ADAMW, but for the update: velocity = momentum * velocity + gradient, and the
+ *                        parameter loses learning rate * velocity; reals[0] momentum, reals[3] weight decay
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -199,7 +203,8 @@ typedef enum eitp__family {
     X(COMMIT, WHOLE)                                                                                                   \
     X(ADAMW, BLOCKS)                                                                                                   \
     X(FACTORED_MEANS, WHOLE)                                                                                           \
-    X(FACTORED, BLOCKS)
+    X(FACTORED, BLOCKS)                                                                                                \
+    X(SGD, BLOCKS)
 
 typedef enum eitp__slot {
 #define EITP__SLOT_ENUMERATOR(name, family) EITP__SLOT_##name,

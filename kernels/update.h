@@ -1,4 +1,4 @@
-/* What the kernels of ADAMW and FACTORED share: how a parameter and its moments are stored, one value at a time. */
+/* What the kernels of ADAMW, FACTORED and SGD share: how parameters and moments are stored, one value at a time. */
 #ifndef EITP_UPDATE_H
 #define EITP_UPDATE_H
 
@@ -20,6 +20,19 @@ static inline EITP__UNUSED eitp__weight_form eitp__weight_form_of(const eitp__ca
     if (!call->inputs[6].data)
         return EITP__WEIGHT_STOCHASTIC;
     return call->inputs[6].dtype == EITP_I8 ? EITP__WEIGHT_CORRECTED : EITP__WEIGHT_EXACT;
+}
+
+/* What ADAMW and SGD keep of the gradients before. */
+typedef enum eitp__moment_form {
+    EITP__MOMENT_WIDE,    /* m and v */
+    EITP__MOMENT_PACKED,  /* m and v, of 8 bits */
+    EITP__MOMENT_VELOCITY /* in the place of m; no v */
+} eitp__moment_form;
+
+static inline EITP__UNUSED eitp__moment_form eitp__moment_form_of(const eitp__call *call) {
+    if (call->slot == EITP__SLOT_SGD)
+        return EITP__MOMENT_VELOCITY;
+    return call->inputs[7].data ? EITP__MOMENT_PACKED : EITP__MOMENT_WIDE;
 }
 
 /* What a parameter is rounded with. */

@@ -73,8 +73,8 @@
  *     - models of your own from tensor ops; gradients are tensors, and can be differentiated again
  *     - byte-level BPE: Hugging Face's tokenizer files, token for token; and learning one from text
  *     - text of any size: it is packed into a token file once, which is read in windows
- *     - AdamW with f32 or compact states, an update with next to no state, gradient accumulation, clipping by the
- *       global norm, schedules, dropout, evaluation, checkpoints; adapters (LoRA) and freezing
+ *     - AdamW with f32 or compact states, an update with next to no state, SGD with momentum, gradient accumulation,
+ *       clipping by the global norm, schedules, dropout, evaluation, checkpoints; adapters (LoRA) and freezing
  *     - a run fitted to a memory budget before anything is loaded, with the same results wherever that is possible
  *     - the same bits for any number of threads, and after a stop and a resume as without
  *     - generation with a key-value cache, temperature, top-k and top-p

@@ -337,6 +337,11 @@ check "plan: what is chosen" grep -q '^chosen: adamw in .*, 4 of 4 micro-batches
 check "plan: components" test "$(grep -c '^  \(parameters\|gradients\|optimizer state\|activations\|process\|total\) ' out)" -eq 6
 check "plan: one line is chosen" test "$(grep -c '^\* ' out)" -eq 1
 check "plan: every optimizer has rungs" test "$(grep -c '^[ *-] \(adamw\|adamw8\|adamw8-sr\|factored\) ' out)" -ge 12
+check "plan: another algorithm is there" grep -q '^  sgd .*another algorithm$' out
+exits 0 "plan in fp16" $plan --precision fp16
+check "plan: fp16 has what it can" sh -c "grep -q '^  adamw  *fp16' out && grep -q '^  sgd  *fp16' out && ! grep -q adamw8 out"
+exits 2 "sgd in too little" $plan --optimizer sgd --memory-budget 12M
+check "sgd is not given up for AdamW" sh -c "grep -q 'or change --' out && ! grep -q -e '--optimizer' out"
 exits 0 "plan --json" $plan --json
 check "plan --json: a rung is chosen" grep -q '"chosen": {"optimizer": "adamw"' out
 total=$(sed -n 's/.*"chosen": {.*"total": \([0-9]*\).*/\1/p' out | head -n 1)
@@ -353,7 +358,7 @@ exits 0 "plan --compare" $plan --compare a.json b.json
 check "two configurations" test "$(wc -l <out)" -eq 2 -a "$(grep -c 'adamw8' out)" -eq 1
 refuses 1 'needs two files' $plan --compare a.json
 refuses 1 "'extra' is no option of plan" $plan extra
-refuses 1 "'sgd' is none of its values" $plan --optimizer sgd
+refuses 1 "'lion' is none of its values" $plan --optimizer lion
 large="train --data text.txt --init large.json --block-size 32 --batch-size 8 --threads 1 --eval-steps 0 --save-steps 0
     --merge 4"
 exits 0 "train without a budget" $large --steps 2 --output-dir roomy --json
@@ -389,6 +394,18 @@ exits 0 "it goes on with itself" train --resume compact --steps 3 --threads 1
 check "the checkpoint has its name" grep -q '"optimizer": "adamw8"' compact/checkpoint-3/trainer_state.json
 exits 0 "it goes on with another" train --resume compact --steps 4 --threads 1 --optimizer adamw --precision fp32
 check "that is said" grep -q 'converted to adamw and fp32' err
+refuses 1 "made with adamw, whose learning rate 0.0003 means something else to sgd; give the new one with --lr" \
+    train --resume compact --steps 5 --threads 1 --optimizer sgd
+exits 0 "from adamw to sgd" train --resume compact --steps 5 --threads 1 --optimizer sgd --momentum 0.8 --lr 0.1
+check "sgd: what is not taken over" grep -q 'weight_decay was 0.01 in .* and is 0 from here on' err
+exits 0 "it goes on with sgd" train --resume compact --steps 6 --threads 1
+check "the rate of sgd is kept" grep -q '"lr": 0.1,' compact/checkpoint-6/trainer_state.json
+check "its momentum is kept" grep -q '"beta1": 0.8,' compact/checkpoint-6/trainer_state.json
+refuses 1 "made with sgd, whose learning rate 0.1 means something else to adamw" \
+    train --resume compact --steps 7 --threads 1 --optimizer auto
+exits 0 "sgd from the beginning" train --data text.txt --init tiny.json --block-size 16 --optimizer sgd --print-config
+check "sgd: its rate" grep -q '^lr  *0.1  (default)' out
+check "sgd: no decay" grep -q '^weight-decay  *0  (default)' out
 exits 0 "a profile" train --data text.txt --init tiny.json --profile low-memory --block-size 16 --print-config
 check "a profile's batch" grep -q '^grad-accum  *16  (default)' out
 

@@ -360,6 +360,7 @@ static int in_16_bits(eitp__slot slot) {
     case EITP__SLOT_HEAD:
     case EITP__SLOT_ADAMW:
     case EITP__SLOT_FACTORED:
+    case EITP__SLOT_SGD:
         return -1;
     default:
         return 1;

@@ -466,6 +466,135 @@ static void adamw_forms(void) {
     }
 }
 
+/* ---- SGD ---- */
+
+/* How an update is declared, which of the optional inputs there are (something in the place of v, hyper, remainder,
+ * key), and a word of the refusal; NULL: none. */
+typedef struct sgd_form {
+    eitp_dtype parameter, gradient, velocity, remainder;
+    int has[4];
+    const char *refusal;
+} sgd_form;
+
+static eitp__node *sgd_node(eitp_graph *graph, const sgd_form *f, eitp_tensor **inputs) {
+    const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS}, two = 2, three = 3;
+    eitp__attributes attributes = EITP__ZERO;
+    attributes.integers[0] = 2000;
+    attributes.reals[0] = 0.5;
+    inputs[0] = eitp_variable_tensor(graph, "p", EITP_PARAMETER, f->parameter, 2, shape);
+    inputs[1] = eitp_variable_tensor(graph, "g", EITP_GRADIENT, f->gradient, 2, shape);
+    inputs[2] = eitp_variable_tensor(graph, "velocity", EITP_OPTIMIZER, f->velocity, 2, shape);
+    inputs[3] = f->has[0] ? eitp_variable_tensor(graph, "v", EITP_OPTIMIZER, f->velocity, 2, shape) : NULL;
+    inputs[4] = f->has[1] ? eitp_input(graph, "hyper", EITP_F32, 1, &two) : NULL;
+    inputs[5] = eitp_input(graph, "commit", EITP_F32, 1, &two);
+    inputs[6] = f->has[2] ? eitp_variable_tensor(graph, "remainder.p", EITP_REMAINDER, f->remainder, 2, shape) : NULL;
+    inputs[7] = f->has[3] ? eitp_input(graph, "key", EITP_I64, 1, &three) : NULL;
+    return eitp__node_create(graph, EITP__OP_SGD, inputs, 8, &attributes);
+}
+
+/* Two steps of a quarter with the momentum of a half: gradients of 8 make velocities of 8 and 12. */
+static void check_sgd_form(eitp_context *context, eitp_graph *graph, const sgd_form *f) {
+    static const float hyper[2] = {0.25f, 1}, commit[2] = {1, 1};
+    static const int64_t key[3] = {1, 2, 3};
+    eitp_tensor *inputs[8];
+    eitp__node *node = sgd_node(graph, f, inputs);
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    float values[FORM_ROWS * FORM_COLUMNS];
+    CHECK_THAT(node && eitp_plan_create(graph, &plan, &error) == EITP_OK, "%s", graph->error.message);
+    if (!plan)
+        return;
+    CHECK(node->output_count == 3 + f->has[2] && node->outputs[2]->storage == node->outputs[2]);
+    CHECK(node->outputs[0]->storage == inputs[0] && node->outputs[1]->storage == inputs[2]);
+    CHECK(!f->has[2] || node->outputs[3]->storage == inputs[6]);
+    CHECK(eitp_plan_write(plan, inputs[4], hyper, sizeof hyper, &error) == EITP_OK);
+    CHECK(eitp_plan_write(plan, inputs[5], commit, sizeof commit, &error) == EITP_OK);
+    CHECK(!inputs[7] || eitp_plan_write(plan, inputs[7], key, sizeof key, &error) == EITP_OK);
+    CHECK(eitp_variable_fill(context, "g", 8, &error) == EITP_OK);
+    for (int step = 1; step <= 2; step++) {
+        CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
+        CHECK(eitp_variable_read_f32(context, "p", 0, values, FORM_ROWS * FORM_COLUMNS, &error) == EITP_OK);
+        for (int i = 0; i < FORM_ROWS * FORM_COLUMNS; i++)
+            CHECK_THAT((double)values[i] == (step == 1 ? -2.0 : -5.0), "%s: parameter %d is %g",
+                       eitp_dtype_name(f->parameter), i, (double)values[i]);
+    }
+    CHECK(eitp_variable_read_f32(context, "velocity", 0, values, 1, &error) == EITP_OK && (double)values[0] == 12.0);
+    eitp_plan_destroy(plan);
+}
+
+static void sgd_forms(void) {
+    static const sgd_form forms[] = {
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 1, 0, 0}, NULL},
+        {EITP_F64, EITP_F64, EITP_F64, EITP_F32, {0, 1, 0, 0}, NULL},
+        {EITP_BF16, EITP_BF16, EITP_F32, EITP_I16, {0, 1, 1, 0}, NULL},
+        {EITP_BF16, EITP_F32, EITP_F32, EITP_I8, {0, 1, 1, 0}, NULL},
+        {EITP_BF16, EITP_F32, EITP_F32, EITP_I16, {0, 1, 0, 1}, NULL},
+        {EITP_F16, EITP_F32, EITP_F32, EITP_F32, {0, 1, 1, 0}, NULL},
+        {EITP_F32, EITP_BF16, EITP_F32, EITP_F32, {0, 1, 0, 0}, "gradient"},
+        {EITP_BF16, EITP_F32, EITP_BF16, EITP_I16, {0, 1, 1, 0}, "velocity"},
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {1, 1, 0, 0}, "absent"},
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 0, 0, 0}, "hyper"},
+        {EITP_BF16, EITP_F32, EITP_F32, EITP_I16, {0, 1, 0, 0}, "or a key"},
+        {EITP_F32, EITP_F32, EITP_F32, EITP_F32, {0, 1, 1, 0}, "no remainder"},
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        for (int set = 0; set < KERNEL_SETS; set++) {
+            eitp_context *context = open_context(kernel_sets[set], 2);
+            eitp_graph *graph = NULL;
+            eitp_tensor *inputs[8];
+            if (!context)
+                continue;
+            CHECK(eitp_graph_create(context, &graph, NULL) == EITP_OK);
+            if (!forms[i].refusal)
+                check_sgd_form(context, graph, &forms[i]);
+            else
+                CHECK_THAT(!sgd_node(graph, &forms[i], inputs) && strstr(graph->error.message, forms[i].refusal),
+                           "form %d: %s", (int)i, graph->error.message);
+            eitp_graph_destroy(graph);
+            eitp_context_destroy(context);
+        }
+    }
+}
+
+/* A step of a parameter that is rounded stochastically has a key: of x^2 from 1, by a quarter of the gradient. */
+static void sgd_of_a_rounded_parameter(void) {
+    static const float hyper[2] = {0.25f, 1}, limit = 0;
+    static const int64_t key[3] = {1, 1, 0};
+    const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS};
+    eitp_context_config settings = eitp_context_config_default();
+    eitp_adamw_config config = eitp_adamw_config_default();
+    eitp_context *context = NULL;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *x;
+    eitp_update update;
+    eitp_error error = EITP__ZERO;
+    float values[FORM_ROWS * FORM_COLUMNS];
+    settings.device = "cpu";
+    settings.precision = "bf16";
+    settings.parameters = EITP_PARAMETERS_ROUNDED;
+    config.moments = EITP_MOMENTS_VELOCITY;
+    config.weight_decay = 0;
+    REQUIRE(!eitp_context_create(&settings, &context, &error) && !eitp_graph_create(context, &graph, &error));
+    x = eitp_cast(eitp_variable_tensor(graph, "x", EITP_PARAMETER, EITP_BF16, 2, shape), EITP_F32);
+    CHECK_THAT(!eitp_adamw_minimize(eitp_sum(eitp_multiply(x, x), EITP_ALL_DIMENSIONS, 0), &config, &update, &error) &&
+                   update.key && !eitp_plan_create(graph, &plan, &error),
+               "%s", error.message);
+    if (plan) {
+        CHECK(!eitp_variable_fill(context, "x", 1, &error));
+        CHECK(!eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error));
+        CHECK(!eitp_plan_write(plan, update.limit, &limit, sizeof limit, &error));
+        CHECK(!eitp_plan_write(plan, update.key, key, sizeof key, &error));
+        CHECK(!eitp_plan_run(plan, &error));
+        CHECK(!eitp_variable_read_f32(context, "x", 0, values, FORM_ROWS * FORM_COLUMNS, &error));
+        for (int i = 0; i < FORM_ROWS * FORM_COLUMNS; i++)
+            CHECK((double)values[i] == 0.5);
+    }
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 static void adamw_against_pytorch(void) {
     static const char *const ops[] = {"adamw_first", "adamw"};
     open_golden_file();
@@ -721,6 +850,8 @@ int main(int argc, char **argv) {
         TEST(ops_against_pytorch),
         TEST(adamw_against_pytorch),
         TEST(adamw_forms),
+        TEST(sgd_forms),
+        TEST(sgd_of_a_rounded_parameter),
         TEST(commit_of_special_norms),
         TEST(casts_between_all_types),
         TEST(casts_round),

@@ -53,7 +53,7 @@ static void every_budget_is_kept(void) {
                    "%d %%: %g s, before %g s", percent, rung.seconds, before.seconds);
         before = rung;
     }
-    CHECK(before.optimizer == EITP_OPTIMIZER_COUNT - 1 && before.recomputed > 0);
+    CHECK(before.optimizer == EITP_FACTORED && before.recomputed > 0);
     /* What it says would do does. */
     {
         eitp_fit limited = fit;
@@ -61,6 +61,29 @@ static void every_budget_is_kept(void) {
         limited.budget = smallest.total;
         REQUIRE_OK(eitp_fit_choose(&limited, &rung, NULL, &error_), error_);
         CHECK(rung.fits);
+    }
+}
+
+/* What is another algorithm is chosen where it is asked for, and never otherwise, whatever fits. */
+static void another_algorithm_is_asked_for(void) {
+    static const char *const precisions[] = {"auto", "fp32", "bf16", "fp16"};
+    for (size_t i = 0; i < EITP__COUNT(precisions); i++) {
+        eitp_fit fit = small_fit(precisions[i]);
+        eitp_rung rung, smallest;
+        size_t most;
+        fit.trainer.optimizer = EITP_SGD;
+        REQUIRE_OK(eitp_fit_choose(&fit, &rung, NULL, &error_), error_);
+        most = rung.total;
+        for (int percent = 96; percent >= 8; percent -= 8) {
+            fit.budget = most / 100 * (size_t)percent;
+            CHECK(!eitp_fit_choose(&fit, &rung, &smallest, &error_) || !rung.fits);
+            CHECK(!rung.fits || rung.optimizer != EITP_SGD);
+            CHECK(rung.fits || smallest.optimizer != EITP_SGD);
+        }
+        fit.any_optimizer = 0;
+        fit.budget = 0;
+        REQUIRE_OK(eitp_fit_choose(&fit, &rung, NULL, &error_), error_);
+        CHECK(rung.fits && rung.optimizer == EITP_SGD && rung.total < most);
     }
 }
 
@@ -72,7 +95,7 @@ static void bytes_of_a_parameter(void) {
         double bytes;
     } forms[] = {{EITP_ADAMW, "fp32", 12},     {EITP_ADAMW, "bf16", 12},        {EITP_ADAMW8, "bf16", 5.125},
                  {EITP_ADAMW8, "fp32", 6.125}, {EITP_ADAMW8_SR, "bf16", 4.125}, {EITP_FACTORED, "bf16", 2},
-                 {EITP_FACTORED, "fp32", 4}};
+                 {EITP_FACTORED, "fp32", 4},   {EITP_SGD, "bf16", 8},           {EITP_SGD, "fp32", 8}};
     for (size_t i = 0; i < EITP__COUNT(forms); i++) {
         eitp_fit fit = small_fit(forms[i].precision);
         eitp_rung rung;
@@ -173,8 +196,11 @@ static void every_failed_allocation_is_an_error(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(every_budget_is_kept), TEST(bytes_of_a_parameter),
-                                      TEST(a_rung_is_what_is_made), TEST(a_context_for_plans_runs_nothing),
+    static const test_case tests[] = {TEST(every_budget_is_kept),
+                                      TEST(another_algorithm_is_asked_for),
+                                      TEST(bytes_of_a_parameter),
+                                      TEST(a_rung_is_what_is_made),
+                                      TEST(a_context_for_plans_runs_nothing),
                                       TEST(every_failed_allocation_is_an_error)};
     return RUN_TESTS(tests, argc, argv);
 }

@@ -140,7 +140,7 @@ static uint32_t state_of(const training *s) {
     return crc;
 }
 
-/* Bytes that are read again after they were changed come from the file when they are there, and memory is never shared. */
+/* Bytes that are read after they were changed are read when they are in the file, or on their way to it. */
 static void check_windows(const eitp_plan *plan) {
     int changed = 0, before = 0, step = 0;
     for (size_t i = 0; i < plan->window_count; i++) {

@@ -36,6 +36,7 @@ typedef struct variant {
     int unclipped, keep_gradients;
     int is_wide;        /* matrices are larger than a block of sums, so that they can be cut into pieces */
     size_t piece_bytes; /* 0: the default */
+    double beta1;       /* 0: the default */
     eitp_plan_config plan;
     eitp_stream stream;
 } variant;
@@ -111,7 +112,7 @@ static eitp_status make_run(run *r, const eitp_host *host, const variant *v, con
     r->config.block_size = 32;
     r->config.seed = 11;
     r->config.schedule.kind = EITP_SCHEDULE_COSINE;
-    r->config.schedule.peak = 3e-3;
+    r->config.schedule.peak = v->optimizer == EITP_SGD ? 0.3 : 3e-3;
     r->config.schedule.warmup = 3;
     r->config.schedule.steps = 40;
     r->config.last_sample = v->last_sample;
@@ -122,6 +123,8 @@ static eitp_status make_run(run *r, const eitp_host *host, const variant *v, con
         r->config.max_grad_norm = 0;
     if (v->piece_bytes)
         r->config.adamw.piece_bytes = v->piece_bytes;
+    if (v->beta1 > 0)
+        r->config.adamw.beta1 = v->beta1;
     status = eitp_context_create(&context, &r->context, error);
     if (!status)
         status = eitp_tokenizer_bytes(host, &r->tokenizer, error);
@@ -209,7 +212,10 @@ static int next_set(size_t *index, variant *v) {
         {"ref", "own", "bf16", EITP_ADAMW8_SR},   {"avx2", "own", "bf16", EITP_ADAMW8_SR},
         {"ref", "own", "fp32", EITP_FACTORED},    {"avx2", "own", "fp32", EITP_FACTORED},
         {"ref", "own", "bf16", EITP_FACTORED},    {"avx2", "own", "bf16", EITP_FACTORED},
-        {"avx512", "own", "bf16", EITP_FACTORED},
+        {"avx512", "own", "bf16", EITP_FACTORED}, {"ref", "own", "fp32", EITP_SGD},
+        {"avx2", "own", "fp32", EITP_SGD},        {"ref", "own", "bf16", EITP_SGD},
+        {"avx2", "own", "bf16", EITP_SGD},        {"avx2", "own", "fp16", EITP_SGD},
+        {"avx512", "own", "bf16", EITP_SGD},
     };
     while (*index < sizeof sets / sizeof *sets) {
         eitp_context_config config = eitp_context_config_default();
@@ -452,8 +458,9 @@ static void releasing_gradients_changes_no_bit(void) {
         int keep_gradients;
         size_t piece_bytes;
     } ways[] = {{1, 0}, {0, 0}, {0, 65536}, {0, 4 * 65536}, {1, 65536}};
-    static const char *const precisions[] = {"fp32", "bf16", "fp16", "fp32", "bf16"};
-    static const eitp_optimizer optimizers[] = {EITP_ADAMW, EITP_ADAMW, EITP_ADAMW, EITP_FACTORED, EITP_FACTORED};
+    static const char *const precisions[] = {"fp32", "bf16", "fp16", "fp32", "bf16", "fp32", "bf16"};
+    static const eitp_optimizer optimizers[] = {EITP_ADAMW,    EITP_ADAMW, EITP_ADAMW, EITP_FACTORED,
+                                                EITP_FACTORED, EITP_SGD,   EITP_SGD};
     char directory[512];
     REQUIRE(scratch_make(directory) && write_text(directory));
     for (size_t p = 0; p < EITP__COUNT(precisions); p++) {
@@ -686,11 +693,8 @@ static void it_learns(void) {
     static const struct {
         const char *precision;
         eitp_optimizer optimizer;
-    } ways[] = {{"fp32", EITP_ADAMW},
-                {"bf16", EITP_ADAMW8},
-                {"bf16", EITP_ADAMW8_SR},
-                {"fp32", EITP_FACTORED},
-                {"bf16", EITP_FACTORED}};
+    } ways[] = {{"fp32", EITP_ADAMW},    {"bf16", EITP_ADAMW8}, {"bf16", EITP_ADAMW8_SR}, {"fp32", EITP_FACTORED},
+                {"bf16", EITP_FACTORED}, {"fp32", EITP_SGD},    {"bf16", EITP_SGD},       {"fp16", EITP_SGD}};
     const eitp_host host = eitp_host_default();
     char directory[512];
     REQUIRE(scratch_make(directory) && write_text(directory));
@@ -808,6 +812,130 @@ static void moments_are_converted(void) {
                 CHECK(m[i] == 0);
         }
         REQUIRE(step_many(&r, 10, &after));
+        CHECK_THAT(after < before + 0.1, "%s: loss %g, and %g before", what, after, before);
+        end_run(&r);
+        scratch_remove(directory);
+    }
+}
+
+/* m of a matrix of AdamW's, whatever it is kept in; of SGD the velocity. */
+static void read_first_moment(const run *r, eitp_optimizer optimizer, const char *parameter, float *m) {
+    float scales[CONVERTED / EITP__MOMENT_GROUP];
+    int8_t codes[CONVERTED];
+    char name[256];
+    if (eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_8BIT) {
+        read_state(r, optimizer == EITP_SGD ? "sgd.velocity" : "adamw.m", parameter, m, CONVERTED);
+        return;
+    }
+    snprintf(name, sizeof name, "adamw.m.%s", parameter);
+    CHECK(!eitp_variable_read(r->context, name, 0, codes, sizeof codes, &error_));
+    read_state(r, "adamw.m_scale", parameter, scales, CONVERTED / EITP__MOMENT_GROUP);
+    for (int i = 0; i < CONVERTED; i++)
+        m[i] = eitp__unpack_m(codes[i], scales[i / EITP__MOMENT_GROUP]);
+}
+
+static const char *const converted_matrix = "transformer.h.0.mlp.c_fc.weight";
+static const char *const converted_vector = "transformer.h.0.ln_1.weight";
+
+enum { CONVERTED_STEPS = 30 };
+
+/* What is kept of gradients, after the first run and in the second. */
+typedef struct converted {
+    float m[CONVERTED], v[CONVERTED], vector[CONVERTED_ROWS];
+} converted;
+
+static void read_converted(const run *r, eitp_optimizer optimizer, converted *c) {
+    memset(c, 0, sizeof *c);
+    read_first_moment(r, optimizer, converted_matrix, c->m);
+    if (optimizer != EITP_SGD)
+        read_second_moment(r, optimizer, converted_matrix, c->v);
+    read_state(r,
+               optimizer == EITP_SGD        ? "sgd.velocity"
+               : optimizer == EITP_FACTORED ? "factored.v"
+                                            : "adamw.v",
+               converted_vector, c->vector, CONVERTED_ROWS);
+}
+
+/* Of a velocity with momentum 0.9, for beta2 0.999: the mean gradient, and what its squares would be if they were all
+ * noise, by rows and columns, or a vector's mean. */
+static void check_from_velocity(const converted *from, const converted *to, eitp_optimizer optimizer,
+                                const char *what) {
+    static float squares[CONVERTED];
+    const double factor = (1 - 0.81) / (1 - pow(0.81, CONVERTED_STEPS)) * (1 - pow(0.999, CONVERTED_STEPS));
+    double mean = 0, unit = 0;
+    int is_8bit = eitp_optimizer_get(optimizer)->moments == EITP_MOMENTS_8BIT;
+    for (int i = 0; i < CONVERTED; i++) {
+        double m = 0.1 * (double)from->m[i];
+        unit = fmax(unit, fabs(m));
+        squares[i] = (float)(factor * (double)from->m[i] * (double)from->m[i]);
+        CHECK_THAT(optimizer == EITP_FACTORED || fabs((double)to->m[i] - m) <= (is_8bit ? 0.02 * unit : 1e-6 * unit),
+                   "%s: m %d is %g, not %g", what, i, (double)to->m[i], m);
+    }
+    CHECK(unit > 0);
+    compare_sums(squares, to->v, is_8bit ? 0.05 : 1e-4, what);
+    for (int i = 0; i < CONVERTED_ROWS; i++)
+        mean += factor * (double)from->vector[i] * (double)from->vector[i] / CONVERTED_ROWS;
+    for (int i = 0; i < CONVERTED_ROWS; i++)
+        CHECK_THAT(mean > 0 && fabs((double)to->vector[i] / mean - 1) < 1e-4, "%s: v of a vector is %g, not %g", what,
+                   (double)to->vector[i], mean);
+}
+
+/* To a momentum of 0.8: what goes on adding up to as much. */
+static void check_to_velocity(const converted *from, const converted *to, eitp_optimizer optimizer, const char *what) {
+    double size = 0;
+    for (int i = 0; i < CONVERTED; i++) {
+        double velocity = (double)from->m[i] / (1 - 0.8);
+        size = fmax(size, fabs(velocity));
+        CHECK_THAT(fabs((double)to->m[i] - velocity) <= 1e-6 * fabs(velocity), "%s: velocity %d is %g, not %g", what, i,
+                   (double)to->m[i], velocity);
+    }
+    CHECK((size > 0) == (optimizer != EITP_FACTORED));
+}
+
+/* From AdamW's to SGD, whose learning rates differ a hundredfold, and back: updates are of the usual size at once. */
+static void velocities_are_converted(void) {
+    static const eitp_optimizer others[] = {EITP_ADAMW, EITP_ADAMW8, EITP_FACTORED};
+    static converted kept[2];
+    const eitp_host host = eitp_host_default();
+    for (size_t w = 0; w < 2 * EITP__COUNT(others); w++) {
+        char directory[512], output[600], checkpoint[700], what[100];
+        variant variants[2] = {default_variant(), default_variant()};
+        eitp_step_report report = EITP__ZERO;
+        double before = 0, after = 0, largest = 0, weights;
+        run r;
+        int is_back = w % 2;
+        variants[is_back].optimizer = others[w / 2];
+        variants[!is_back].optimizer = EITP_SGD;
+        variants[1].beta1 = 0.8;
+        snprintf(what, sizeof what, "%s to %s", eitp_optimizer_get(variants[0].optimizer)->name,
+                 eitp_optimizer_get(variants[1].optimizer)->name);
+        REQUIRE(scratch_make(directory) && write_text(directory));
+        snprintf(output, sizeof output, "%s/out", directory);
+        snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-%d", output, CONVERTED_STEPS);
+        for (int i = 0; i < 2; i++) {
+            variants[i].precision = "bf16";
+            REQUIRE_OK(make_run(&r, &host, &variants[i], directory, &error_), error_);
+            if (i == 0) {
+                REQUIRE(step_many(&r, CONVERTED_STEPS, &before));
+                REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+            } else {
+                REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+            }
+            read_converted(&r, variants[i].optimizer, &kept[i]);
+            if (i == 0)
+                end_run(&r);
+        }
+        if (is_back)
+            check_from_velocity(&kept[0], &kept[1], variants[1].optimizer, what);
+        else
+            check_to_velocity(&kept[0], &kept[1], variants[0].optimizer, what);
+        weights = (double)eitp_model_parameter_count(r.model);
+        for (int step = 0; step < 10; step++) {
+            REQUIRE_OK(eitp_trainer_step(r.trainer, &report, &error_), error_);
+            largest = fmax(largest, report.update_norm / report.learning_rate / sqrt(weights));
+        }
+        after = report.loss;
+        CHECK_THAT(!is_back || (largest > 0.05 && largest < 1), "%s: %g learning rates", what, largest);
         CHECK_THAT(after < before + 0.1, "%s: loss %g, and %g before", what, after, before);
         end_run(&r);
         scratch_remove(directory);
@@ -1155,6 +1283,7 @@ int main(int argc, char **argv) {
         TEST(a_streamed_run_goes_on_in_memory),
         TEST(it_learns),
         TEST(moments_are_converted),
+        TEST(velocities_are_converted),
         TEST(sixteen_bits_follow_f32),
         TEST(a_loss_scale_that_is_too_large_comes_down),
         TEST(a_step_that_is_not_finite_changes_nothing),

@@ -1,4 +1,4 @@
-/* The kernels of an update, COMMIT and ADAMW, for every form of parameter and moments and every set, against double. */
+/* The kernels of updates, COMMIT, ADAMW and SGD, for every form of parameter and every set, against double. */
 #include "tests/kernel_sets.h"
 
 #include "kernels/update.h"
@@ -15,7 +15,7 @@ typedef union plane {
     uint8_t u8[MOST];
 } plane;
 
-/* What an update changes. */
+/* What an update changes; of SGD m is the velocity. */
 typedef struct state {
     plane parameter, m, v, remainder;
     uint16_t m_scale[MOST_GROUPS], v_scale[MOST_GROUPS];
@@ -112,7 +112,9 @@ typedef struct update_case {
     double step, scale, apply;
 } update_case;
 
-static double beta1, beta2, epsilon, decay; /* of the calls that are made */
+/* Of the calls that are made. */
+static eitp__slot slot = EITP__SLOT_ADAMW;
+static double beta1, beta2, epsilon, decay;
 static int64_t key[3];
 static float hyper[2], commit[2];
 static double sums[4];
@@ -160,36 +162,45 @@ static void find_exact(const update_case *c) {
     double rate = (double)hyper[0];
     for (int64_t i = 0; i < c->count; i++) {
         double p = get_parameter(c->f, i), g = (double)commit[0] * get(&gradient, gradient_dtype(c->f), i);
-        exact[1][i] = beta1 * get_m(c->f, i) + (1 - beta1) * g;
-        exact[2][i] = beta2 * get_v(c->f, i) + (1 - beta2) * g * g;
-        exact[0][i] = p * (1 - rate * decay) - rate * (exact[1][i] / (1 - pow(beta1, c->step))) /
-                                                   (sqrt(exact[2][i] / (1 - pow(beta2, c->step))) + epsilon);
+        if (slot == EITP__SLOT_SGD) {
+            exact[1][i] = beta1 * get_m(c->f, i) + g;
+            exact[2][i] = get_v(c->f, i);
+            exact[0][i] = p * (1 - rate * decay) - rate * exact[1][i];
+        } else {
+            exact[1][i] = beta1 * get_m(c->f, i) + (1 - beta1) * g;
+            exact[2][i] = beta2 * get_v(c->f, i) + (1 - beta2) * g * g;
+            exact[0][i] = p * (1 - rate * decay) - rate * (exact[1][i] / (1 - pow(beta1, c->step))) /
+                                                       (sqrt(exact[2][i] / (1 - pow(beta2, c->step))) + epsilon);
+        }
         for (int k = 0; k < 3 && c->apply == 0; k++)
             exact[k][i] = k == 0 ? p : k == 1 ? get_m(c->f, i) : get_v(c->f, i);
     }
 }
 
 /* The update of elements [first, first + count). */
-static eitp__call adamw_call(const form *f, int64_t first, int64_t count) {
+static eitp__call update_call(const form *f, int64_t first, int64_t count) {
     eitp_dtype wide = eitp__wide(f->dtype);
     size_t at = (size_t)first, size = eitp_dtype_size(f->dtype), moment = f->is_packed ? 1 : eitp_dtype_size(wide);
     int64_t group = first / EITP__MOMENT_GROUP, groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp__call call = EITP__ZERO;
-    call.slot = EITP__SLOT_ADAMW;
+    int is_sgd = slot == EITP__SLOT_SGD;
+    call.slot = slot;
     call.dtype = f->dtype;
     call.inputs[0] = small_operand((char *)&now.parameter + at * size, f->dtype, 1, count, 0);
     call.inputs[1] =
         small_operand((char *)&gradient + at * eitp_dtype_size(gradient_dtype(f)), gradient_dtype(f), 1, count, 0);
     call.inputs[2] = small_operand((char *)&now.m + at * moment, f->is_packed ? EITP_I8 : wide, 1, count, 0);
-    call.inputs[3] = small_operand((char *)&now.v + at * moment, f->is_packed ? EITP_U8 : wide, 1, count, 0);
+    if (!is_sgd)
+        call.inputs[3] = small_operand((char *)&now.v + at * moment, f->is_packed ? EITP_U8 : wide, 1, count, 0);
     call.inputs[4] = small_operand(hyper, EITP_F32, 1, 2, 0);
     call.inputs[5] = small_operand(commit, EITP_F32, 1, 2, 0);
-    call.outputs[0] = call.inputs[0];
-    call.outputs[1] = call.inputs[2];
-    call.outputs[2] = call.inputs[3];
-    call.outputs[3] = small_operand(sums, EITP_F64, 2, (count + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2);
-    call.input_count = 10;
-    call.output_count = 4;
+    call.outputs[call.output_count++] = call.inputs[0];
+    call.outputs[call.output_count++] = call.inputs[2];
+    if (!is_sgd)
+        call.outputs[call.output_count++] = call.inputs[3];
+    call.outputs[call.output_count++] =
+        small_operand(sums, EITP_F64, 2, (count + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2);
+    call.input_count = is_sgd ? 8 : 10;
     if (f->remainder != NO_REMAINDER) {
         call.inputs[6] =
             small_operand((char *)&now.remainder + at * eitp_dtype_size(f->remainder), f->remainder, 1, count, 0);
@@ -202,7 +213,7 @@ static eitp__call adamw_call(const form *f, int64_t first, int64_t count) {
             small_operand(now.v_scale + group, EITP_BF16, 1, groups, 0);
     }
     if (is_stochastic(f))
-        call.inputs[9] = small_operand(key, EITP_I64, 1, 3, 0);
+        call.inputs[is_sgd ? 7 : 9] = small_operand(key, EITP_I64, 1, 3, 0);
     call.integers[0] = 1500;
     call.integers[1] = 1000 + first;
     call.reals[0] = beta1;
@@ -214,7 +225,7 @@ static eitp__call adamw_call(const form *f, int64_t first, int64_t count) {
 
 /* The last block first. */
 static void run(const eitp__kernel *kernel, const form *f, int64_t first, int64_t count) {
-    eitp__call call = adamw_call(f, first, count);
+    eitp__call call = update_call(f, first, count);
     for (int64_t block = (count + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK; block-- > 0;)
         kernel->run(&call, block, block + 1, NULL);
 }
@@ -306,7 +317,7 @@ static void check_pieces(const update_case *c, const eitp__kernel *kernel, const
 }
 
 static const eitp__kernel *kernel_of(int isa, const form *f) {
-    return available[isa] ? &tables[isa].kernels[EITP__SLOT_ADAMW][f->dtype] : NULL;
+    return available[isa] ? &tables[isa].kernels[slot][f->dtype] : NULL;
 }
 
 static void check_case(const form *f, int64_t count, double step, double scale, double apply) {
@@ -337,6 +348,78 @@ static void test_adamw(void) {
     }
 }
 
+static void test_sgd(void) {
+    slot = EITP__SLOT_SGD;
+    for (size_t f = 0; f < EITP__COUNT(forms); f++) {
+        if (forms[f].is_packed)
+            continue;
+        check_case(&forms[f], 133, 1, 1, 1);
+        check_case(&forms[f], 7, 17, 0.25, 1);
+        check_case(&forms[f], 64, 3, 1, 1);
+        check_case(&forms[f], MOST, 1000000, 1, 1);
+        check_case(&forms[f], 133, 5, 0, 0);
+    }
+    slot = EITP__SLOT_ADAMW;
+}
+
+/*
+ * Steps one after the other from a velocity of zeros, of which some are clipped and one is not applied, beside the same
+ * in double; with and without momentum. A parameter that is rounded goes on from what it was rounded to.
+ */
+static void check_steps(const form *f, const eitp__kernel *kernel, double momentum, const char *set) {
+    static const double scales[] = {1, 0.125, 1, 0, 0.5, 1};
+    static double p[133], velocity[133];
+    double tolerance = f->dtype == EITP_F64 ? 1e-7 : 4e-6;
+    update_case c = EITP__ZERO;
+    c.f = f;
+    c.count = 133;
+    c.step = c.scale = c.apply = 1;
+    fill_case(&c);
+    memset(&now.m, 0, sizeof now.m);
+    memset(velocity, 0, sizeof velocity);
+    beta1 = momentum;
+    for (int64_t i = 0; i < c.count; i++)
+        p[i] = get_parameter(f, i);
+    for (size_t step = 0; step < EITP__COUNT(scales); step++) {
+        key[1] = (int64_t)step + 1;
+        hyper[1] = (float)(step + 1);
+        commit[0] = (float)scales[step];
+        commit[1] = scales[step] > 0;
+        for (int64_t i = 0; i < c.count; i++) {
+            double g;
+            put(&gradient, gradient_dtype(f), i, scales[step] > 0 ? draw() : NAN);
+            g = get(&gradient, gradient_dtype(f), i);
+            if (scales[step] > 0) {
+                velocity[i] = momentum * velocity[i] + scales[step] * g;
+                p[i] -= (double)hyper[0] * decay * p[i];
+                p[i] -= (double)hyper[0] * velocity[i];
+            }
+        }
+        run(kernel, f, 0, c.count);
+        for (int64_t i = 0; i < c.count; i++) {
+            double made = get_parameter(f, i);
+            CHECK_THAT(fabs(made - p[i]) <= tolerance + parameter_step(f, p[i]),
+                       "%s %s, step %d: parameter %d is %.9g, not %.9g", set, eitp_dtype_name(f->dtype), (int)step + 1,
+                       (int)i, made, p[i]);
+            CHECK_THAT(fabs(get_m(f, i) - velocity[i]) <= tolerance, "%s %s, step %d: velocity %d is %.9g, not %.9g",
+                       set, eitp_dtype_name(f->dtype), (int)step + 1, (int)i, get_m(f, i), velocity[i]);
+            p[i] = f->remainder == EITP_I8 || is_stochastic(f) ? made : p[i];
+        }
+    }
+}
+
+static void test_sgd_goes_on(void) {
+    slot = EITP__SLOT_SGD;
+    for (size_t i = 0; i < EITP__COUNT(forms); i++) {
+        for (int isa = 0; isa < EITP__ISA_COUNT && !forms[i].is_packed; isa++) {
+            const eitp__kernel *kernel = kernel_of(isa, &forms[i]);
+            for (int m = 0; kernel && m < 2; m++)
+                check_steps(&forms[i], kernel, m ? 0.9 : 0, eitp__isa_name((eitp__isa)isa));
+        }
+    }
+    slot = EITP__SLOT_ADAMW;
+}
+
 static const form stochastic = {EITP_BF16, NO_REMAINDER, 0, 0};
 
 /* Decay alone: each parameter is to become 1 - 0.001, or -1 + 0.001, between two bf16. */
@@ -365,7 +448,7 @@ static double mean_of_decayed(const eitp__kernel *kernel, int sign, int64_t step
 }
 
 /* On average the value; the same of every set; others at another step or of another seed. */
-static void test_stochastic_rounding(void) {
+static void check_stochastic_rounding(void) {
     const double drawn = 20.0 * MOST, deviation = 1.0 / 256 * sqrt(0.256 * 0.744 / drawn);
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
         const eitp__kernel *kernel = kernel_of(isa, &stochastic);
@@ -383,6 +466,13 @@ static void test_stochastic_rounding(void) {
         mean_of_decayed(kernel, 1, 1, 6);
         CHECK(memcmp(&now, &once, sizeof now));
     }
+}
+
+static void test_stochastic_rounding(void) {
+    check_stochastic_rounding();
+    slot = EITP__SLOT_SGD;
+    check_stochastic_rounding();
+    slot = EITP__SLOT_ADAMW;
 }
 
 /* What is finite stays so next to the largest, what is not stays what it is. */
@@ -591,6 +681,8 @@ static void test_commit(void) {
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(test_adamw),
+        TEST(test_sgd),
+        TEST(test_sgd_goes_on),
         TEST(test_stochastic_rounding),
         TEST(test_stochastic_rounding_of_extremes),
         TEST(test_moments_bound_the_update),

@@ -82,6 +82,7 @@ static component profile_component(const eitp_profile *profile) {
         {"gelu", COMPONENT_ACTIVATION},    {"relu", COMPONENT_ACTIVATION},       {"cross_entropy", COMPONENT_LOSS},
         {"sum_squares", COMPONENT_UPDATE}, {"commit", COMPONENT_UPDATE},         {"adamw", COMPONENT_UPDATE},
         {"row_squares", COMPONENT_UPDATE}, {"column_squares", COMPONENT_UPDATE}, {"factored", COMPONENT_UPDATE},
+        {"sgd", COMPONENT_UPDATE},
     };
     if (profile->product != EITP_PRODUCT_NONE)
         return product_component(profile);

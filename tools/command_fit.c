@@ -13,6 +13,12 @@ void fit_take_profile(option_set *o) {
         options_set_integer(o, ids[i], profile[i], SOURCE_DEFAULT);
 }
 
+/* The first choice is auto; the others are in the order of the library's. */
+eitp_optimizer fit_optimizer(const option_set *o) {
+    int choice = options_choice(o, OPTION_OPTIMIZER);
+    return choice ? (eitp_optimizer)(choice - 1) : EITP_ADAMW;
+}
+
 eitp_status fit_read_shape(const option_set *o, eitp_gpt2_config *config, eitp_error *error) {
     const eitp_host host = command_host();
     const char *init = options_text(o, OPTION_INIT);
@@ -45,7 +51,7 @@ static eitp_status adapt(const void *user, eitp_model *model, eitp_error *error)
 eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape, const char *numerics, char *isa,
                              eitp_fit *fit, eitp_error *error) {
     /* The choices: none, auto, and the library's. */
-    int optimizer = options_choice(o, OPTION_OPTIMIZER), stream = options_choice(o, OPTION_STREAM);
+    int stream = options_choice(o, OPTION_STREAM);
     memset(fit, 0, sizeof *fit);
     fit->context = model_context_config(o, numerics, isa);
     fit->model = *shape;
@@ -59,9 +65,8 @@ eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape,
     fit->context.stream = stream > 1 ? (eitp_stream)(stream - 1) : EITP_STREAM_NONE;
     fit->adapt = adapt;
     fit->user = o;
-    /* The first choice is auto; the others are in the order of the library's. */
-    fit->any_optimizer = optimizer == 0;
-    fit->trainer.optimizer = optimizer ? (eitp_optimizer)(optimizer - 1) : EITP_ADAMW;
+    fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
+    fit->trainer.optimizer = fit_optimizer(o);
     return read_budget(o, fit, error);
 }
 
@@ -119,7 +124,8 @@ static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
         add_change(&other, name, 2, changes, &count);
     }
     other = *fit;
-    if (!fit->any_optimizer) {
+    /* Who asked for another algorithm has its learning rate. */
+    if (!fit->any_optimizer && eitp_optimizer_get(fit->trainer.optimizer)->fidelity != EITP_ANOTHER_ALGORITHM) {
         other.any_optimizer = 1;
         add_change(&other, "--optimizer auto", 1, changes, &count);
     }

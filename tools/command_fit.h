@@ -9,6 +9,9 @@ EITP_BEGIN_DECLARATIONS
 /* Gives batch, length and accumulation the values of --profile, where they are not given. */
 void fit_take_profile(option_set *o);
 
+/* The optimizer that was asked for; of auto the first that is tried. */
+eitp_optimizer fit_optimizer(const option_set *o);
+
 /* The shape that --init names, or a config.json. */
 eitp_status fit_read_shape(const option_set *o, eitp_gpt2_config *config, eitp_error *error);
 

@@ -5,7 +5,7 @@
 #include "command_model.h"
 #include "command_output.h"
 
-/* Ways to run each optimizer: micro-batches merged as far as they go, or none; what is computed again; what is streamed. */
+/* Ways to run each optimizer: micro-batches merged as far as they go, or none; computed again; streamed. */
 static const struct {
     int merges;
     eitp_recompute recompute;
@@ -19,7 +19,7 @@ static const struct {
             {1, EITP_RECOMPUTE_NONE, EITP_STREAM_STATES, "optimizer state streamed"},
             {1, EITP_RECOMPUTE_NONE, EITP_STREAM_ALL, "weights and state streamed"}};
 
-static const char *const fidelities[] = {"same bits", "within seed noise", "approximate"};
+static const char *const fidelities[] = {"same bits", "within seed noise", "approximate", "another algorithm"};
 
 typedef struct planning {
     option_set options;
@@ -108,6 +108,11 @@ static eitp_status measure_ladder(planning *p, eitp_error *error) {
         if (!p->fit.any_optimizer && rung.optimizer != p->fit.trainer.optimizer)
             continue;
         status = eitp_rung_measure(&fit, &rung, error);
+        /* fp16 has not every form of weights. */
+        if (status == EITP_ERROR_UNSUPPORTED && fit.any_optimizer) {
+            status = EITP_OK;
+            continue;
+        }
         if (!status && is_new(p, &rung)) {
             p->names[p->count] = ways[way].name;
             p->rungs[p->count++] = rung;
@@ -150,9 +155,8 @@ static void add_rungs(text_buffer *t, const planning *p, int fits) {
         add_rung(t, p, &p->rungs[i], p->rungs[i].fits ? ' ' : '-', p->names[i]);
     if (fits)
         add_rung(t, p, &p->chosen, '*', p->chosen.recomputed ? "again what the budget demands" : "everything kept");
-    text_format(
-        t, "  * chosen: the fastest of the highest fidelity that fits; - does not fit; time: of a step, beside the "
-           "first\n  line's, predicted\n");
+    text_format(t, "  * chosen: the fastest of the highest fidelity that fits, another algorithm only where asked for\n"
+                   "  - does not fit; time: of a step, beside the first line's, predicted\n");
 }
 
 static void print_table(const planning *p, int fits, const eitp_error *error) {

@@ -48,7 +48,34 @@ static eitp_status find_checkpoint(run *r, eitp_error *error) {
     return status;
 }
 
-static void take_checkpoint_options(run *r) {
+static int is_sgd(eitp_optimizer optimizer) {
+    return eitp_optimizer_get(optimizer)->fidelity == EITP_ANOTHER_ALGORITHM;
+}
+
+static double default_weight_decay(const option_set *o) {
+    return is_sgd(fit_optimizer(o)) ? 0 : 0.01;
+}
+
+/* What SGD and AdamW call a learning rate differs by orders of magnitude: from one to the other none is taken over. */
+static eitp_status take_checkpoint_rates(run *r, eitp_error *error) {
+    const eitp_trainer_config *c = &r->resumed.config;
+    option_set *o = &r->options;
+    eitp_optimizer optimizer = fit_optimizer(o);
+    int is_another = is_sgd(optimizer) != is_sgd(c->optimizer);
+    if (is_another && !options_is_explicit(o, OPTION_LR))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' was made with %s, whose learning rate %g means something else to %s; give the new "
+                            "one with --lr",
+                            r->checkpoint, eitp_optimizer_get(c->optimizer)->name, c->schedule.peak,
+                            eitp_optimizer_get(optimizer)->name);
+    options_set_number(o, OPTION_LR, c->schedule.peak, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_FINAL_LR, is_another ? 0 : c->schedule.final, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_WEIGHT_DECAY, is_another ? default_weight_decay(o) : c->adamw.weight_decay,
+                       SOURCE_CHECKPOINT);
+    return EITP_OK;
+}
+
+static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
     const eitp_trainer_config *c = &r->resumed.config;
     static const char *const schedules[] = {"constant", "linear", "cosine"};
     option_set *o = &r->options;
@@ -61,15 +88,13 @@ static void take_checkpoint_options(run *r) {
     options_set_integer(o, OPTION_SEED, (int64_t)c->seed, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_WARMUP_STEPS, c->schedule.warmup, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_MAX_GRAD_NORM, c->max_grad_norm, SOURCE_CHECKPOINT);
-    options_set_number(o, OPTION_WEIGHT_DECAY, c->adamw.weight_decay, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_BETA1, c->adamw.beta1, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_BETA2, c->adamw.beta2, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_EPSILON, c->adamw.epsilon, SOURCE_CHECKPOINT);
-    options_set_number(o, OPTION_LR, c->schedule.peak, SOURCE_CHECKPOINT);
-    options_set_number(o, OPTION_FINAL_LR, c->schedule.final, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_LR_SCHEDULE, schedules[c->schedule.kind], SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_SHUFFLE, c->shuffle == EITP_SHUFFLE_WINDOWS ? "windows" : "none", SOURCE_CHECKPOINT);
     adapt_take_options(o, &r->resumed.lora);
+    return take_checkpoint_rates(r, error);
 }
 
 /* What the checkpoint and the run.json beside it say. */
@@ -78,7 +103,7 @@ static eitp_status take_resumed_options(run *r, eitp_error *error) {
     char *parent = files_parent(r->checkpoint), *record = files_join(parent, "run.json");
     eitp_status status = eitp_checkpoint_read_info(&host, r->checkpoint, &r->resumed, error);
     if (!status)
-        take_checkpoint_options(r);
+        status = take_checkpoint_options(r, error);
     if (!status && files_info(record).kind == EITP_PATH_FILE)
         status = options_read_config(&r->options, record, SOURCE_RUN, error);
     free(parent);
@@ -115,6 +140,13 @@ static int starts_from_model(const run *r) {
     return r->options.values[OPTION_MODEL].source > r->options.values[OPTION_INIT].source;
 }
 
+static double default_rate(const run *r) {
+    int is_tuned = starts_from_model(r) && !adapt_is_asked(&r->options);
+    if (is_sgd(fit_optimizer(&r->options)))
+        return is_tuned ? 0.02 : 0.1;
+    return is_tuned ? 5e-5 : 3e-4;
+}
+
 eitp_status run_resolve(run *r, eitp_error *error) {
     option_set *o = &r->options;
     eitp_status status;
@@ -126,7 +158,8 @@ eitp_status run_resolve(run *r, eitp_error *error) {
         return status;
     fit_take_profile(o);
     if (!options_has(o, OPTION_LR))
-        options_set_number(o, OPTION_LR, starts_from_model(r) && !adapt_is_asked(o) ? 5e-5 : 3e-4, SOURCE_DEFAULT);
+        options_set_number(o, OPTION_LR, default_rate(r), SOURCE_DEFAULT);
+    options_set_number(o, OPTION_WEIGHT_DECAY, default_weight_decay(o), SOURCE_DEFAULT);
     if (!options_has(o, OPTION_STEPS) && !options_has(o, OPTION_EPOCHS))
         options_set_integer(o, OPTION_EPOCHS, 1, SOURCE_DEFAULT);
     return EITP_OK;

@@ -244,7 +244,8 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 /* Slots of F32 and F64. */
 #define EITP__REF_WIDE(X)                                                                                              \
     X(SCATTER_ADD, scatter_add)                                                                                        \
-    X(ADAMW, adamw)
+    X(ADAMW, adamw)                                                                                                    \
+    X(SGD, sgd)
 
 /* Slots of F32 and the 16-bit types. */
 #define EITP__REF_FUSED(X)                                                                                             \
@@ -292,6 +293,8 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_COMMIT, EITP_F64, eitp__ref_commit);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);
+    eitp__ref_register(table, EITP__SLOT_SGD, EITP_BF16, eitp__ref_sgd_f32);
+    eitp__ref_register(table, EITP__SLOT_SGD, EITP_F16, eitp__ref_sgd_f32);
     eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);
     eitp__ref_register(table, EITP__SLOT_FACTORED, EITP_F64, eitp__ref_factored_f64);
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {

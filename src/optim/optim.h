@@ -15,11 +15,17 @@ typedef enum eitp_moments {
     /* No first moment; of the second the means of rows and columns, and updates whose root mean square is limited to
      * the learning rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates
      * mean what they mean for AdamW, but for the largest that it takes; vectors have their second moment in F32. */
-    EITP_MOMENTS_FACTORED = 2
+    EITP_MOMENTS_FACTORED = 2,
+    /* Not AdamW but SGD with momentum, as torch.optim.SGD has it without dampening and not Nesterov's: of matrices and
+     * vectors one F32 velocity, velocity = beta1 * velocity + gradient, which the learning rate multiplies. Weight
+     * decay is AdamW's, from the parameter and not through the velocity. What SGD calls a learning rate is orders of
+     * magnitude larger, as it is multiplied by gradients, and not by gradients over their roots of mean squares. */
+    EITP_MOMENTS_VELOCITY = 3
 } eitp_moments;
 
 /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or with
- * EITP_MOMENTS_FACTORED what is left of it without a first moment: beta1 is not used. */
+ * EITP_MOMENTS_FACTORED what is left of it without a first moment: beta1 is not used; with EITP_MOMENTS_VELOCITY SGD,
+ * whose momentum is beta1: beta2 and epsilon are not used. */
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
@@ -49,8 +55,9 @@ typedef struct eitp_update {
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
  * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
  * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; means are "factored.rows.<name>" and
- * "factored.columns.<name>", and of a vector "factored.v.<name>"; what a 16-bit parameter lacks of the F32 value that
- * is updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
+ * "factored.columns.<name>", and of a vector "factored.v.<name>"; velocities are "sgd.velocity.<name>"; what a 16-bit
+ * parameter lacks of the F32 value that is updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the
+ * context's eitp_parameter_form says.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
@@ -67,18 +74,20 @@ typedef enum eitp_optimizer {
     EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
     EITP_ADAMW8_SR = 2, /* BF16 weights, rounded stochastically, 8-bit moments */
     EITP_FACTORED = 3,  /* BF16 weights, rounded stochastically, row and column means of squared gradients */
-    EITP_OPTIMIZER_COUNT = 4
+    EITP_SGD = 4,       /* weights as AdamW's, an F32 velocity */
+    EITP_OPTIMIZER_COUNT = 5
 } eitp_optimizer;
 
-/* How close a run comes to one with F32 weights and states. */
+/* How close a run comes to one of AdamW with F32 weights and states. */
 typedef enum eitp_fidelity {
     EITP_SAME_BITS = 0,  /* as the precision has them */
     EITP_SEED_NOISE = 1, /* as close as a run with another seed */
-    EITP_APPROXIMATE = 2
+    EITP_APPROXIMATE = 2,
+    EITP_ANOTHER_ALGORITHM = 3 /* not comparable: other learning rates; never chosen unless asked for */
 } eitp_fidelity;
 
 typedef struct eitp_optimizer_info {
-    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored" */
+    const char *name;  /* "adamw", "adamw8", "adamw8-sr", "factored", "sgd" */
     const char *keeps; /* in words */
     eitp_fidelity fidelity;
     eitp_parameter_form parameters;

@@ -24,6 +24,7 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
          EITP_MOMENTS_8BIT},
         {"factored", "bf16 weights rounded stochastically, row and column means of squared gradients", EITP_APPROXIMATE,
          EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
+        {"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
     };
     return &optimizers[optimizer];
 }
@@ -131,17 +132,30 @@ static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, cons
     return sum;
 }
 
+/* The update of one piece; returns the sums of squares of update and parameter, a row for each block. */
+static eitp_tensor *eitp__update_node(const eitp_adamw_config *config, const eitp_update *update,
+                                      const eitp__update_piece *piece) {
+    switch (config->moments) {
+    case EITP_MOMENTS_FACTORED:
+        return eitp__factored_node(config, update, piece);
+    case EITP_MOMENTS_VELOCITY:
+        return eitp__sgd_node(config, update, piece);
+    case EITP_MOMENTS_F32:
+    case EITP_MOMENTS_8BIT:
+    default:
+        return eitp__adamw_node(config, update, piece);
+    }
+}
+
 /* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
 static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
                                       const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
-    int is_factored = config->moments == EITP_MOMENTS_FACTORED;
-    if (is_factored)
+    if (config->moments == EITP_MOMENTS_FACTORED)
         eitp__factored_means(config, update, list);
     for (size_t i = 0; i < list->count; i++) {
         const eitp__update_piece *piece = &list->pieces[i];
-        blocks = eitp__append_blocks(blocks, is_factored ? eitp__factored_node(config, update, piece)
-                                                         : eitp__adamw_node(config, update, piece));
+        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, piece));
         if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
             continue;
         eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
@@ -154,7 +168,7 @@ static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eit
     if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
           config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "AdamW needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
+                          "an update needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
     return EITP_OK;
 }
 

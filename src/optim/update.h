@@ -54,4 +54,8 @@ EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const e
 EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
                                                const eitp__update_piece *piece);
 
+/* sgd.c */
+EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const eitp_update *update,
+                                          const eitp__update_piece *piece);
+
 #endif

@@ -65,7 +65,8 @@ static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_c
                           "variables of device '%s' cannot be streamed from a file; use --device cpu",
                           context->backend->interface->name);
     if (!config->stream_path || !*config->stream_path)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "streamed variables need a file: eitp_context_config.stream_path");
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "streamed variables need a file: eitp_context_config.stream_path");
     return eitp__stream_open(&context->stream, &context->host, config->stream_path, error);
 }
 
@@ -181,8 +182,8 @@ eitp_status eitp_variable_set_decay(eitp_context *context, const char *name, int
 }
 
 static int eitp__is_streamed(const eitp_context *context, const eitp_variable *variable) {
-    static const eitp_stream least[] = {
-        EITP_STREAM_ALL, EITP_STREAM_STATES, EITP_STREAM_ALL, (eitp_stream)(EITP_STREAM_ALL + 1), EITP_STREAM_STATES};
+    static const eitp_stream least[] = {EITP_STREAM_ALL, EITP_STREAM_STATES, EITP_STREAM_ALL,
+                                        (eitp_stream)(EITP_STREAM_ALL + 1), EITP_STREAM_STATES};
     return variable->size >= EITP__STREAMED_BYTES && context->streams >= least[variable->role];
 }
 
@@ -341,8 +342,7 @@ eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t 
                                 eitp_error *error) {
     eitp__variable *variable = NULL;
     eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
-    return status ? status
-                  : eitp__variable_move(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
+    return status ? status : eitp__variable_move(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
 }
 
 eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,

@@ -175,6 +175,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      0,
      eitp__flops_elements,
      NULL},
+    {"sgd", 3, 8, 4, eitp__shape_sgd, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 0, 7}, 0, 0, eitp__flops_elements, NULL},
     {"rows", 1, 1, 1, eitp__shape_rows, eitp__gradient_rows, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
     {"reshape", 1, 1, 1, eitp__shape_reshape, eitp__gradient_reshape, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},
     {"stop_gradient", 1, 1, 1, eitp__shape_same, eitp__gradient_none, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},

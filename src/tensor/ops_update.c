@@ -1,4 +1,4 @@
-/* Ops that change variables, and what they need to know before: accumulate, norm, commit, AdamW, factored. */
+/* Ops that change variables, and what they need to know before: accumulate, norm, commit, AdamW, factored, SGD. */
 #include "tensor/op_rules.h"
 
 static int eitp__is_f32_vector(const eitp_tensor *x, int64_t extent) {
@@ -170,32 +170,50 @@ static eitp_status eitp__check_remainder(const eitp__node *node, const eitp_tens
                          parameter->dtype == EITP_BF16 ? "i16 or i8, or a key" : eitp_dtype_name(dtype));
 }
 
+static eitp_status eitp__check_hyper(const eitp__node *node, eitp_error *error) {
+    const eitp_tensor *hyper = eitp__optional_input(node, 4), *commit = eitp__optional_input(node, 5);
+    int fits = hyper && commit && eitp__is_f32_vector(hyper, 2) && eitp__is_f32_vector(commit, 2);
+    return eitp__require(fits, error, "hyper and commit must be f32 [2]");
+}
+
+/* Inputs that an update changes are variables. */
+static eitp_status eitp__check_variables(const eitp__node *node, const int *changed, size_t count, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        const eitp_tensor *x = eitp__optional_input(node, changed[i]);
+        status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
+                               "parameter, moments, remainder and scales must be variables");
+    }
+    return status;
+}
+
 static eitp_status eitp__check_adamw(const eitp__node *node, eitp_error *error) {
+    static const int changed[] = {0, 2, 3, 6, 7, 8};
     eitp_status status = eitp__check_gradient(node, error);
     if (!status)
         status = eitp__check_moments(node, error);
     if (!status)
         status = eitp__check_remainder(node, eitp__optional_input(node, 9), error);
-    for (int i = 0; i < 9 && !status; i++) {
-        const eitp_tensor *x = i == 1 || i == 4 || i == 5 ? NULL : eitp__optional_input(node, i);
-        status = eitp__require(!x || x->storage->leaf == EITP__VARIABLE, error,
-                               "parameter, moments, remainder and scales must be variables");
-    }
-    return status ? status
-                  : eitp__require(eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
-                                  error, "hyper and commit must be f32 [2]");
+    if (!status)
+        status = eitp__check_variables(node, changed, EITP__COUNT(changed), error);
+    return status ? status : eitp__check_hyper(node, error);
+}
+
+/* The sums of squares of update and parameter. */
+static eitp_status eitp__sums_output(eitp__node *node, eitp_error *error) {
+    int64_t sums[2];
+    sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
+    sums[1] = 2;
+    return eitp__node_output(node, EITP_F64, 2, sums, 0, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_adamw(eitp__node *node, eitp_error *error) {
     static const int changed[] = {0, 2, 3, -1, 6, 7, 8};
     eitp_status status = eitp__check_adamw(node, error);
-    int64_t sums[2];
-    sums[0] = (eitp__elements(node->inputs[0]) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
-    sums[1] = 2;
     for (size_t i = 0; i < EITP__COUNT(changed) && !status; i++) {
         const eitp_tensor *x = changed[i] < 0 ? NULL : eitp__optional_input(node, changed[i]);
         if (changed[i] < 0)
-            status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+            status = eitp__sums_output(node, error);
         else if (x)
             status = eitp__node_output_like(node, x, error);
     }
@@ -232,7 +250,7 @@ EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_erro
 
 EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
-    int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns, sums[2];
+    int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns;
     int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
                eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2);
     eitp_status status = eitp__check_gradient(node, error);
@@ -245,11 +263,33 @@ EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *err
     if (!status)
         status = eitp__require(fits, error, "the roots must be f32 [%lld] and [%lld], hyper and commit f32 [2]",
                                (long long)rows, (long long)columns);
-    sums[0] = (eitp__elements(parameter) + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK;
-    sums[1] = 2;
     if (!status)
         status = eitp__node_output_like(node, parameter, error);
     if (!status)
-        status = eitp__node_output(node, EITP_F64, 2, sums, 0, error);
+        status = eitp__sums_output(node, error);
+    return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_sgd(eitp__node *node, eitp_error *error) {
+    static const int changed[] = {0, 2, 6};
+    const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
+    eitp_dtype wide = eitp__wide(parameter->dtype);
+    eitp_status status = eitp__check_gradient(node, error);
+    if (!status)
+        status = eitp__require(eitp__is_like(node->inputs[2], parameter, wide) && !eitp__optional_input(node, 3), error,
+                               "the velocity of a %s parameter must have its shape and be %s, and input 3 absent",
+                               eitp_dtype_name(parameter->dtype), eitp_dtype_name(wide));
+    if (!status)
+        status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
+    if (!status)
+        status = eitp__check_variables(node, changed, EITP__COUNT(changed), error);
+    if (!status)
+        status = eitp__check_hyper(node, error);
+    if (!status)
+        status = eitp__node_output_like(node, parameter, error);
+    if (!status)
+        status = eitp__node_output_like(node, node->inputs[2], error);
+    if (!status)
+        status = eitp__sums_output(node, error);
     return status || !remainder ? status : eitp__node_output_like(node, remainder, error);
 }

@@ -279,7 +279,7 @@ static eitp_status eitp__check_arena(const eitp_plan *plan, eitp_error *error) {
 
 /* The address of a tensor's bytes, whose number must be `size`; *address is NULL where the plan does not use it. */
 static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor, size_t size, void **address,
-                                  eitp_error *error) {
+                                      eitp_error *error) {
     eitp__place place;
     size_t expected;
     eitp_status status;

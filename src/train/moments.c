@@ -19,9 +19,12 @@ typedef struct eitp__moment_source {
     eitp_context *context;
     const eitp__safetensors *collection;
     const char *path;
+    const eitp_checkpoint_info *written;
+    const eitp_adamw_config *config;
     eitp_variable parameter, variable;
     int64_t rows, columns;
     int is_square; /* v, whose codes are of its root */
+    float factor;  /* of what is read, but for means */
     char scale_name[256];
     const eitp__safetensors_entry *entry, *scales;
     double *from, *to; /* means of rows, then of columns; NULL: it is not read from them, or written to them */
@@ -58,11 +61,11 @@ static void eitp__spread_means(const eitp__moment_source *source, int64_t first,
                                            source->from[source->rows + (first + i) % source->columns]);
 }
 
-static void eitp__gather_means(const eitp__moment_source *source, int64_t first, int64_t count) {
+static void eitp__gather_means(const eitp__moment_source *source, double *means, int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         double v = (double)source->piece->values[i];
-        source->to[(first + i) / source->columns] += v / (double)source->columns;
-        source->to[source->rows + (first + i) % source->columns] += v / (double)source->rows;
+        means[(first + i) / source->columns] += v / (double)source->columns;
+        means[source->rows + (first + i) % source->columns] += v / (double)source->rows;
     }
 }
 
@@ -75,14 +78,19 @@ static eitp_status eitp__read_piece(const eitp__moment_source *source, int64_t f
         eitp__spread_means(source, first, count);
         return EITP_OK;
     }
-    if (!source->scales)
-        return eitp__safetensors_read_f32(source->collection, source->entry, first, count, piece->values, NULL, error);
-    status = eitp__safetensors_read(source->collection, source->entry, first, count, piece->codes, NULL, error);
-    if (!status)
-        status = eitp__safetensors_read_f32(source->collection, source->scales, first / EITP__MOMENT_GROUP, groups,
-                                            piece->scales, NULL, error);
-    if (!status)
-        eitp__unpack_piece(source, count);
+    if (!source->scales) {
+        status =
+            eitp__safetensors_read_f32(source->collection, source->entry, first, count, piece->values, NULL, error);
+    } else {
+        status = eitp__safetensors_read(source->collection, source->entry, first, count, piece->codes, NULL, error);
+        if (!status)
+            status = eitp__safetensors_read_f32(source->collection, source->scales, first / EITP__MOMENT_GROUP, groups,
+                                                piece->scales, NULL, error);
+        if (!status)
+            eitp__unpack_piece(source, count);
+    }
+    for (int64_t i = 0; i < count && !status; i++)
+        piece->values[i] *= source->factor;
     return status;
 }
 
@@ -92,7 +100,7 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
     int64_t groups = (count + EITP__MOMENT_GROUP - 1) / EITP__MOMENT_GROUP;
     eitp_status status;
     if (source->to) {
-        eitp__gather_means(source, first, count);
+        eitp__gather_means(source, source->to, first, count);
         return EITP_OK;
     }
     if (source->variable.dtype == EITP_F32)
@@ -138,18 +146,55 @@ static eitp_status eitp__move_means(const eitp__moment_source *source, int is_re
     return status;
 }
 
-/* Reads what v is made from. */
-static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_error *error) {
-    eitp_status status = eitp__move_means(source, 1, 0, error);
+/* Divides the means of rows by their own mean. */
+static void eitp__normalize_means(const eitp__moment_source *source) {
     double sum = 0;
-    source->from[0] = 1;
-    if (status || source->parameter.rank < 2)
-        return status;
-    status = eitp__move_means(source, 1, 1, error);
     for (int64_t i = 0; i < source->rows; i++)
         sum += source->from[i];
     for (int64_t i = 0; i < source->rows && sum > 0; i++)
         source->from[i] *= (double)source->rows / sum;
+}
+
+/* Reads what v is made from. */
+static eitp_status eitp__read_means(const eitp__moment_source *source, eitp_error *error) {
+    eitp_status status = eitp__move_means(source, 1, 0, error);
+    source->from[0] = 1;
+    if (status || source->parameter.rank < 2)
+        return status;
+    status = eitp__move_means(source, 1, 1, error);
+    eitp__normalize_means(source);
+    return status;
+}
+
+/* What the mean of v is beside that of the squares of velocities. */
+static double eitp__velocity_factor(const eitp__moment_source *source) {
+    double momentum = source->written->config.adamw.beta1, steps = (double)source->written->step;
+    double sum = (1 - pow(momentum, 2 * steps)) / (1 - momentum * momentum); /* of the squares of what decays */
+    return steps > 0 ? (1 - pow(source->config->beta2, steps)) / sum : 0;
+}
+
+/* Makes the means from which v is spread of a velocity. */
+static eitp_status eitp__read_velocities(eitp__moment_source *source, const eitp__safetensors_entry *velocity,
+                                         eitp_error *error) {
+    int64_t elements = source->rows * source->columns, piece = EITP__MOMENT_PIECE;
+    double factor = eitp__velocity_factor(source), mean = 0;
+    float *values = source->piece->values;
+    eitp_status status = EITP_OK;
+    for (int64_t first = 0; first < elements && !status; first += piece) {
+        int64_t count = elements - first < piece ? elements - first : piece;
+        status = eitp__safetensors_read_f32(source->collection, velocity, first, count, values, NULL, error);
+        for (int64_t i = 0; i < count; i++)
+            values[i] *= values[i];
+        if (!status)
+            eitp__gather_means(source, source->from, first, count);
+    }
+    for (int64_t j = 0; j < source->columns; j++) {
+        source->from[source->rows + j] *= factor;
+        mean += source->from[source->rows + j] / (double)source->columns;
+    }
+    for (int64_t j = 0; j < source->columns && source->parameter.rank < 2; j++)
+        source->from[source->rows + j] = mean;
+    eitp__normalize_means(source);
     return status;
 }
 
@@ -158,8 +203,8 @@ static eitp_status eitp__write_means(const eitp__moment_source *source, eitp_err
     return status || source->parameter.rank < 2 ? status : eitp__move_means(source, 0, 1, error);
 }
 
-static eitp_status eitp__check_source(const eitp__moment_source *source, eitp_error *error) {
-    const eitp__safetensors_entry *entry = source->entry;
+static eitp_status eitp__check_source(const eitp__moment_source *source, const eitp__safetensors_entry *entry,
+                                      eitp_error *error) {
     eitp_dtype codes = source->is_square ? EITP_U8 : EITP_I8;
     int64_t elements = source->rows * source->columns;
     if (entry->count != elements)
@@ -176,19 +221,29 @@ static eitp_status eitp__check_source(const eitp__moment_source *source, eitp_er
 static eitp_status eitp__find_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
     const eitp_host host = eitp_context_host(source->context);
     const char *letter = source->is_square ? "v" : "m";
+    const eitp__safetensors_entry *velocity;
     size_t bytes = (size_t)(source->rows + source->columns) * sizeof *source->to;
     char name[256];
+    eitp_status status = EITP_OK;
+    snprintf(name, sizeof name, "sgd.velocity.%s", source->parameter.name);
+    velocity = eitp__safetensors_find(source->collection, name);
     snprintf(name, sizeof name, "adamw.%s.%s", letter, source->parameter.name);
     snprintf(source->scale_name, sizeof source->scale_name, "adamw.%s_scale.%s", letter, source->parameter.name);
     source->entry = eitp__safetensors_find(source->collection, name);
     source->scales = eitp__safetensors_find(source->collection, source->scale_name);
+    if (velocity && !source->is_square) {
+        source->entry = velocity;
+        source->factor *= (float)(1 - source->written->config.adamw.beta1);
+    }
     source->to = is_factored ? (double *)eitp__allocate(&host, bytes) : NULL;
     source->from = source->entry ? NULL : (double *)eitp__allocate(&host, bytes);
     if ((is_factored && !source->to) || (!source->entry && !source->from))
         return eitp__fail_memory(error, bytes, "converting moments");
-    if (source->entry)
-        return eitp__check_source(source, error);
-    return source->is_square ? eitp__read_means(source, error) : EITP_OK;
+    if (source->entry || velocity)
+        status = eitp__check_source(source, source->entry ? source->entry : velocity, error);
+    if (status || source->entry || !source->is_square)
+        return status;
+    return velocity ? eitp__read_velocities(source, velocity, error) : eitp__read_means(source, error);
 }
 
 static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_factored, eitp_error *error) {
@@ -212,8 +267,12 @@ static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_fact
 /* Moments by the beginning of their variables' names; means of rows go with those of columns. */
 static const struct eitp__moment_kind {
     const char *begins;
-    int is_square, is_factored;
-} eitp__moment_kinds[] = {{"adamw.m.", 0, 0}, {"adamw.v.", 1, 0}, {"factored.columns.", 1, 1}, {"factored.v.", 1, 1}};
+    int is_square, is_factored, is_velocity;
+} eitp__moment_kinds[] = {{"adamw.m.", 0, 0, 0},
+                          {"adamw.v.", 1, 0, 0},
+                          {"factored.columns.", 1, 1, 0},
+                          {"factored.v.", 1, 1, 0},
+                          {"sgd.velocity.", 0, 0, 1}};
 
 /* Converts what a variable holds, where that is a moment. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
@@ -231,22 +290,32 @@ static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_erro
         source->columns = source->parameter.rank ? source->parameter.shape[source->parameter.rank - 1] : 1;
         source->rows = (int64_t)(source->parameter.size / eitp_dtype_size(source->parameter.dtype)) / source->columns;
         source->is_square = kind->is_square;
+        source->factor = kind->is_velocity ? (float)(1 / (1 - source->config->beta1)) : 1;
         return eitp__convert_moment(source, kind->is_factored, error);
     }
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path,
+                                             const eitp_checkpoint_info *written, const eitp_adamw_config *config,
+                                             eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
-    eitp__moment_piece *piece = (eitp__moment_piece *)eitp__allocate(&host, sizeof *piece);
+    double momentum = written->config.adamw.beta1;
+    eitp__moment_piece *piece;
     eitp__safetensors *collection = NULL;
-    eitp_status status = piece ? eitp__safetensors_open(&host, path, &collection, error)
-                               : eitp__fail_memory(error, sizeof *piece, "converting moments");
+    eitp_status status;
+    if (!(momentum >= 0 && momentum < 1))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: moments with a beta1 of %g are none", path, momentum);
+    piece = (eitp__moment_piece *)eitp__allocate(&host, sizeof *piece);
+    status = piece ? eitp__safetensors_open(&host, path, &collection, error)
+                   : eitp__fail_memory(error, sizeof *piece, "converting moments");
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
         eitp__moment_source source = EITP__ZERO;
         source.context = context;
         source.collection = collection;
         source.path = path;
+        source.written = written;
+        source.config = config;
         source.piece = piece;
         source.variable = eitp_variable_at(context, i);
         status = eitp__convert_variable(&source, error);

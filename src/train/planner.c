@@ -226,18 +226,21 @@ static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optim
         status = eitp_rung_measure(fit, &rung, error);
         if (!status)
             eitp__keep_smallest(&rung, smallest);
-        if (rung.gradients == 0 || fit->trainer.merged)
+        if (fit->trainer.merged)
             break;
     }
     return status;
 }
 
-/* Can the optimizer run in the precision that was asked for, and is it not the same there as one before it? */
+/* Is the optimizer one of those that are chosen from, can it run in the precision that was asked for, and is it not the
+ * same there as one before it? */
 static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
     const char *asked = fit->context.precision;
     int is_16_bits = asked && (!strcmp(asked, "auto") || !strcmp(asked, "bf16"));
     if (!fit->any_optimizer)
         return optimizer == fit->trainer.optimizer;
+    if (eitp_optimizer_get(optimizer)->fidelity == EITP_ANOTHER_ALGORITHM)
+        return 0;
     if (optimizer == EITP_ADAMW || is_16_bits)
         return 1;
     /* In fp32 weights are whole, however they would be rounded. */
@@ -249,7 +252,8 @@ static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream strea
                                           eitp_optimizer *last, eitp_error *error) {
     int is_offer = fit->any_optimizer && fit->any_stream && stream;
     eitp_status status = EITP_OK;
-    for (int i = is_offer ? EITP_ADAMW + 1 : 0; i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
+    for (int i = is_offer && eitp__is_candidate(fit, EITP_ADAMW8) ? EITP_ADAMW8 : 0;
+         i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
         if (!eitp__is_candidate(fit, (eitp_optimizer)i))
             continue;
         *last = (eitp_optimizer)i;

@@ -63,7 +63,7 @@ typedef struct eitp_fit {
     eitp_context_config context; /* its parameters, stream_path and plans_only are the planner's */
     eitp_gpt2_config model;
     eitp_trainer_config trainer;
-    int any_optimizer; /* any that fits, the most faithful first; 0: the trainer's */
+    int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
     /* Where nothing fits in memory, variables may be streamed from a file, as few as will do; 0: the context's `stream`
        it is. It wears a disk, so of any optimizer only compact ones are. */
     int any_stream;
@@ -98,8 +98,9 @@ typedef struct eitp_rung {
 EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error);
 
 /*
- * The fastest rung of the most faithful optimizer that fits the budget, in memory if that can be. EITP_ERROR_MEMORY, with the budget that would
- * do, where none does; *smallest, which may be NULL, is the rung that takes least of those looked at.
+ * The fastest rung of the most faithful optimizer that fits the budget, in memory if that can be. EITP_ERROR_MEMORY,
+ * with the budget that would do, where none does; *smallest, which may be NULL, is the rung that takes least of those
+ * looked at.
  */
 EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
 
@@ -149,7 +150,9 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
 /*
  * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
  * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. A
- * model with adapters must have the weights that these were trained on.
+ * model with adapters must have the weights that these were trained on. The optimizer may be another one: weights and
+ * moments are converted, as docs/memory.md says, and a warning is logged; learning rates are not, and those of EITP_SGD
+ * are orders of magnitude larger.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 

@@ -26,7 +26,7 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
     if ((unsigned)config->optimizer >= EITP_OPTIMIZER_COUNT)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no optimizer of number %d", (int)config->optimizer);
     optimizer = eitp_optimizer_get(config->optimizer);
-    if (eitp_context_precision(context) == EITP_F16 && optimizer->moments != EITP_MOMENTS_F32)
+    if (eitp_context_precision(context) == EITP_F16 && optimizer->parameters != EITP_PARAMETERS_EXACT)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "%s keeps no weights of fp16; use bf16 or fp32",
                           optimizer->name);
     if (eitp_context_precision(context) != EITP_F32 && eitp_context_parameters(context) != optimizer->parameters)

@@ -415,10 +415,12 @@ static eitp_status eitp__load_checked(const eitp_trainer *trainer, const char *c
 }
 
 /* Reads the moments that another optimizer wrote. */
-static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
+static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint,
+                                         const eitp_checkpoint_info *written, eitp_error *error) {
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
-    eitp_status status = path ? eitp__moments_load(eitp_model_context(trainer->model), path, error)
-                              : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    eitp_status status =
+        path ? eitp__moments_load(eitp_model_context(trainer->model), path, written, &trainer->config.adamw, error)
+             : eitp__fail_memory(error, strlen(checkpoint), "a path");
     eitp__release_text(&trainer->host, path);
     return status;
 }
@@ -450,7 +452,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);
     else if (!status)
-        status = eitp__convert_moments(trainer, checkpoint, error);
+        status = eitp__convert_moments(trainer, checkpoint, &state.info, error);
     if (status)
         return status;
     trainer->step = state.info.step;
