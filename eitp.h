@@ -364,6 +364,7 @@ typedef struct eitp_memory_info {
     uint64_t peak;         /* the most it ever had (VmHWM) */
     const char *source;    /* what bounds `usable`: "MemAvailable", "cgroup", "RLIMIT_DATA", "RLIMIT_AS", "unknown" */
     uint64_t usable;       /* what this process may have resident in all, with what it has now; before any margin */
+    uint64_t left;         /* what could still be taken, the least of all bounds, with cached files given up for it */
 } eitp_memory_info;
 
 /*
@@ -379,6 +380,13 @@ EITP_API eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_in
  * too, and what other programs take meanwhile. A cgroup's limit is hard: going over it, the process is killed.
  */
 EITP_API uint64_t eitp_memory_budget_default(const eitp_memory_info *info);
+
+/*
+ * What should be left while a process runs: half of that margin, so one that keeps to the budget stays above it unless
+ * other programs grow. eitp_memory_is_short: is less left? 0 where that is not known.
+ */
+EITP_API uint64_t eitp_memory_floor(const eitp_memory_info *info);
+EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
 
 EITP_END_DECLARATIONS
 /* <<src/base/base.h */
@@ -5583,6 +5591,7 @@ EITP__PRIVATE char *eitp__join_path(const eitp_host *host, const char *directory
 #endif
 
 #define EITP__HUGE_PAGE ((size_t)2 << 20)
+#define EITP__LARGE_BLOCK (4 * EITP__HUGE_PAGE)
 
 /* Large blocks start on a huge page and ask for more: fewer faults, and address translations that fit the processor. */
 static void eitp__advise_huge_pages(void *memory, size_t size) {
@@ -5597,10 +5606,27 @@ static void eitp__advise_huge_pages(void *memory, size_t size) {
 #endif
 }
 
+/*
+ * The pages of a large block go back at once: the C library keeps blocks of some sizes for itself when they are
+ * released, and the size it does that from rises with the blocks it sees.
+ */
+static void eitp__give_back_pages(void *memory, size_t size) {
+#if defined(__linux__)
+    enum {
+        EITP__ADVICE_NOT_NEEDED = 4,
+        EITP__LARGEST_PAGE = 65536
+    }; /* MADV_DONTNEED, which rounds up to whole pages; it is the same wherever huge pages are */
+    madvise(memory, size / EITP__LARGEST_PAGE * EITP__LARGEST_PAGE, EITP__ADVICE_NOT_NEEDED);
+#else
+    (void)memory;
+    (void)size;
+#endif
+}
+
 static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
     void *memory = NULL;
     (void)user;
-    if (size >= 4 * EITP__HUGE_PAGE)
+    if (size >= EITP__LARGE_BLOCK)
         alignment = EITP__HUGE_PAGE;
     if (posix_memalign(&memory, alignment, size))
         return NULL;
@@ -5611,7 +5637,8 @@ static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
 
 static void eitp__system_release(void *user, void *memory, size_t size) {
     (void)user;
-    (void)size;
+    if (size >= EITP__LARGE_BLOCK)
+        eitp__give_back_pages(memory, size);
     free(memory);
 }
 
@@ -5690,10 +5717,11 @@ typedef struct eitp__cgroup_place {
 static const struct {
     const char *limits[2];
     const char *used;
-    const char *cache; /* what can be reclaimed of it, in memory.stat */
+    const char *cache; /* what is reclaimed of it first, in memory.stat */
+    const char *pages; /* and what else of files can be, before a process must go */
 } eitp__cgroup_files[EITP__CGROUP_VERSIONS] = {
-    {{"memory.max", "memory.high"}, "memory.current", "inactive_file "},
-    {{"memory.limit_in_bytes", NULL}, "memory.usage_in_bytes", "total_inactive_file "},
+    {{"memory.max", "memory.high"}, "memory.current", "inactive_file ", "active_file "},
+    {{"memory.limit_in_bytes", NULL}, "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "},
 };
 
 /* ---- texts of the system ---- */
@@ -5832,8 +5860,12 @@ static uint64_t eitp__share_of(uint64_t limit, uint64_t used, uint64_t resident)
     return share ? share : 1; /* 0 would say that nothing is known */
 }
 
-static void eitp__bound(eitp_memory_info *info, const char *source, uint64_t limit, uint64_t used) {
-    uint64_t share = eitp__share_of(limit, used, info->resident);
+/* Of what is in use, `cache` can be had back. */
+static void eitp__bound(eitp_memory_info *info, const char *source, uint64_t limit, uint64_t used, uint64_t cache) {
+    uint64_t share = eitp__share_of(limit, used, info->resident), taken = used - (cache < used ? cache : used);
+    uint64_t left = limit > taken ? limit - taken : 0;
+    if (!info->usable || left < info->left)
+        info->left = left;
     if (info->usable && share >= info->usable)
         return;
     info->usable = share;
@@ -5842,9 +5874,9 @@ static void eitp__bound(eitp_memory_info *info, const char *source, uint64_t lim
 
 static void eitp__bound_by_machine(eitp_memory_info *info) {
     if (info->available && info->total > info->available)
-        eitp__bound(info, "MemAvailable", info->total, info->total - info->available);
+        eitp__bound(info, "MemAvailable", info->total, info->total - info->available, 0);
     else if (info->available)
-        eitp__bound(info, "MemAvailable", info->available, 0);
+        eitp__bound(info, "MemAvailable", info->available, 0, 0);
 }
 
 static void eitp__bound_by_process(eitp_memory_info *info, const char *source, const struct rlimit *limit,
@@ -5854,7 +5886,7 @@ static void eitp__bound_by_process(eitp_memory_info *info, const char *source, c
         return;
     if (!info->data_limit || bytes < info->data_limit)
         info->data_limit = bytes;
-    eitp__bound(info, source, bytes, used);
+    eitp__bound(info, source, bytes, used, 0);
 }
 
 /* ---- control groups ---- */
@@ -5959,7 +5991,7 @@ static eitp_status eitp__read_cgroup_file(const eitp_host *host, const char *dir
 static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version version, const char *directory,
                                      eitp_memory_info *info, eitp_error *error) {
     const uint64_t none = (uint64_t)1 << 62; /* version 1 writes a number of this kind for no limit */
-    uint64_t limit = none, used = 0, cache = 0;
+    uint64_t limit = none, used = 0, cache = 0, pages = 0;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < 2 && eitp__cgroup_files[version].limits[i] && !status; i++) {
         uint64_t found = none;
@@ -5972,6 +6004,9 @@ static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version
     if (!status)
         status =
             eitp__read_cgroup_file(host, directory, "memory.stat", eitp__cgroup_files[version].cache, &cache, error);
+    if (!status)
+        status =
+            eitp__read_cgroup_file(host, directory, "memory.stat", eitp__cgroup_files[version].pages, &pages, error);
     if (status)
         return status;
     used -= cache < used ? cache : used;
@@ -5980,7 +6015,7 @@ static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version
         info->cgroup_limit = limit;
         info->cgroup_used = used;
     }
-    eitp__bound(info, "cgroup", limit, used);
+    eitp__bound(info, "cgroup", limit, used, pages);
     return EITP_OK;
 }
 
@@ -6058,14 +6093,27 @@ eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info,
     return EITP_OK;
 }
 
-uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
+/* What a budget leaves of what is usable. */
+static uint64_t eitp__memory_margin(const eitp_memory_info *info) {
     const uint64_t least = (uint64_t)64 << 20;
     uint64_t margin = info->usable / 20;
     if (margin < least)
         margin = least;
     if (margin > info->usable / 2)
         margin = info->usable / 2;
-    return info->usable - margin;
+    return margin;
+}
+
+uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
+    return info->usable - eitp__memory_margin(info);
+}
+
+uint64_t eitp_memory_floor(const eitp_memory_info *info) {
+    return eitp__memory_margin(info) / 2;
+}
+
+int eitp_memory_is_short(const eitp_memory_info *info) {
+    return info->usable && info->left < eitp_memory_floor(info);
 }
 /* <<src/base/machine.c */
 
