@@ -945,6 +945,8 @@ static void shrinking_changes_no_step(void) {
  */
 static void a_shrunk_run_resumes_bit_for_bit(void) {
     const eitp_host host = eitp_host_default();
+    static const char *const precisions[] = {"fp32", "fp16", "bf16", "fp32"};
+    static const eitp_optimizer optimizers[] = {EITP_ADAMW, EITP_ADAMW, EITP_ADAMW8_SR, EITP_FACTORED};
     char directory[512], output[600], checkpoint[700];
     variant v = shrinking_variant(1);
     REQUIRE(scratch_make(directory) && write_text(directory));
@@ -952,8 +954,11 @@ static void a_shrunk_run_resumes_bit_for_bit(void) {
         eitp_step_shape shape;
         eitp_checkpoint_info info;
         uint32_t straight;
-        variant other = v;
+        variant other;
         run r;
+        v.precision = precisions[way];
+        v.optimizer = optimizers[way];
+        other = v;
         snprintf(output, sizeof output, "%s/out-%d", directory, way);
         snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-3", output);
         REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
