@@ -118,7 +118,8 @@
  *   amount. What a training run will take, by component, is told before by eitp_rung_measure; eitp_fit_choose takes a
  *   budget (eitp_memory_budget_default of eitp_memory_info_read) and says which optimizer, how many micro-batches at a
  *   time and how much memory for plans make it fit. Make the context with the optimizer's eitp_parameter_form, and give
- *   the rest to eitp_trainer_create. A plan of its own is limited by eitp_plan_create_within.
+ *   the rest to eitp_trainer_create. A plan of its own is limited by eitp_plan_create_within. Where others take memory
+ *   while a run goes on (eitp_memory_is_short), eitp_trainer_shrink makes it smaller between two steps.
  *
  * PRECISION
  *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 where the processor has instructions for
@@ -364,6 +365,7 @@ typedef struct eitp_memory_info {
     uint64_t peak;         /* the most it ever had (VmHWM) */
     const char *source;    /* what bounds `usable`: "MemAvailable", "cgroup", "RLIMIT_DATA", "RLIMIT_AS", "unknown" */
     uint64_t usable;       /* what this process may have resident in all, with what it has now; before any margin */
+    uint64_t left;         /* what could still be taken, the least of all bounds, with cached files given up for it */
 } eitp_memory_info;
 
 /*
@@ -379,6 +381,13 @@ EITP_API eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_in
  * too, and what other programs take meanwhile. A cgroup's limit is hard: going over it, the process is killed.
  */
 EITP_API uint64_t eitp_memory_budget_default(const eitp_memory_info *info);
+
+/*
+ * What should be left while a process runs: half of that margin, so one that keeps to the budget stays above it unless
+ * other programs grow. eitp_memory_is_short: is less left? 0 where that is not known.
+ */
+EITP_API uint64_t eitp_memory_floor(const eitp_memory_info *info);
+EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
 
 EITP_END_DECLARATIONS
 /* <<src/base/base.h */
@@ -1651,6 +1660,33 @@ EITP_API uint64_t eitp_trainer_windows(const eitp_trainer *trainer);
 /* Micro-batches that one forward and backward takes together. */
 EITP_API int64_t eitp_trainer_merged(const eitp_trainer *trainer);
 
+/* How the sequences of a step are taken: of batch_size * grad_accum in all, merged * batch_size at a time. */
+typedef struct eitp_step_shape {
+    int64_t batch_size, grad_accum, merged;
+} eitp_step_shape;
+
+EITP_API eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer);
+
+typedef struct eitp_shrink_report {
+    int shrunk; /* 0: there is nothing smaller, and nothing was changed */
+    eitp_step_shape before, after;
+    size_t bytes_before, bytes_after; /* of gradients that outlive a run, and of the arena */
+    int recomputed;                   /* values that a run computes again now */
+} eitp_shrink_report;
+
+/*
+ * Makes a run smaller between two steps, where its machine goes short of memory: takes the next smaller way to run it
+ * that neither weights nor optimizer state notice, and gives the memory back to the system. That is computing more
+ * values again, or half the sequences at a time: fewer merged micro-batches, then smaller ones and more of them;
+ * whichever really lowers what is needed, and of those that free a quarter of the arena the one that costs least time.
+ * A step has the same sequences, and the mean over their targets, as ever. Computing again changes no bit; fewer
+ * sequences at a time change the last ones. Checkpoints have the new shape, and resume with the old one too.
+ *
+ * It needs a little memory itself. EITP_ERROR_MEMORY leaves the trainer as it was; where there is no longer memory for
+ * that either, steps fail, and try to get it, while saving works. What plans of the context had in the arena is lost.
+ */
+EITP_API eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error);
+
 /* What a plan that trains costs: arithmetic and memory of the merged micro-batches. */
 EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 
@@ -1663,10 +1699,11 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
 
 /*
  * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
- * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. A
- * model with adapters must have the weights that these were trained on. The optimizer may be another one: weights and
- * moments are converted, as docs/memory.md says, and a warning is logged; learning rates are not, and those of EITP_SGD
- * are orders of magnitude larger.
+ * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. The
+ * trainer may have the shape that a run began with which was shrunk later: then it is shrunk to the same. A model with
+ * adapters must have the weights that these were trained on. The optimizer may be another one: weights and moments are
+ * converted, as docs/memory.md says, and a warning is logged; learning rates are not, and those of EITP_SGD are orders
+ * of magnitude larger.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
@@ -1680,8 +1717,9 @@ typedef struct eitp_checkpoint_info {
     int64_t step;
     eitp_trainer_config config;
     char numerics[100];
-    char precision[8];     /* "fp32", "bf16" or "fp16" */
-    eitp_lora_config lora; /* rank 0: it has the whole model */
+    char precision[8];           /* "fp32", "bf16" or "fp16" */
+    eitp_lora_config lora;       /* rank 0: it has the whole model */
+    eitp_step_shape asked_shape; /* that the run began with; the configuration has the one that it was shrunk to */
 } eitp_checkpoint_info;
 
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,
@@ -3136,6 +3174,7 @@ struct eitp_context {
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
     uint64_t arena_generation; /* counts its moves */
+    eitp_plan *plans;          /* that run in it, a list */
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
@@ -3164,8 +3203,14 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
 EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp__variable *variable, size_t offset,
                                               void *memory, size_t size, int writes, eitp_error *error);
 
+/* Takes back what was declared and allocated after there were so many; no graph or plan may know of it. */
+EITP__PRIVATE void eitp__variables_rewind(eitp_context *context, size_t variables, size_t segments);
+
 /* Makes the arena at least `size` bytes. */
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error);
+
+/* Makes the arena exactly `size` bytes, where it is larger; what was in it is lost. */
+EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error);
 /* <<src/tensor/context.h */
 
 /* >>src/tensor/graph.h */
@@ -3530,7 +3575,11 @@ struct eitp_plan {
     uint64_t bound_generation;
     int64_t bound_count;
     eitp_plan_stats stats;
+    eitp_plan *next; /* of the context's list */
 };
+
+/* What the context's plans need of its arena, those of three graphs left out, which may be NULL. */
+EITP__PRIVATE size_t eitp__plans_need(const eitp_context *context, const eitp_graph *const without[3]);
 
 /* The tensor that the plan computes in place of this one. */
 EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor);
@@ -4295,6 +4344,9 @@ typedef struct eitp__evaluator {
 
 EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_t sequences, int64_t longest,
                                                  eitp__evaluator *evaluator, eitp_error *error);
+/* What its plan would need of an arena. */
+EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_model *model, int64_t sequences, int64_t longest,
+                                                   size_t *bytes, eitp_error *error);
 EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator);
 
 /* The mean loss on the first `count` windows, in order. */
@@ -4354,16 +4406,49 @@ struct eitp_trainer {
     int64_t scale_steps, skipped;
 
     eitp__evaluator evaluator;
-    eitp__batch *batches; /* one for each run of a step */
+    int64_t evaluation_sequences; /* that it takes at a time; 0: a micro-batch */
+    eitp__batch *batches;         /* one for each run of a step */
+    int64_t batch_count;
     eitp__batch evaluation_batch;
-    int64_t step; /* steps made */
+    int64_t step;                /* steps made */
+    eitp_step_shape asked_shape; /* that it was made with; the configuration has the one that it is shrunk to */
 };
 
 /* Makes the plans, batches and evaluator of a trainer whose model, configuration and `validates` are set. */
 EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_error *error);
 
+/* Releases what eitp__trainer_prepare made, as far as it did. */
+EITP__PRIVATE void eitp__trainer_discard(eitp_trainer *trainer);
+
+/* What a trainer needs beside its parameters and their state. */
+typedef struct eitp__trainer_needs {
+    size_t gradients;  /* of the context's variables */
+    size_t run, arena; /* run: of forward and backward; arena: of the largest plan, workspace included */
+    double seconds;    /* of a step, at the device's nominal speed */
+} eitp__trainer_needs;
+
+/*
+ * What a trainer would need whose host, model, configuration, `validates` and evaluation_sequences are set, and whose
+ * arena has `others` bytes in any case. It evaluates fewer sequences at a time where nothing else needs as large a one.
+ */
+EITP__PRIVATE eitp_status eitp__trainer_estimate(eitp_trainer *trainer, size_t others, eitp__trainer_needs *needs,
+                                                 eitp_error *error);
+
 /* Runs that a step takes. */
 EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer);
+
+EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config);
+EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
+
+/*
+ * Makes plans, batches and evaluator anew, in an arena that is no larger than they and other plans need. Where that
+ * fails the trainer is as before, or, without memory for that either, has no plans: steps then try to make them.
+ */
+EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp_trainer_config *config,
+                                               int64_t evaluation_sequences, eitp_error *error);
+
+/* Goes over to the shape of a shrunk run's step. */
+EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape, eitp_error *error);
 /* <<src/train/trainer.h */
 
 /* >>src/base/status.c */
@@ -5993,6 +6078,7 @@ EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *
 #endif
 
 #define EITP__HUGE_PAGE ((size_t)2 << 20)
+#define EITP__LARGE_BLOCK (4 * EITP__HUGE_PAGE)
 
 /* Large blocks start on a huge page and ask for more: fewer faults, and address translations that fit the processor. */
 static void eitp__advise_huge_pages(void *memory, size_t size) {
@@ -6007,10 +6093,27 @@ static void eitp__advise_huge_pages(void *memory, size_t size) {
 #endif
 }
 
+/*
+ * The pages of a large block go back at once: the C library keeps blocks of some sizes for itself when they are
+ * released, and the size it does that from rises with the blocks it sees.
+ */
+static void eitp__give_back_pages(void *memory, size_t size) {
+#if defined(__linux__)
+    enum {
+        EITP__ADVICE_NOT_NEEDED = 4,
+        EITP__LARGEST_PAGE = 65536
+    }; /* MADV_DONTNEED, which rounds up to whole pages; it is the same wherever huge pages are */
+    madvise(memory, size / EITP__LARGEST_PAGE * EITP__LARGEST_PAGE, EITP__ADVICE_NOT_NEEDED);
+#else
+    (void)memory;
+    (void)size;
+#endif
+}
+
 static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
     void *memory = NULL;
     (void)user;
-    if (size >= 4 * EITP__HUGE_PAGE)
+    if (size >= EITP__LARGE_BLOCK)
         alignment = EITP__HUGE_PAGE;
     if (posix_memalign(&memory, alignment, size))
         return NULL;
@@ -6021,7 +6124,8 @@ static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
 
 static void eitp__system_release(void *user, void *memory, size_t size) {
     (void)user;
-    (void)size;
+    if (size >= EITP__LARGE_BLOCK)
+        eitp__give_back_pages(memory, size);
     free(memory);
 }
 
@@ -6100,10 +6204,11 @@ typedef struct eitp__cgroup_place {
 static const struct {
     const char *limits[2];
     const char *used;
-    const char *cache; /* what can be reclaimed of it, in memory.stat */
+    const char *cache; /* what is reclaimed of it first, in memory.stat */
+    const char *pages; /* and what else of files can be, before a process must go */
 } eitp__cgroup_files[EITP__CGROUP_VERSIONS] = {
-    {{"memory.max", "memory.high"}, "memory.current", "inactive_file "},
-    {{"memory.limit_in_bytes", NULL}, "memory.usage_in_bytes", "total_inactive_file "},
+    {{"memory.max", "memory.high"}, "memory.current", "inactive_file ", "active_file "},
+    {{"memory.limit_in_bytes", NULL}, "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "},
 };
 
 /* ---- texts of the system ---- */
@@ -6242,8 +6347,12 @@ static uint64_t eitp__share_of(uint64_t limit, uint64_t used, uint64_t resident)
     return share ? share : 1; /* 0 would say that nothing is known */
 }
 
-static void eitp__bound(eitp_memory_info *info, const char *source, uint64_t limit, uint64_t used) {
-    uint64_t share = eitp__share_of(limit, used, info->resident);
+/* Of what is in use, `cache` can be had back. */
+static void eitp__bound(eitp_memory_info *info, const char *source, uint64_t limit, uint64_t used, uint64_t cache) {
+    uint64_t share = eitp__share_of(limit, used, info->resident), taken = used - (cache < used ? cache : used);
+    uint64_t left = limit > taken ? limit - taken : 0;
+    if (!info->usable || left < info->left)
+        info->left = left;
     if (info->usable && share >= info->usable)
         return;
     info->usable = share;
@@ -6252,9 +6361,9 @@ static void eitp__bound(eitp_memory_info *info, const char *source, uint64_t lim
 
 static void eitp__bound_by_machine(eitp_memory_info *info) {
     if (info->available && info->total > info->available)
-        eitp__bound(info, "MemAvailable", info->total, info->total - info->available);
+        eitp__bound(info, "MemAvailable", info->total, info->total - info->available, 0);
     else if (info->available)
-        eitp__bound(info, "MemAvailable", info->available, 0);
+        eitp__bound(info, "MemAvailable", info->available, 0, 0);
 }
 
 static void eitp__bound_by_process(eitp_memory_info *info, const char *source, const struct rlimit *limit,
@@ -6264,7 +6373,7 @@ static void eitp__bound_by_process(eitp_memory_info *info, const char *source, c
         return;
     if (!info->data_limit || bytes < info->data_limit)
         info->data_limit = bytes;
-    eitp__bound(info, source, bytes, used);
+    eitp__bound(info, source, bytes, used, 0);
 }
 
 /* ---- control groups ---- */
@@ -6369,7 +6478,7 @@ static eitp_status eitp__read_cgroup_file(const eitp_host *host, const char *dir
 static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version version, const char *directory,
                                      eitp_memory_info *info, eitp_error *error) {
     const uint64_t none = (uint64_t)1 << 62; /* version 1 writes a number of this kind for no limit */
-    uint64_t limit = none, used = 0, cache = 0;
+    uint64_t limit = none, used = 0, cache = 0, pages = 0;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < 2 && eitp__cgroup_files[version].limits[i] && !status; i++) {
         uint64_t found = none;
@@ -6382,6 +6491,9 @@ static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version
     if (!status)
         status =
             eitp__read_cgroup_file(host, directory, "memory.stat", eitp__cgroup_files[version].cache, &cache, error);
+    if (!status)
+        status =
+            eitp__read_cgroup_file(host, directory, "memory.stat", eitp__cgroup_files[version].pages, &pages, error);
     if (status)
         return status;
     used -= cache < used ? cache : used;
@@ -6390,7 +6502,7 @@ static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version
         info->cgroup_limit = limit;
         info->cgroup_used = used;
     }
-    eitp__bound(info, "cgroup", limit, used);
+    eitp__bound(info, "cgroup", limit, used, pages);
     return EITP_OK;
 }
 
@@ -6468,14 +6580,27 @@ eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info,
     return EITP_OK;
 }
 
-uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
+/* What a budget leaves of what is usable. */
+static uint64_t eitp__memory_margin(const eitp_memory_info *info) {
     const uint64_t least = (uint64_t)64 << 20;
     uint64_t margin = info->usable / 20;
     if (margin < least)
         margin = least;
     if (margin > info->usable / 2)
         margin = info->usable / 2;
-    return info->usable - margin;
+    return margin;
+}
+
+uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
+    return info->usable - eitp__memory_margin(info);
+}
+
+uint64_t eitp_memory_floor(const eitp_memory_info *info) {
+    return eitp__memory_margin(info) / 2;
+}
+
+int eitp_memory_is_short(const eitp_memory_info *info) {
+    return info->usable && info->left < eitp_memory_floor(info);
 }
 /* <<src/base/machine.c */
 
@@ -26313,6 +26438,31 @@ EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp_
                   : interface->download(context->backend, memory, data, size, error);
 }
 
+EITP__PRIVATE void eitp__variables_rewind(eitp_context *context, size_t variables, size_t segments) {
+    while (context->variable_count > variables)
+        eitp__variable_remove(context, context->variable_count - 1);
+    while (context->segment_count > segments) {
+        eitp__segment *last = &context->segments[--context->segment_count];
+        for (size_t i = 0; i < context->variable_count; i++) {
+            uintptr_t at = (uintptr_t)context->variables[i].data, begin = (uintptr_t)last->memory;
+            if (at >= begin && at < begin + last->size)
+                context->variables[i].data = NULL;
+        }
+        context->backend->interface->release(context->backend, last->memory, last->size);
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error) {
+    if (size >= context->arena.size)
+        return EITP_OK;
+    if (context->arena.memory)
+        context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+    context->arena.memory = NULL;
+    context->arena.size = 0;
+    context->arena_generation++;
+    return eitp__arena_reserve(context, size, error);
+}
+
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error) {
     const eitp__backend_interface *interface = context->backend->interface;
     size_t old = context->arena.size;
@@ -31427,8 +31577,21 @@ eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *c
     if (status) {
         eitp_plan_destroy(*plan);
         *plan = NULL;
+        return status;
     }
-    return status;
+    (*plan)->next = graph->context->plans;
+    graph->context->plans = *plan;
+    return EITP_OK;
+}
+
+EITP__PRIVATE size_t eitp__plans_need(const eitp_context *context, const eitp_graph *const without[3]) {
+    size_t most = 0;
+    for (const eitp_plan *plan = context->plans; plan; plan = plan->next) {
+        if (plan->graph != without[0] && plan->graph != without[1] && plan->graph != without[2] &&
+            eitp__plan_bytes(plan) > most)
+            most = eitp__plan_bytes(plan);
+    }
+    return most;
 }
 
 eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
@@ -31445,10 +31608,20 @@ eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config
     return status;
 }
 
+/* Takes a plan out of its context's list, where it is in it. */
+static void eitp__unlist_plan(const eitp_plan *plan) {
+    eitp_plan **link = &plan->context->plans;
+    while (*link && *link != plan)
+        link = &(*link)->next;
+    if (*link)
+        *link = plan->next;
+}
+
 void eitp_plan_destroy(eitp_plan *plan) {
     eitp_host host;
     if (!plan)
         return;
+    eitp__unlist_plan(plan);
     host = plan->context->host;
     eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
     eitp__release(&host, plan->stretch_of, plan->stretch_of_capacity * sizeof *plan->stretch_of);
@@ -38772,8 +38945,9 @@ EITP__PRIVATE eitp_status eitp__batch_losses(eitp__batch *batch, int64_t count, 
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_t sequences, int64_t longest,
-                                                 eitp__evaluator *evaluator, eitp_error *error) {
+/* Everything but the plan; what was made is the caller's to release, of a failure too. */
+static eitp_status eitp__evaluator_build(const eitp_model *model, int64_t sequences, int64_t longest,
+                                         eitp__evaluator *evaluator, eitp_error *error) {
     eitp_graph *graph;
     int64_t rows = sequences * longest;
     eitp_status status;
@@ -38789,9 +38963,28 @@ EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_
     evaluator->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
     evaluator->losses = eitp_output(
         eitp_model_losses(model, graph, &evaluator->inputs, longest, evaluator->targets, EITP__IGNORED_TARGET));
-    status = eitp_plan_create(graph, &evaluator->plan, error);
+    return eitp_graph_status(graph, error);
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_t sequences, int64_t longest,
+                                                 eitp__evaluator *evaluator, eitp_error *error) {
+    eitp_status status = eitp__evaluator_build(model, sequences, longest, evaluator, error);
+    if (!status)
+        status = eitp_plan_create(evaluator->graph, &evaluator->plan, error);
     if (status)
         eitp__evaluator_release(evaluator);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_model *model, int64_t sequences, int64_t longest,
+                                                   size_t *bytes, eitp_error *error) {
+    eitp__evaluator evaluator;
+    eitp_plan_stats stats = EITP__ZERO;
+    eitp_status status = eitp__evaluator_build(model, sequences, longest, &evaluator, error);
+    if (!status)
+        status = eitp_plan_estimate(evaluator.graph, NULL, &stats, error);
+    eitp__evaluator_release(&evaluator);
+    *bytes = stats.arena_bytes + stats.workspace_bytes;
     return status;
 }
 
@@ -39367,6 +39560,49 @@ static eitp_status eitp__run_bytes(eitp_trainer *trainer, size_t *bytes, eitp_er
     return status;
 }
 
+/* The evaluation, in as large parts as fit the arena that training needs. */
+static eitp_status eitp__estimate_evaluation(eitp_trainer *trainer, eitp__trainer_needs *needs, eitp_error *error) {
+    size_t bytes = 0;
+    eitp_status status = EITP_OK;
+    for (;;) {
+        status = eitp__evaluator_estimate(trainer->model, trainer->evaluation_sequences, trainer->config.block_size,
+                                          &bytes, error);
+        if (status || bytes <= needs->arena || trainer->evaluation_sequences == 1)
+            break;
+        trainer->evaluation_sequences = (trainer->evaluation_sequences + 1) / 2;
+    }
+    if (bytes > needs->arena)
+        needs->arena = bytes;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_estimate(eitp_trainer *trainer, size_t others, eitp__trainer_needs *needs,
+                                                 eitp_error *error) {
+    eitp_context *context = eitp_model_context(trainer->model);
+    const size_t variables = context->variable_count, segments = context->segment_count;
+    eitp_plan_stats run = EITP__ZERO, update = EITP__ZERO;
+    eitp_status status = eitp__build_run(trainer, error);
+    memset(needs, 0, sizeof *needs);
+    if (!status)
+        status = eitp_plan_estimate(trainer->gradient_graph, &trainer->config.plan, &run, error);
+    if (!status && !eitp__is_one_run(trainer))
+        status = eitp__build_update(trainer, error);
+    if (!status && trainer->update_graph)
+        status = eitp_plan_estimate(trainer->update_graph, NULL, &update, error);
+    for (size_t i = 0; i < context->variable_count; i++)
+        needs->gradients += context->variables[i].info.role == EITP_GRADIENT ? context->variables[i].info.size : 0;
+    needs->run = run.arena_bytes + run.workspace_bytes;
+    needs->arena = update.arena_bytes + update.workspace_bytes;
+    needs->arena = needs->run > needs->arena ? needs->run : needs->arena;
+    needs->arena = others > needs->arena ? others : needs->arena;
+    needs->seconds = (double)eitp__trainer_runs(trainer) * run.seconds + update.seconds;
+    eitp__trainer_discard(trainer);
+    eitp__variables_rewind(context, variables, segments);
+    if (!status && trainer->validates)
+        status = eitp__estimate_evaluation(trainer, needs, error);
+    return status;
+}
+
 /* A weight that is read for this many rows is used often enough: more of them only cost memory. */
 #define EITP__MERGE_ROWS 1024
 
@@ -39408,7 +39644,8 @@ static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) 
     trainer->batches = (eitp__batch *)eitp__allocate(&trainer->host, bytes);
     if (!trainer->batches)
         return eitp__fail_memory(error, bytes, "the batches of a step");
-    for (int64_t i = 0; i < eitp__trainer_runs(trainer) && !status; i++)
+    trainer->batch_count = eitp__trainer_runs(trainer);
+    for (int64_t i = 0; i < trainer->batch_count && !status; i++)
         status = eitp__batch_create(&trainer->host, eitp__run_capacity(trainer), trainer->config.block_size,
                                     &trainer->batches[i], error);
     return status;
@@ -39423,13 +39660,46 @@ EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_erro
         status = eitp__make_plans(trainer, error);
     if (!status)
         status = eitp__make_batches(trainer, error);
+    if (!trainer->evaluation_sequences)
+        trainer->evaluation_sequences = config->batch_size;
     if (!status && trainer->validates)
-        status =
-            eitp__evaluator_create(trainer->model, config->batch_size, config->block_size, &trainer->evaluator, error);
+        status = eitp__evaluator_create(trainer->model, trainer->evaluation_sequences, config->block_size,
+                                        &trainer->evaluator, error);
     if (!status && trainer->validates)
-        status = eitp__batch_create(&trainer->host, config->batch_size, config->block_size, &trainer->evaluation_batch,
-                                    error);
+        status = eitp__batch_create(&trainer->host, trainer->evaluation_sequences, config->block_size,
+                                    &trainer->evaluation_batch, error);
     return status;
+}
+
+EITP__PRIVATE void eitp__trainer_discard(eitp_trainer *trainer) {
+    for (int64_t i = 0; trainer->batches && i < trainer->batch_count; i++) {
+        if (trainer->batches[i].tokens)
+            eitp__batch_release(&trainer->batches[i]);
+    }
+    eitp__release(&trainer->host, trainer->batches, (size_t)trainer->batch_count * sizeof *trainer->batches);
+    trainer->batches = NULL;
+    trainer->batch_count = 0;
+    if (trainer->evaluation_batch.tokens)
+        eitp__batch_release(&trainer->evaluation_batch);
+    eitp__evaluator_release(&trainer->evaluator);
+    eitp_plan_destroy(trainer->update_plan);
+    eitp_graph_destroy(trainer->update_graph);
+    eitp_plan_destroy(trainer->gradient_plan);
+    trainer->update_plan = trainer->gradient_plan = NULL;
+    trainer->update_graph = NULL;
+    eitp__discard_gradients(trainer);
+}
+
+EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config) {
+    eitp_step_shape shape;
+    shape.batch_size = config->batch_size;
+    shape.grad_accum = config->grad_accum;
+    shape.merged = config->merged;
+    return shape;
+}
+
+EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b) {
+    return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum && a->merged == b->merged;
 }
 
 eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *training_file, eitp_token_range training,
@@ -39463,6 +39733,7 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
         eitp_trainer_destroy(made);
         return status;
     }
+    made->asked_shape = eitp__step_shape_of(&made->config);
     *trainer = made;
     return EITP_OK;
 }
@@ -39472,19 +39743,7 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     if (!trainer)
         return;
     host = trainer->host;
-    for (int64_t i = 0; trainer->batches && i < eitp__trainer_runs(trainer); i++) {
-        if (trainer->batches[i].tokens)
-            eitp__batch_release(&trainer->batches[i]);
-    }
-    if (trainer->evaluation_batch.tokens)
-        eitp__batch_release(&trainer->evaluation_batch);
-    if (trainer->batches)
-        eitp__release(&host, trainer->batches, (size_t)eitp__trainer_runs(trainer) * sizeof *trainer->batches);
-    eitp__evaluator_release(&trainer->evaluator);
-    eitp_plan_destroy(trainer->update_plan);
-    eitp_graph_destroy(trainer->update_graph);
-    eitp_plan_destroy(trainer->gradient_plan);
-    eitp_graph_destroy(trainer->gradient_graph);
+    eitp__trainer_discard(trainer);
     eitp__release(&host, trainer, sizeof *trainer);
 }
 
@@ -39501,7 +39760,8 @@ int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
 }
 
 eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
-    return eitp_plan_statistics(trainer->gradient_plan);
+    eitp_plan_stats none = EITP__ZERO;
+    return trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
 }
 
 /* Sequences of run `run` of the next step: fewer where the step, or the last sample, ends in it. */
@@ -39633,13 +39893,29 @@ static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *re
     return status;
 }
 
+/* Makes the plans again that were lost when there was no memory for others. */
+static eitp_status eitp__restore_plans(eitp_trainer *trainer, eitp_error *error) {
+    eitp_status status;
+    if (trainer->batches)
+        return EITP_OK;
+    status = eitp__trainer_remake(trainer, &trainer->config, trainer->evaluation_sequences, error);
+    return status == EITP_ERROR_MEMORY
+               ? eitp__fail_prefix(
+                     error, status,
+                     "there is not memory enough for the plans of training, which were given up to shrink "
+                     "it; weights and optimizer state are whole, and can be saved")
+               : status;
+}
+
 eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     double sum = 0;
     uint64_t first;
     eitp_status status;
     memset(report, 0, sizeof *report);
     report->step = trainer->step + 1;
-    status = eitp__read_step(trainer, &report->tokens, error);
+    status = eitp__restore_plans(trainer, error);
+    if (!status)
+        status = eitp__read_step(trainer, &report->tokens, error);
     if (!status && !trainer->update_plan)
         status = eitp__write_update(trainer, report, error);
     for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
@@ -39663,14 +39939,254 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
 eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
                                   eitp_error *error) {
     uint64_t count = trainer->validation.count;
+    eitp_status status;
     if (!trainer->validates)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the trainer was made without validation data");
+    status = eitp__restore_plans(trainer, error);
+    if (status)
+        return status;
     if (windows > 0 && (uint64_t)windows < count)
         count = (uint64_t)windows;
     return eitp__evaluator_run(&trainer->evaluator, &trainer->evaluation_batch, &trainer->validation, count, evaluation,
                                error);
 }
 /* <<src/train/trainer.c */
+
+/* >>src/train/trainer_shrink.c */
+/* Making a run smaller while it goes: what could be smaller, what that would take, and going over to it. */
+
+/* Parts of the arena: what a smaller way to run should free, and what it must free to be worth the work. */
+#define EITP__SHRINK_GOAL 4
+#define EITP__SHRINK_LEAST 16
+
+eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
+    return eitp__step_shape_of(&trainer->config);
+}
+
+/* ---- Going over ---- */
+
+/* Makes everything by a configuration, or nothing. */
+static eitp_status eitp__make_by(eitp_trainer *trainer, const eitp_trainer_config *config, int64_t evaluation_sequences,
+                                 eitp_error *error) {
+    eitp_context *context = eitp_model_context(trainer->model);
+    const eitp_graph *const none[3] = {NULL, NULL, NULL};
+    const size_t variables = context->variable_count, segments = context->segment_count;
+    eitp_status status;
+    trainer->config = *config;
+    trainer->evaluation_sequences = evaluation_sequences;
+    status = eitp__arena_trim(context, eitp__plans_need(context, none), error);
+    if (!status)
+        status = eitp__trainer_prepare(trainer, error);
+    if (status) {
+        eitp__trainer_discard(trainer);
+        eitp__variables_rewind(context, variables, segments);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp_trainer_config *config,
+                                               int64_t evaluation_sequences, eitp_error *error) {
+    const eitp_trainer_config before = trainer->config, after = *config;
+    const int64_t sequences = trainer->evaluation_sequences;
+    const int had_plans = trainer->batches != NULL;
+    eitp_status status;
+    eitp__trainer_discard(trainer);
+    status = eitp__make_by(trainer, &after, evaluation_sequences, error);
+    if (!status)
+        return EITP_OK;
+    trainer->config = before;
+    trainer->evaluation_sequences = sequences;
+    if (had_plans)
+        eitp__make_by(trainer, &before, sequences, NULL);
+    return status;
+}
+
+static void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
+    config->batch_size = shape->batch_size;
+    config->grad_accum = shape->grad_accum;
+    config->merged = shape->merged;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape,
+                                                eitp_error *error) {
+    eitp_trainer_config config = trainer->config;
+    eitp__set_step_shape(&config, shape);
+    return eitp__trainer_remake(trainer, &config, trainer->evaluation_sequences, error);
+}
+
+/* ---- What there is to go over to ---- */
+
+/* A smaller way to run, and what it needs; `bytes` 0: none. */
+typedef struct eitp__smaller {
+    eitp_trainer_config config;
+    int64_t evaluation_sequences;
+    eitp__trainer_needs needs;
+    size_t bytes;
+} eitp__smaller;
+
+/* What is searched: from what, by how much, and the best so far. */
+typedef struct eitp__search {
+    eitp_trainer *trainer;
+    size_t others;         /* what plans that are not the trainer's need of the arena */
+    size_t bytes, run;     /* now, of gradients and arena; the arena that a run has */
+    size_t goal, least;    /* to be freed */
+    eitp__smaller smaller; /* the best */
+} eitp__search;
+
+/* Half the sequences at a time, of the same step; 0: there is only one. */
+static int eitp__halve_shape(eitp_step_shape *shape) {
+    const int64_t most = 1 << 20; /* accumulated micro-batches */
+    if (shape->merged > 1) {
+        shape->merged /= 2;
+        return 1;
+    }
+    if (shape->batch_size == 1)
+        return 0;
+    shape->merged = 1;
+    if (shape->batch_size % 2 == 0 && shape->grad_accum <= most / 2) {
+        shape->batch_size /= 2;
+        shape->grad_accum *= 2;
+        return 1;
+    }
+    /* Half of an odd number, rounded up, of which the last run of a step has fewer. */
+    if (shape->grad_accum > most / shape->batch_size)
+        return 0;
+    shape->merged = (shape->batch_size + 1) / 2;
+    shape->grad_accum *= shape->batch_size;
+    shape->batch_size = 1;
+    return 1;
+}
+
+static int eitp__is_enough(const eitp__search *search, const eitp__smaller *candidate) {
+    return candidate->bytes && search->bytes - candidate->bytes >= search->goal;
+}
+
+/* Of those that free enough, the faster; else the smaller. */
+static int eitp__is_better(const eitp__search *search, const eitp__smaller *candidate) {
+    const eitp__smaller *best = &search->smaller;
+    const int is_enough = eitp__is_enough(search, candidate);
+    if (candidate->bytes >= search->bytes || search->bytes - candidate->bytes < search->least)
+        return 0;
+    if (!best->bytes || is_enough != eitp__is_enough(search, best))
+        return !best->bytes || is_enough;
+    return is_enough ? candidate->needs.seconds < best->needs.seconds : candidate->bytes < best->bytes;
+}
+
+/* Measures a way to run, and keeps it where it is the best. */
+static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape *shape, size_t memory,
+                                     eitp_error *error) {
+    const eitp_trainer *trainer = search->trainer;
+    eitp__smaller candidate = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    candidate.config = trainer->config;
+    eitp__set_step_shape(&candidate.config, shape);
+    candidate.config.plan.memory = memory;
+    /* A plan that cannot be as small is allowed what it needs; what it then needs may be another number again. */
+    for (int attempt = 0; attempt < 3; attempt++) {
+        eitp_trainer trial = EITP__ZERO;
+        trial.host = trainer->host;
+        trial.model = trainer->model;
+        trial.config = candidate.config;
+        trial.validates = trainer->validates;
+        trial.evaluation_sequences = trainer->evaluation_sequences;
+        status = eitp__trainer_estimate(&trial, search->others, &candidate.needs, error);
+        if (status)
+            return status;
+        candidate.evaluation_sequences = trial.evaluation_sequences;
+        if (!memory || candidate.needs.run <= candidate.config.plan.memory) {
+            candidate.bytes = candidate.needs.gradients + candidate.needs.arena;
+            break;
+        }
+        candidate.config.plan.memory = candidate.needs.run;
+    }
+    if (candidate.bytes && eitp__is_better(search, &candidate))
+        search->smaller = candidate;
+    return EITP_OK;
+}
+
+/* As it is but for an arena that is larger than it need be; computing more again; half as many sequences, and both. */
+static eitp_status eitp__search_smaller(eitp__search *search, eitp_error *error) {
+    const eitp_plan_config *plan = &search->trainer->config.plan;
+    const size_t half = plan->recompute == EITP_RECOMPUTE_AUTO ? search->run / 2 + 1 : 0;
+    eitp_step_shape shape = eitp_trainer_shape(search->trainer);
+    eitp_status status = eitp__try_smaller(search, &shape, plan->memory, error);
+    if (!status && half)
+        status = eitp__try_smaller(search, &shape, half, error);
+    /* Gradients that need memory of their own may make a run larger until there are very few sequences. */
+    for (int i = 0; !status && (i == 0 || !eitp__is_enough(search, &search->smaller)) && eitp__halve_shape(&shape);
+         i++) {
+        status = eitp__try_smaller(search, &shape, plan->memory, error);
+        if (!status && half)
+            status = eitp__try_smaller(search, &shape, half, error);
+    }
+    return status;
+}
+
+/* ---- All of it ---- */
+
+static size_t eitp__gradient_bytes(const eitp_trainer *trainer) {
+    return eitp_context_variable_bytes(eitp_model_context(trainer->model), EITP_GRADIENT);
+}
+
+static size_t eitp__bytes_now(const eitp_trainer *trainer) {
+    return eitp__gradient_bytes(trainer) + eitp_context_arena_bytes(eitp_model_context(trainer->model));
+}
+
+static eitp__search eitp__begin_search(eitp_trainer *trainer) {
+    const eitp_graph *const own[3] = {trainer->gradient_graph, trainer->update_graph, trainer->evaluator.graph};
+    const eitp_context *context = eitp_model_context(trainer->model);
+    eitp_plan_stats run = eitp_trainer_statistics(trainer);
+    eitp__search search = EITP__ZERO;
+    search.trainer = trainer;
+    search.others = eitp__plans_need(context, own);
+    search.bytes = eitp__bytes_now(trainer);
+    search.run = run.arena_bytes + run.workspace_bytes;
+    search.goal = eitp_context_arena_bytes(context) / EITP__SHRINK_GOAL;
+    search.least = eitp_context_arena_bytes(context) / EITP__SHRINK_LEAST + 1;
+    return search;
+}
+
+static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
+    const eitp_step_shape *a = &report->before, *b = &report->after;
+    if (eitp__step_shapes_equal(a, b))
+        eitp__log(
+            &trainer->host, EITP_LOG_WARNING,
+            "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; %d values are computed again, and "
+            "the bits stay the same",
+            (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
+            report->recomputed);
+    else
+        eitp__log(
+            &trainer->host, EITP_LOG_WARNING,
+            "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
+            "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, but the last bits "
+            "differ from a run that was not shrunk",
+            (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
+            (long long)b->batch_size, (long long)b->grad_accum, (long long)b->merged, (long long)a->batch_size,
+            (long long)a->grad_accum, (long long)a->merged);
+}
+
+eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
+    eitp__search search = eitp__begin_search(trainer);
+    eitp_status status = EITP_OK;
+    memset(report, 0, sizeof *report);
+    report->before = report->after = eitp_trainer_shape(trainer);
+    report->bytes_before = report->bytes_after = search.bytes;
+    if (trainer->batches)
+        status = eitp__search_smaller(&search, error);
+    if (status || !search.smaller.bytes)
+        return status;
+    status = eitp__trainer_remake(trainer, &search.smaller.config, search.smaller.evaluation_sequences, error);
+    if (status)
+        return status;
+    report->shrunk = 1;
+    report->after = eitp_trainer_shape(trainer);
+    report->bytes_after = eitp__bytes_now(trainer);
+    report->recomputed = eitp_trainer_statistics(trainer).recomputed;
+    eitp__log_shrink(trainer, report);
+    return EITP_OK;
+}
+/* <<src/train/trainer_shrink.c */
 
 /* >>src/train/trainer_state.c */
 /*
@@ -39783,6 +40299,7 @@ static eitp__state eitp__current_state(const eitp_trainer *trainer) {
     snprintf(state.info.precision, sizeof state.info.precision, "%s",
              eitp_context_precision_name(eitp_model_context(trainer->model)));
     state.info.lora = eitp_model_lora(trainer->model);
+    state.info.asked_shape = trainer->asked_shape;
     state.loss_scale = trainer->loss_scale;
     state.scale_steps = trainer->scale_steps;
     state.skipped = trainer->skipped;
@@ -39810,6 +40327,15 @@ static void eitp__write_lora_state(const eitp__state *state, eitp__buffer *text)
                         lora->rslora ? "true" : "false", (long long)state->base_checksum);
 }
 
+/* The member of a run that was shrunk: the shape that it began with. */
+static void eitp__write_asked_shape(const eitp__state *state, eitp__buffer *text) {
+    const eitp_step_shape *asked = &state->info.asked_shape, shape = eitp__step_shape_of(&state->info.config);
+    if (!eitp__step_shapes_equal(asked, &shape))
+        eitp__buffer_format(text,
+                            "  \"shrunk_from\": {\"batch_size\": %lld, \"grad_accum\": %lld, \"merged\": %lld},\n",
+                            (long long)asked->batch_size, (long long)asked->grad_accum, (long long)asked->merged);
+}
+
 static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, eitp__state *state,
                                      eitp_error *error) {
     eitp__state_integer integers[EITP__STATE_INTEGERS];
@@ -39825,6 +40351,7 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
     eitp__write_lora_state(state, &text);
+    eitp__write_asked_shape(state, &text);
     for (size_t i = 0; i < EITP__COUNT(integers); i++)
         eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
     for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
@@ -39922,6 +40449,24 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
     return status ? status : eitp__lora_config_check(lora, error);
 }
 
+static eitp_status eitp__parse_asked_shape(const eitp__json *root, eitp__state *state, eitp_error *error) {
+    const eitp__json *object = eitp__json_member(root, "shrunk_from");
+    eitp_step_shape *asked = &state->info.asked_shape;
+    const eitp_trainer_config *config = &state->info.config;
+    eitp_status status;
+    *asked = eitp__step_shape_of(config);
+    if (!object)
+        return EITP_OK;
+    status = eitp__json_get_integer(object, "batch_size", 1, 1 << 20, &asked->batch_size, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "grad_accum", 1, 1 << 20, &asked->grad_accum, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "merged", 1, 1 << 20, &asked->merged, error);
+    if (!status && asked->batch_size * asked->grad_accum != config->batch_size * config->grad_accum)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'shrunk_from' has other sequences in a step");
+    return status;
+}
+
 static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
     eitp__state_integer integers[EITP__STATE_INTEGERS];
     eitp__state_number numbers[EITP__STATE_NUMBERS];
@@ -39961,6 +40506,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__json_get_number(root, numbers[i].name, -HUGE_VAL, HUGE_VAL, numbers[i].value, error);
     if (!status)
         status = eitp__parse_lora_state(root, state, error);
+    if (!status)
+        status = eitp__parse_asked_shape(root, state, error);
     if (status)
         return status;
     eitp__mirror_to_state(&mirror, state);
@@ -40110,9 +40657,19 @@ static eitp_status eitp__load_model_state(eitp_trainer *trainer, const char *che
     return status;
 }
 
+/* A trainer as the run began goes over to what that was shrunk to. */
+static eitp_status eitp__follow_shrinking(eitp_trainer *trainer, const eitp__state *state, eitp_error *error) {
+    const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&state->info.config);
+    if (eitp__step_shapes_equal(&mine, &theirs) || !eitp__step_shapes_equal(&mine, &state->info.asked_shape))
+        return EITP_OK;
+    return eitp__trainer_reshape(trainer, &theirs, error);
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
+    if (!status)
+        status = eitp__follow_shrinking(trainer, &state, error);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
@@ -40125,6 +40682,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
     if (status)
         return status;
     trainer->step = state.info.step;
+    trainer->asked_shape = state.info.asked_shape;
     trainer->loss_scale = state.loss_scale;
     trainer->scale_steps = state.scale_steps;
     trainer->skipped = state.skipped;

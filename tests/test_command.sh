@@ -406,6 +406,74 @@ refuses 1 "made with sgd, whose learning rate 0.1 means something else to adamw"
 exits 0 "sgd from the beginning" train --data text.txt --init tiny.json --block-size 16 --optimizer sgd --print-config
 check "sgd: its rate" grep -q '^lr  *0.1  (default)' out
 check "sgd: no decay" grep -q '^weight-decay  *0  (default)' out
+
+# ---- memory that goes short ----
+
+short="$large --memory-budget 4G --optimizer adamw --precision fp32 --recompute none"
+
+# How many kB of addresses a run takes that goes on as it began; a limit of little more is a machine that is short of
+# memory from then on, though the run still fits.
+addresses_of() {
+    rm -f running.err
+    "$eitp" $short --steps 100000 --output-dir measured "$@" >running.out 2>running.err </dev/null &
+    process=$!
+    wait_for 'step 1/' running.err
+    addresses=$(sed -n 's/^VmPeak:[^0-9]*\([0-9]*\) kB$/\1/p' /proc/$process/status)
+    kill -9 $process
+    wait $process 2>/dev/null
+    rm -rf measured
+}
+
+short_of_memory() { # kB that are left, options
+    left=$1
+    shift
+    (
+        ulimit -v $((addresses + left))
+        exec "$eitp" $short "$@" >out 2>err </dev/null
+    )
+}
+if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
+    addresses_of
+    short_of_memory 12000 --steps 3 --auto-shrink --output-dir shrunk
+    check "a run that shrinks goes on" test $? -eq 0 -a -d shrunk/checkpoint-3
+    check "shrinking: why" grep -q '^warning: memory is short: [0-9.]* MB are left (RLIMIT_AS), and ' err
+    check "shrinking: what" grep -q '^warning: shrunk after step 0: arena and gradients have [0-9.]* MB, not ' err
+    check "shrinking: the record" grep -q '^{"step": 0, "event": "memory_pressure", .* "shrunk": true}' shrunk/metrics.jsonl
+    check "shrinking: the checkpoint" grep -q '"shrunk_from": {"batch_size": 8, "grad_accum": 4, "merged": 4}' \
+        shrunk/checkpoint-3/trainer_state.json
+    cp -r shrunk again
+    exits 0 "a shrunk run goes on with the command that began it" $large --steps 5 --output-dir shrunk --resume auto
+    check "going on shrunk is said" grep -q "is of a run that was made smaller: batch size 8, accumulation 4, 2 merged" err
+    exits 0 "a shrunk run goes on by itself" train --resume again --steps 5 --threads 1
+    check "both are the same run" same_checkpoints shrunk/checkpoint-5 again/checkpoint-5
+    refuses 1 "was made with batch_size 8, and this run has 4" $large --steps 6 --output-dir shrunk --resume auto \
+        --batch-size 4
+    short_of_memory 12000 --steps 2 --output-dir unshrunk
+    check "without --auto-shrink it is said" test $? -eq 0 -a "$(grep -c 'memory is short: .* --auto-shrink' err)" -eq 1
+
+    addresses_of --batch-size 1 --grad-accum 1 --merge 1
+    short_of_memory 6000 --batch-size 1 --grad-accum 1 --merge 1 --steps 2000 --auto-shrink \
+        --output-dir stopped --json
+    check "memory that stays short stops a run with code 3" test $? -eq 3
+    check "stopped: nothing smaller" grep -q '^warning: there is no smaller way to run' err
+    check "stopped: said" grep -q '^error: memory stays short, with .* go on with --resume auto' err
+    check "stopped: in the result" grep -q '"stopped": "pressure"' out
+    step=$(sed 's/.*"checkpoint": "stopped.checkpoint-\([0-9]*\).*/\1/' out)
+    check "stopped: with a checkpoint" test -d "stopped/checkpoint-$step"
+    exits 0 "stopped: it goes on" train --resume stopped --steps $((step + 1)) --threads 1
+else
+    echo "SKIPPED memory that goes short: there is no /proc/self/status, or the shell has no ulimit -v"
+fi
+exits 0 "--auto-shrink is off" train --print-config
+check "--auto-shrink is off by default" grep -q '^auto-shrink  *false  (default)' out
+exits 0 "--auto-shrink with a profile" train --profile safe --print-config
+check "--auto-shrink is on in a careful profile" grep -q '^auto-shrink  *true  (default)' out
+exits 0 "--no-auto-shrink" train --profile low-memory --no-auto-shrink --print-config
+check "--no-auto-shrink turns it off" grep -q '^auto-shrink  *false  (command line)' out
+exits 0 "--profile full" train --profile full --print-config
+check "--auto-shrink is off in the profile full" grep -q '^auto-shrink  *false  (default)' out
+refuses 1 "is no option of 'eitp eval'" eval --auto-shrink
+
 exits 0 "a profile" train --data text.txt --init tiny.json --profile low-memory --block-size 16 --print-config
 check "a profile's batch" grep -q '^grad-accum  *16  (default)' out
 

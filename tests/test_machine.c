@@ -563,6 +563,51 @@ static void the_budget_leaves_a_margin(void) {
 }
 
 /* The machine that the test runs on. */
+/* What is left is the least of all bounds, whatever file cache a group has; short is less than half the margin. */
+static void short_is_what_the_tightest_bound_leaves(void) {
+    static const prepared machine[] = {STATUS, MEMINFO, END};
+    static const prepared v2[] = {
+        STATUS,
+        MEMINFO,
+        V2_CGROUP,
+        V2_MOUNT,
+        {"/sys/fs/cgroup/user.slice/job/memory.max", "1073741824\n"},
+        {"/sys/fs/cgroup/user.slice/job/memory.current", "1063256064\n"},
+        {"/sys/fs/cgroup/user.slice/job/memory.stat", "inactive_file 10485760\nactive_file 15728640\n"},
+        END};
+    static const prepared v2_cached[] = {
+        STATUS,
+        MEMINFO,
+        V2_CGROUP,
+        V2_MOUNT,
+        {"/sys/fs/cgroup/user.slice/job/memory.max", "1073741824\n"},
+        {"/sys/fs/cgroup/user.slice/job/memory.current", "1073741824\n"},
+        {"/sys/fs/cgroup/user.slice/job/memory.stat", "inactive_file 1048576\nactive_file 52428800\n"},
+        END};
+    static const prepared full[] = {STATUS, {"/proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 209714 kB\n"}, END};
+    static const prepared unknown[] = {STATUS, END};
+    eitp_memory_info info = read_prepared(machine);
+    CHECK_BYTES(info.left, 6144 * MIB);
+    CHECK_BYTES(eitp_memory_floor(&info), 6154 * MIB / 20 / 2);
+    CHECK(!eitp_memory_is_short(&info));
+    info = read_prepared(v2);
+    CHECK_BYTES(info.left, 35 * MIB);
+    CHECK_BYTES(info.usable, 30 * MIB);
+    CHECK_BYTES(eitp_memory_floor(&info), 15 * MIB / 2);
+    CHECK(!eitp_memory_is_short(&info));
+    info = read_prepared(v2_cached);
+    CHECK_BYTES(info.left, 51 * MIB);
+    info = read_prepared(full);
+    CHECK_BYTES(info.left, 209714 * (uint64_t)1024);
+    CHECK(!eitp_memory_is_short(&info));
+    info.left = eitp_memory_floor(&info);
+    CHECK(!eitp_memory_is_short(&info));
+    info.left--;
+    CHECK(eitp_memory_is_short(&info));
+    info = read_prepared(unknown);
+    CHECK(!eitp_memory_is_short(&info) && !info.left);
+}
+
 static void this_machine_makes_sense(void) {
     const eitp_host host = eitp_host_default();
     eitp_memory_info info;
@@ -597,6 +642,7 @@ int main(int argc, char **argv) {
         TEST(every_allocation_may_fail),
         TEST(every_file_call_may_fail),
         TEST(the_budget_leaves_a_margin),
+        TEST(short_is_what_the_tightest_bound_leaves),
         TEST(this_machine_makes_sense),
     };
     return RUN_TESTS(tests, argc, argv);

@@ -1068,6 +1068,358 @@ static void training_neither_allocates_nor_grows(void) {
     scratch_remove(directory);
 }
 
+/* ---- A run that shrinks while it goes ---- */
+
+/* Shrinks once; returns whether it did, having checked that memory fell and the step is the same. */
+static int shrink(run *r) {
+    eitp_shrink_report report;
+    eitp_step_shape before = eitp_trainer_shape(r->trainer), after;
+    size_t arena = eitp_context_arena_bytes(r->context);
+    eitp_status status = eitp_trainer_shrink(r->trainer, &report, &error_);
+    after = eitp_trainer_shape(r->trainer);
+    CHECK_THAT(!status, "%s", error_.message);
+    CHECK(eitp__step_shapes_equal(&report.before, &before) && eitp__step_shapes_equal(&report.after, &after));
+    CHECK(after.batch_size * after.grad_accum == before.batch_size * before.grad_accum);
+    CHECK(after.batch_size * after.merged <= before.batch_size * before.merged);
+    CHECK(report.bytes_after ==
+          eitp_context_arena_bytes(r->context) + eitp_context_variable_bytes(r->context, EITP_GRADIENT));
+    if (report.shrunk)
+        CHECK_THAT(report.bytes_after < report.bytes_before - report.bytes_before / 100, "%d bytes, and %d before",
+                   (int)report.bytes_after, (int)report.bytes_before);
+    else
+        CHECK(report.bytes_after == report.bytes_before && arena == eitp_context_arena_bytes(r->context) &&
+              eitp__step_shapes_equal(&before, &after));
+    return report.shrunk;
+}
+
+/* Ways to run, from which there are other ways down. */
+static const struct {
+    int64_t batch_size, grad_accum, merged;
+    int keep_gradients;
+    const char *precision;
+    eitp_optimizer optimizer;
+    eitp_recompute recompute;
+    uint64_t last_sample;
+} shrinking_[] = {
+    {2, 4, 4, 0, "fp32", EITP_ADAMW, EITP_RECOMPUTE_AUTO, 0},
+    {4, 2, 2, 1, "fp32", EITP_ADAMW, EITP_RECOMPUTE_NONE, 0},
+    {4, 4, 1, 0, "fp32", EITP_ADAMW, EITP_RECOMPUTE_NONE, 0},
+    {7, 1, 1, 1, "fp32", EITP_ADAMW, EITP_RECOMPUTE_NONE, 45},
+    {3, 3, 2, 0, "fp32", EITP_ADAMW, EITP_RECOMPUTE_AUTO, 0},
+    {6, 2, 1, 0, "fp32", EITP_FACTORED, EITP_RECOMPUTE_LAYER, 0},
+    {16, 1, 1, 0, "fp32", EITP_ADAMW, EITP_RECOMPUTE_NONE, 0},
+};
+
+static variant shrinking_variant(size_t i) {
+    variant v = default_variant();
+    v.batch_size = shrinking_[i].batch_size;
+    v.grad_accum = shrinking_[i].grad_accum;
+    v.merged = shrinking_[i].merged;
+    v.keep_gradients = shrinking_[i].keep_gradients;
+    v.precision = shrinking_[i].precision;
+    v.optimizer = shrinking_[i].optimizer;
+    v.plan.recompute = shrinking_[i].recompute;
+    v.last_sample = shrinking_[i].last_sample;
+    return v;
+}
+
+/* Shrunk after every step until there is nothing smaller, each step has the loss of one that was never shrunk. */
+static void shrinking_changes_no_step(void) {
+    enum { STEPS = 7 };
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (size_t i = 0; i < EITP__COUNT(shrinking_); i++) {
+        const variant v = shrinking_variant(i);
+        eitp_step_report reports[2][STEPS];
+        eitp_evaluation evaluations[2];
+        int shrunk = 0;
+        for (int shrinks = 0; shrinks < 2; shrinks++) {
+            run r;
+            REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+            for (int s = 0; s < STEPS; s++) {
+                REQUIRE_OK(eitp_trainer_step(r.trainer, &reports[shrinks][s], &error_), error_);
+                if (shrinks)
+                    shrunk += shrink(&r);
+            }
+            REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &evaluations[shrinks], &error_), error_);
+            end_run(&r);
+        }
+        for (int s = 0; s < STEPS; s++) {
+            const eitp_step_report *a = &reports[0][s], *b = &reports[1][s];
+            CHECK_THAT(a->tokens == b->tokens && a->step == b->step && fabs(b->loss / a->loss - 1) < 1e-5 &&
+                           fabs(b->grad_norm / a->grad_norm - 1) < 1e-3,
+                       "%d, step %d: loss %.9g and %.9g, norm %.9g and %.9g, %d and %d tokens", (int)i, s + 1, a->loss,
+                       b->loss, a->grad_norm, b->grad_norm, (int)a->tokens, (int)b->tokens);
+        }
+        CHECK_THAT(fabs(evaluations[1].loss / evaluations[0].loss - 1) < 1e-5 &&
+                       evaluations[1].tokens == evaluations[0].tokens,
+                   "%d: validation %.9g and %.9g", (int)i, evaluations[0].loss, evaluations[1].loss);
+        CHECK_THAT(shrunk > 0, "%d was never shrunk", (int)i);
+    }
+    scratch_remove(directory);
+}
+
+/*
+ * From a checkpoint of a shrunk run goes on, bit for bit, what was made as that is, or as it began; any other shape is
+ * refused.
+ */
+static void a_shrunk_run_resumes_bit_for_bit(void) {
+    const eitp_host host = eitp_host_default();
+    static const char *const precisions[] = {"fp32", "fp16", "bf16", "fp32"};
+    static const eitp_optimizer optimizers[] = {EITP_ADAMW, EITP_ADAMW, EITP_ADAMW8_SR, EITP_FACTORED};
+    char directory[512], output[600], checkpoint[700];
+    variant v = shrinking_variant(1);
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (int way = 0; way < 4; way++) {
+        eitp_step_shape shape;
+        eitp_checkpoint_info info;
+        uint32_t straight;
+        variant other;
+        run r;
+        v.precision = precisions[way];
+        v.optimizer = optimizers[way];
+        other = v;
+        snprintf(output, sizeof output, "%s/out-%d", directory, way);
+        snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-3", output);
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        REQUIRE(step_many(&r, 3, NULL));
+        REQUIRE(shrink(&r) && shrink(&r));
+        shape = eitp_trainer_shape(r.trainer);
+        REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+        REQUIRE(step_many(&r, 4, NULL));
+        straight = fingerprint(&r);
+        end_run(&r);
+        REQUIRE_OK(eitp_checkpoint_read_info(&host, checkpoint, &info, &error_), error_);
+        CHECK(info.asked_shape.batch_size == 4 && info.asked_shape.grad_accum == 2 && info.asked_shape.merged == 2);
+        CHECK(info.config.batch_size == shape.batch_size && info.config.merged == shape.merged);
+        if (way == 0 || way == 2) {
+            other.batch_size = shape.batch_size;
+            other.grad_accum = shape.grad_accum;
+            other.merged = shape.merged;
+        } else if (way == 3) {
+            other.batch_size = 8;
+            other.grad_accum = other.merged = 1;
+        }
+        REQUIRE_OK(make_run(&r, &host, &other, directory, &error_), error_);
+        if (way == 3) {
+            CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_ARGUMENT);
+            CHECK_THAT(strstr(error_.message, "batch_size") != NULL, "%s", error_.message);
+        } else {
+            eitp_step_shape now;
+            REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+            now = eitp_trainer_shape(r.trainer);
+            CHECK(eitp__step_shapes_equal(&now, &shape));
+            REQUIRE(step_many(&r, 4, NULL));
+            CHECK_THAT(fingerprint(&r) == straight, "way %d", way);
+        }
+        /* What it began with is not forgotten by the next checkpoint. */
+        if (way == 2) {
+            snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-7", output);
+            REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+            end_run(&r);
+            REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+            REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+            CHECK(fingerprint(&r) == straight);
+        }
+        end_run(&r);
+    }
+    scratch_remove(directory);
+}
+
+/* Computing more again is preferred where it frees enough in less time, and then not a bit differs. */
+static void shrinking_by_computing_again_changes_no_bit(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    variant v = default_variant();
+    uint32_t straight;
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    v.batch_size = 1;
+    v.grad_accum = v.merged = 1; /* there is nothing else to go down to */
+    v.is_wide = 1;               /* gradients are computed again too */
+    v.piece_bytes = 16384;
+    straight = train_variant(&v, directory, 6);
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    REQUIRE(step_many(&r, 3, NULL));
+    CHECK(shrink(&r));
+    CHECK(eitp_trainer_statistics(r.trainer).recomputed > 0);
+    REQUIRE(step_many(&r, 3, NULL));
+    CHECK(fingerprint(&r) == straight);
+    for (int i = 0; i < 20 && shrink(&r); i++)
+        CHECK(i < 19);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+/* With nothing to compute again and one sequence there is nothing smaller; nor where gradients would take more. */
+static void what_would_not_be_smaller_is_left_alone(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    variant v = default_variant();
+    size_t variables;
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    v.plan.recompute = EITP_RECOMPUTE_NONE;
+    v.batch_size = v.grad_accum = v.merged = 1;
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    CHECK(!shrink(&r));
+    end_run(&r);
+    v.batch_size = 2;
+    v.is_wide = 1;
+    v.piece_bytes = 16384;
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    variables = eitp_variable_count(r.context);
+    CHECK(!shrink(&r));
+    CHECK(eitp_variable_count(r.context) == variables);
+    CHECK(eitp_context_variable_bytes(r.context, EITP_GRADIENT) == 0);
+    REQUIRE(step_many(&r, 2, NULL));
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+static void released_blocks_go_back_to_the_system(void) {
+    const eitp_host host = eitp_host_default();
+    const size_t size = (size_t)16 << 20;
+    void *first = host.allocator.allocate(NULL, size + size / 2, 64), *block, *small;
+    long resident;
+    host.allocator.release(NULL, first, size + size / 2);
+    /* The C library keeps a block that is smaller than one it saw before. */
+    block = host.allocator.allocate(NULL, size, 64);
+    small = host.allocator.allocate(NULL, 1000, 64);
+    REQUIRE(block && small);
+    memset(block, 1, size);
+    resident = resident_kilobytes();
+    host.allocator.release(NULL, block, size);
+    if (SHADOW_MEMORY || !resident)
+        printf("SKIPPED resident memory\n");
+    else
+        CHECK_THAT(resident - resident_kilobytes() > 15000, "%ld kB, and %ld before", resident_kilobytes(), resident);
+    host.allocator.release(NULL, small, 1000);
+}
+
+/* The memory goes back to the system, and another plan of the context still runs and gives what it gave. */
+static void shrinking_gives_memory_back(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    variant v = default_variant();
+    size_t before, after;
+    long resident[2];
+    float values[4] = {1, 2, 3, 4}, doubled[4];
+    int64_t four = 4;
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_tensor *input, *output;
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    v.batch_size = 160;
+    v.grad_accum = 2;
+    v.merged = 2;
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    REQUIRE_OK(eitp_graph_create(r.context, &graph, &error_), error_);
+    input = eitp_input(graph, "x", EITP_F32, 1, &four);
+    output = eitp_output(eitp_add(input, input));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
+    REQUIRE(step_many(&r, 2, NULL));
+    before = eitp_context_arena_bytes(r.context);
+    resident[0] = resident_kilobytes();
+    CHECK(shrink(&r) && shrink(&r));
+    REQUIRE(step_many(&r, 2, NULL));
+    after = eitp_context_arena_bytes(r.context);
+    resident[1] = resident_kilobytes();
+    CHECK_THAT(after < before / 2 && before > (size_t)48 << 20, "%d bytes, and %d before", (int)after, (int)before);
+    if (SHADOW_MEMORY)
+        printf("SKIPPED resident memory: the sanitizer keeps what is released\n");
+    else
+        CHECK_THAT((double)(resident[0] - resident[1]) * 1024 > 0.9 * (double)(before - after),
+                   "%ld kB resident, and %ld before; the arena has %d bytes, and had %d", resident[1], resident[0],
+                   (int)after, (int)before);
+    REQUIRE_OK(eitp_plan_write(plan, input, values, sizeof values, &error_), error_);
+    REQUIRE_OK(eitp_plan_run(plan, &error_), error_);
+    REQUIRE_OK(eitp_plan_read(plan, output, doubled, sizeof doubled, &error_), error_);
+    for (int i = 0; i < 4; i++)
+        CHECK(doubled[i] == 2 * values[i]);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+/*
+ * Each allocation of shrinking fails, alone or with all that follow: the run is shrunk or as it was, or cannot step and
+ * says why; it can be saved at once, and goes on when there is memory. Not a weight is lost.
+ */
+static void shrinking_that_fails_loses_nothing(void) {
+    char directory[512], output[600];
+    int lost = 0, kept = 0;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    for (int way = 0; way < 4; way++) {
+        /* The one whose run becomes several, with gradients of their own; and one that computes more again. */
+        const variant v = shrinking_variant(way / 2 ? 0 : 6);
+        const int persistent = way % 2;
+        int more = 1;
+        long all = 0;
+        uint32_t saved = 0, straight = 0, shrunk = 0;
+        /* Most allocations are of the search; those that follow it are the last. */
+        for (long n = 0; more && !test_failures_; n += n < 10 ? 1 : n < all - all / 3 ? all / 20 : all / 60) {
+            eitp_step_shape before, after;
+            eitp_shrink_report report;
+            eitp_step_report step;
+            eitp_status status;
+            int64_t newest = -1;
+            size_t variables;
+            faults f;
+            run r;
+            faults_begin(&f);
+            REQUIRE_OK(make_run(&r, &f.host, &v, directory, &error_), error_);
+            REQUIRE(step_many(&r, 1, NULL));
+            saved = fingerprint(&r);
+            before = eitp_trainer_shape(r.trainer);
+            variables = eitp_variable_count(r.context);
+            f.allocations = 0;
+            f.fail_allocation = n;
+            f.all_allocations = persistent;
+            status = eitp_trainer_shrink(r.trainer, &report, &error_);
+            CHECK_THAT(!status || status == EITP_ERROR_MEMORY, "allocation %ld: %s", n, error_.message);
+            CHECK((status == EITP_OK) == report.shrunk);
+            more = !n || f.allocations >= n;
+            all = n ? all : f.allocations;
+            if (status) {
+                const int has_plans = r.trainer->batches != NULL;
+                kept += has_plans;
+                lost += !has_plans;
+                CHECK_THAT(has_plans || persistent, "allocation %ld: not as it was", n);
+                after = eitp_trainer_shape(r.trainer);
+                CHECK(eitp__step_shapes_equal(&before, &after));
+                CHECK(variables == eitp_variable_count(r.context));
+                CHECK(!eitp_context_variable_bytes(r.context, EITP_GRADIENT));
+                if (persistent && !has_plans) {
+                    eitp_evaluation evaluation;
+                    CHECK(eitp_trainer_step(r.trainer, &step, &error_) == EITP_ERROR_MEMORY);
+                    CHECK_THAT(strstr(error_.message, "can be saved") != NULL, "%s", error_.message);
+                    CHECK(eitp_trainer_evaluate(r.trainer, 0, &evaluation, &error_) == EITP_ERROR_MEMORY);
+                }
+            }
+            f.fail_allocation = 0;
+            CHECK(fingerprint(&r) == saved);
+            CHECK_THAT(!eitp_trainer_save(r.trainer, output, &error_), "%s", error_.message);
+            CHECK(!eitp_checkpoint_newest(&f.host, output, &newest, &error_) && newest == 1);
+            REQUIRE(step_many(&r, 2, NULL));
+            if (n == 0)
+                shrunk = fingerprint(&r);
+            else if (status && !straight)
+                straight = train_variant(&v, directory, 3);
+            CHECK_THAT(fingerprint(&r) == (status ? straight : shrunk), "allocation %ld", n);
+            end_run(&r);
+            f.fail_allocation = 0;
+            faults_end(&f);
+        }
+    }
+    CHECK_THAT(lost > 10 && kept > 10, "%d without plans, %d as before", lost, kept);
+    scratch_remove(directory);
+}
+
 /* Each allocation fails once: every object is whole or absent, and nothing leaks. */
 static void every_failed_allocation_is_an_error(void) {
     char directory[512];
@@ -1288,6 +1640,13 @@ int main(int argc, char **argv) {
         TEST(a_loss_scale_that_is_too_large_comes_down),
         TEST(a_step_that_is_not_finite_changes_nothing),
         TEST(training_neither_allocates_nor_grows),
+        TEST(shrinking_changes_no_step),
+        TEST(a_shrunk_run_resumes_bit_for_bit),
+        TEST(shrinking_by_computing_again_changes_no_bit),
+        TEST(what_would_not_be_smaller_is_left_alone),
+        TEST(released_blocks_go_back_to_the_system),
+        TEST(shrinking_gives_memory_back),
+        TEST(shrinking_that_fails_loses_nothing),
         TEST(every_failed_allocation_is_an_error),
         TEST(every_failed_file_call_leaves_the_last_checkpoint),
         TEST(replacing_a_checkpoint_never_loses_it),

@@ -11,6 +11,8 @@ void fit_take_profile(option_set *o) {
     const int64_t *profile = profiles[options_choice(o, OPTION_PROFILE)];
     for (size_t i = 0; i < COMMAND_COUNT(ids) && profile[0]; i++)
         options_set_integer(o, ids[i], profile[i], SOURCE_DEFAULT);
+    /* Those for machines with little memory, low-memory and safe, are careful while they run too. */
+    options_set_integer(o, OPTION_AUTO_SHRINK, profile[0] == 1 || profile[0] == 4, SOURCE_DEFAULT);
 }
 
 /* The first choice is auto; the others are in the order of the library's. */

@@ -6,7 +6,7 @@
 
 EITP_BEGIN_DECLARATIONS
 
-/* Gives batch, length and accumulation the values of --profile, where they are not given. */
+/* Gives batch, length, accumulation and --auto-shrink the values of --profile, where they are not given. */
 void fit_take_profile(option_set *o);
 
 /* The optimizer that was asked for; of auto the first that is tried. */

@@ -133,6 +133,9 @@ static const option_row rows[] = {
     {"presets", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_PLAN, 0, "the three profiles side by side"},
     {"memory-budget", "max-memory", KIND_SIZE, 0, LARGEST, NULL, "SIZE", FITS, 0,
      "most memory that the process may have, as 900M or 1.5Gi (default, and 0: what the machine has left)"},
+    {"auto-shrink", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_TRAIN, 0,
+     "where the machine goes short of memory make the run smaller, same steps, and stop with a checkpoint if that does "
+     "not do (default: only with --profile low-memory or safe)"},
     {"prompt", "", KIND_TEXT, 0, 0, NULL, "TEXT", OPTIONS_GENERATE, 0, "what the text begins with"},
     {"prompt-file", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_GENERATE, 0,
      "the same from a file (default: standard input)"},

@@ -74,6 +74,7 @@ typedef enum option_id {
     OPTION_PROFILE,
     OPTION_PRESETS,
     OPTION_MEMORY_BUDGET, /* bytes; 0 or not given: what the machine has left */
+    OPTION_AUTO_SHRINK,
     OPTION_PROMPT,
     OPTION_PROMPT_FILE,
     OPTION_TOKENS,

@@ -97,6 +97,27 @@ static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
     return take_checkpoint_rates(r, error);
 }
 
+/* Of a run that was shrunk: the command that began it goes on as it became. */
+static void follow_shrinking(run *r) {
+    static const option_id ids[] = {OPTION_BATCH_SIZE, OPTION_GRAD_ACCUM, OPTION_MERGE};
+    const eitp_trainer_config *c = &r->resumed.config;
+    const eitp_step_shape *asked = &r->resumed.asked_shape;
+    const int64_t values[][2] = {
+        {asked->batch_size, c->batch_size}, {asked->grad_accum, c->grad_accum}, {asked->merged, c->merged}};
+    option_set *o = &r->options;
+    int is_shrunk = 0;
+    for (size_t i = 0; i < COMMAND_COUNT(ids); i++) {
+        is_shrunk |= values[i][0] != values[i][1];
+        if (options_integer(o, ids[i]) == values[i][0])
+            options_set_integer(o, ids[i], values[i][1], o->values[ids[i]].source);
+    }
+    if (is_shrunk)
+        output_info("'%s' is of a run that was made smaller: batch size %lld, accumulation %lld, %lld merged, where it "
+                    "began with %lld, %lld and %lld; it goes on so",
+                    r->checkpoint, (long long)c->batch_size, (long long)c->grad_accum, (long long)c->merged,
+                    (long long)asked->batch_size, (long long)asked->grad_accum, (long long)asked->merged);
+}
+
 /* What the checkpoint and the run.json beside it say. */
 static eitp_status take_resumed_options(run *r, eitp_error *error) {
     const eitp_host host = command_host();
@@ -106,6 +127,8 @@ static eitp_status take_resumed_options(run *r, eitp_error *error) {
         status = take_checkpoint_options(r, error);
     if (!status && files_info(record).kind == EITP_PATH_FILE)
         status = options_read_config(&r->options, record, SOURCE_RUN, error);
+    if (!status)
+        follow_shrinking(r);
     free(parent);
     free(record);
     return status;

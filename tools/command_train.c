@@ -1,5 +1,6 @@
 /* eitp train: the loop, its records and its end. */
 #include "command_output.h"
+#include "command_pressure.h"
 #include "command_process.h"
 #include "command_run.h"
 
@@ -12,6 +13,7 @@ typedef struct training {
     int64_t tokens, logged_tokens;
     double seconds, logged_seconds; /* in steps, in all and since the last line */
     double shown;
+    pressure watch;
     int cannot_save; /* the last attempt failed */
 } training;
 
@@ -193,8 +195,11 @@ static eitp_status begin(training *t, eitp_error *error) {
 static eitp_status train(training *t, eitp_error *error) {
     run *r = t->r;
     eitp_status status = begin(t, error);
-    while (!status && !process_stop_signal() && eitp_trainer_steps_done(r->trainer) < r->steps)
-        status = make_step(t, error);
+    while (!status && !process_stop_signal() && eitp_trainer_steps_done(r->trainer) < r->steps) {
+        status = pressure_look(&t->watch, r, error);
+        if (!status)
+            status = make_step(t, error);
+    }
     if (!status && !process_stop_signal() && r->validates && t->evaluated != r->steps &&
         eitp_trainer_steps_done(r->trainer) == r->steps)
         status = evaluate(t, error);
@@ -255,16 +260,21 @@ static int finish(training *t, eitp_status status, eitp_error *error) {
     int64_t done = eitp_trainer_steps_done(t->r->trainer);
     const char *stopped = process_stop_signal()             ? process_stop_name()
                           : status == EITP_ERROR_NOT_FINITE ? "nonfinite"
+                          : status == EITP_ERROR_PRESSURE   ? "pressure"
                                                             : NULL;
     eitp_error second;
     int code = 0;
     if (status) {
         /* A step that failed changed nothing, so what was done is worth keeping. */
+        command_fail(&second, EITP_ERROR_IO, "no checkpoint could be written");
         if (t->saved != done && done > t->first && !t->cannot_save)
             save(t, &second);
         code = output_fail(error);
-        if (status != EITP_ERROR_NOT_FINITE)
+        if (status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
             return code;
+        /* These codes say that there is a checkpoint. */
+        if (t->saved != done)
+            return output_fail(&second);
     } else if (t->saved != done) {
         status = save(t, error);
         if (status)

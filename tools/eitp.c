@@ -35,7 +35,8 @@ static void print_overview(void) {
     text_format(&t,
                 "  eitp help NAME    its options\n  eitp --version    version and build\n\n"
                 "Exit codes: 0 finished; 1 the command or the content of a file is wrong; 2 does not fit in memory;\n"
-                "4 too many steps were not finite; 5 reading or writing failed; 130, 143 stopped by a signal.\n");
+                "3 memory went short while training, a checkpoint is there; 4 too many steps were not finite;\n"
+                "5 reading or writing failed; 130, 143 stopped by a signal.\n");
     output_result(t.data, t.size);
     text_release(&t);
 }

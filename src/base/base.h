@@ -165,6 +165,7 @@ typedef struct eitp_memory_info {
     uint64_t peak;         /* the most it ever had (VmHWM) */
     const char *source;    /* what bounds `usable`: "MemAvailable", "cgroup", "RLIMIT_DATA", "RLIMIT_AS", "unknown" */
     uint64_t usable;       /* what this process may have resident in all, with what it has now; before any margin */
+    uint64_t left;         /* what could still be taken, the least of all bounds, with cached files given up for it */
 } eitp_memory_info;
 
 /*
@@ -180,6 +181,13 @@ EITP_API eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_in
  * too, and what other programs take meanwhile. A cgroup's limit is hard: going over it, the process is killed.
  */
 EITP_API uint64_t eitp_memory_budget_default(const eitp_memory_info *info);
+
+/*
+ * What should be left while a process runs: half of that margin, so one that keeps to the budget stays above it unless
+ * other programs grow. eitp_memory_is_short: is less left? 0 where that is not known.
+ */
+EITP_API uint64_t eitp_memory_floor(const eitp_memory_info *info);
+EITP_API int eitp_memory_is_short(const eitp_memory_info *info);
 
 EITP_END_DECLARATIONS
 

@@ -6,6 +6,7 @@
 #endif
 
 #define EITP__HUGE_PAGE ((size_t)2 << 20)
+#define EITP__LARGE_BLOCK (4 * EITP__HUGE_PAGE)
 
 /* Large blocks start on a huge page and ask for more: fewer faults, and address translations that fit the processor. */
 static void eitp__advise_huge_pages(void *memory, size_t size) {
@@ -20,10 +21,27 @@ static void eitp__advise_huge_pages(void *memory, size_t size) {
 #endif
 }
 
+/*
+ * The pages of a large block go back at once: the C library keeps blocks of some sizes for itself when they are
+ * released, and the size it does that from rises with the blocks it sees.
+ */
+static void eitp__give_back_pages(void *memory, size_t size) {
+#if defined(__linux__)
+    enum {
+        EITP__ADVICE_NOT_NEEDED = 4,
+        EITP__LARGEST_PAGE = 65536
+    }; /* MADV_DONTNEED, which rounds up to whole pages; it is the same wherever huge pages are */
+    madvise(memory, size / EITP__LARGEST_PAGE * EITP__LARGEST_PAGE, EITP__ADVICE_NOT_NEEDED);
+#else
+    (void)memory;
+    (void)size;
+#endif
+}
+
 static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
     void *memory = NULL;
     (void)user;
-    if (size >= 4 * EITP__HUGE_PAGE)
+    if (size >= EITP__LARGE_BLOCK)
         alignment = EITP__HUGE_PAGE;
     if (posix_memalign(&memory, alignment, size))
         return NULL;
@@ -34,7 +52,8 @@ static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
 
 static void eitp__system_release(void *user, void *memory, size_t size) {
     (void)user;
-    (void)size;
+    if (size >= EITP__LARGE_BLOCK)
+        eitp__give_back_pages(memory, size);
     free(memory);
 }
 

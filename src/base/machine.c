@@ -19,10 +19,11 @@ typedef struct eitp__cgroup_place {
 static const struct {
     const char *limits[2];
     const char *used;
-    const char *cache; /* what can be reclaimed of it, in memory.stat */
+    const char *cache; /* what is reclaimed of it first, in memory.stat */
+    const char *pages; /* and what else of files can be, before a process must go */
 } eitp__cgroup_files[EITP__CGROUP_VERSIONS] = {
-    {{"memory.max", "memory.high"}, "memory.current", "inactive_file "},
-    {{"memory.limit_in_bytes", NULL}, "memory.usage_in_bytes", "total_inactive_file "},
+    {{"memory.max", "memory.high"}, "memory.current", "inactive_file ", "active_file "},
+    {{"memory.limit_in_bytes", NULL}, "memory.usage_in_bytes", "total_inactive_file ", "total_active_file "},
 };
 
 /* ---- texts of the system ---- */
@@ -161,8 +162,12 @@ static uint64_t eitp__share_of(uint64_t limit, uint64_t used, uint64_t resident)
     return share ? share : 1; /* 0 would say that nothing is known */
 }
 
-static void eitp__bound(eitp_memory_info *info, const char *source, uint64_t limit, uint64_t used) {
-    uint64_t share = eitp__share_of(limit, used, info->resident);
+/* Of what is in use, `cache` can be had back. */
+static void eitp__bound(eitp_memory_info *info, const char *source, uint64_t limit, uint64_t used, uint64_t cache) {
+    uint64_t share = eitp__share_of(limit, used, info->resident), taken = used - (cache < used ? cache : used);
+    uint64_t left = limit > taken ? limit - taken : 0;
+    if (!info->usable || left < info->left)
+        info->left = left;
     if (info->usable && share >= info->usable)
         return;
     info->usable = share;
@@ -171,9 +176,9 @@ static void eitp__bound(eitp_memory_info *info, const char *source, uint64_t lim
 
 static void eitp__bound_by_machine(eitp_memory_info *info) {
     if (info->available && info->total > info->available)
-        eitp__bound(info, "MemAvailable", info->total, info->total - info->available);
+        eitp__bound(info, "MemAvailable", info->total, info->total - info->available, 0);
     else if (info->available)
-        eitp__bound(info, "MemAvailable", info->available, 0);
+        eitp__bound(info, "MemAvailable", info->available, 0, 0);
 }
 
 static void eitp__bound_by_process(eitp_memory_info *info, const char *source, const struct rlimit *limit,
@@ -183,7 +188,7 @@ static void eitp__bound_by_process(eitp_memory_info *info, const char *source, c
         return;
     if (!info->data_limit || bytes < info->data_limit)
         info->data_limit = bytes;
-    eitp__bound(info, source, bytes, used);
+    eitp__bound(info, source, bytes, used, 0);
 }
 
 /* ---- control groups ---- */
@@ -288,7 +293,7 @@ static eitp_status eitp__read_cgroup_file(const eitp_host *host, const char *dir
 static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version version, const char *directory,
                                      eitp_memory_info *info, eitp_error *error) {
     const uint64_t none = (uint64_t)1 << 62; /* version 1 writes a number of this kind for no limit */
-    uint64_t limit = none, used = 0, cache = 0;
+    uint64_t limit = none, used = 0, cache = 0, pages = 0;
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < 2 && eitp__cgroup_files[version].limits[i] && !status; i++) {
         uint64_t found = none;
@@ -301,6 +306,9 @@ static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version
     if (!status)
         status =
             eitp__read_cgroup_file(host, directory, "memory.stat", eitp__cgroup_files[version].cache, &cache, error);
+    if (!status)
+        status =
+            eitp__read_cgroup_file(host, directory, "memory.stat", eitp__cgroup_files[version].pages, &pages, error);
     if (status)
         return status;
     used -= cache < used ? cache : used;
@@ -309,7 +317,7 @@ static eitp_status eitp__read_cgroup(const eitp_host *host, eitp__cgroup_version
         info->cgroup_limit = limit;
         info->cgroup_used = used;
     }
-    eitp__bound(info, "cgroup", limit, used);
+    eitp__bound(info, "cgroup", limit, used, pages);
     return EITP_OK;
 }
 
@@ -387,12 +395,25 @@ eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info,
     return EITP_OK;
 }
 
-uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
+/* What a budget leaves of what is usable. */
+static uint64_t eitp__memory_margin(const eitp_memory_info *info) {
     const uint64_t least = (uint64_t)64 << 20;
     uint64_t margin = info->usable / 20;
     if (margin < least)
         margin = least;
     if (margin > info->usable / 2)
         margin = info->usable / 2;
-    return info->usable - margin;
+    return margin;
+}
+
+uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
+    return info->usable - eitp__memory_margin(info);
+}
+
+uint64_t eitp_memory_floor(const eitp_memory_info *info) {
+    return eitp__memory_margin(info) / 2;
+}
+
+int eitp_memory_is_short(const eitp_memory_info *info) {
+    return info->usable && info->left < eitp_memory_floor(info);
 }

@@ -302,6 +302,31 @@ EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp_
                   : interface->download(context->backend, memory, data, size, error);
 }
 
+EITP__PRIVATE void eitp__variables_rewind(eitp_context *context, size_t variables, size_t segments) {
+    while (context->variable_count > variables)
+        eitp__variable_remove(context, context->variable_count - 1);
+    while (context->segment_count > segments) {
+        eitp__segment *last = &context->segments[--context->segment_count];
+        for (size_t i = 0; i < context->variable_count; i++) {
+            uintptr_t at = (uintptr_t)context->variables[i].data, begin = (uintptr_t)last->memory;
+            if (at >= begin && at < begin + last->size)
+                context->variables[i].data = NULL;
+        }
+        context->backend->interface->release(context->backend, last->memory, last->size);
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error) {
+    if (size >= context->arena.size)
+        return EITP_OK;
+    if (context->arena.memory)
+        context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
+    context->arena.memory = NULL;
+    context->arena.size = 0;
+    context->arena_generation++;
+    return eitp__arena_reserve(context, size, error);
+}
+
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error) {
     const eitp__backend_interface *interface = context->backend->interface;
     size_t old = context->arena.size;

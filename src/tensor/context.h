@@ -28,6 +28,7 @@ struct eitp_context {
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
     uint64_t arena_generation; /* counts its moves */
+    eitp_plan *plans;          /* that run in it, a list */
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
@@ -56,7 +57,13 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
 EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp__variable *variable, size_t offset,
                                               void *memory, size_t size, int writes, eitp_error *error);
 
+/* Takes back what was declared and allocated after there were so many; no graph or plan may know of it. */
+EITP__PRIVATE void eitp__variables_rewind(eitp_context *context, size_t variables, size_t segments);
+
 /* Makes the arena at least `size` bytes. */
 EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size, eitp_error *error);
+
+/* Makes the arena exactly `size` bytes, where it is larger; what was in it is lost. */
+EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error);
 
 #endif

@@ -187,8 +187,21 @@ eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *c
     if (status) {
         eitp_plan_destroy(*plan);
         *plan = NULL;
+        return status;
     }
-    return status;
+    (*plan)->next = graph->context->plans;
+    graph->context->plans = *plan;
+    return EITP_OK;
+}
+
+EITP__PRIVATE size_t eitp__plans_need(const eitp_context *context, const eitp_graph *const without[3]) {
+    size_t most = 0;
+    for (const eitp_plan *plan = context->plans; plan; plan = plan->next) {
+        if (plan->graph != without[0] && plan->graph != without[1] && plan->graph != without[2] &&
+            eitp__plan_bytes(plan) > most)
+            most = eitp__plan_bytes(plan);
+    }
+    return most;
 }
 
 eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error) {
@@ -205,10 +218,20 @@ eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config
     return status;
 }
 
+/* Takes a plan out of its context's list, where it is in it. */
+static void eitp__unlist_plan(const eitp_plan *plan) {
+    eitp_plan **link = &plan->context->plans;
+    while (*link && *link != plan)
+        link = &(*link)->next;
+    if (*link)
+        *link = plan->next;
+}
+
 void eitp_plan_destroy(eitp_plan *plan) {
     eitp_host host;
     if (!plan)
         return;
+    eitp__unlist_plan(plan);
     host = plan->context->host;
     eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
     eitp__release(&host, plan->stretch_of, plan->stretch_of_capacity * sizeof *plan->stretch_of);

@@ -100,7 +100,11 @@ struct eitp_plan {
     uint64_t bound_generation;
     int64_t bound_count;
     eitp_plan_stats stats;
+    eitp_plan *next; /* of the context's list */
 };
+
+/* What the context's plans need of its arena, those of three graphs left out, which may be NULL. */
+EITP__PRIVATE size_t eitp__plans_need(const eitp_context *context, const eitp_graph *const without[3]);
 
 /* The tensor that the plan computes in place of this one. */
 EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor);

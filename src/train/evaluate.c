@@ -75,8 +75,9 @@ EITP__PRIVATE eitp_status eitp__batch_losses(eitp__batch *batch, int64_t count, 
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_t sequences, int64_t longest,
-                                                 eitp__evaluator *evaluator, eitp_error *error) {
+/* Everything but the plan; what was made is the caller's to release, of a failure too. */
+static eitp_status eitp__evaluator_build(const eitp_model *model, int64_t sequences, int64_t longest,
+                                         eitp__evaluator *evaluator, eitp_error *error) {
     eitp_graph *graph;
     int64_t rows = sequences * longest;
     eitp_status status;
@@ -92,9 +93,28 @@ EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_
     evaluator->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
     evaluator->losses = eitp_output(
         eitp_model_losses(model, graph, &evaluator->inputs, longest, evaluator->targets, EITP__IGNORED_TARGET));
-    status = eitp_plan_create(graph, &evaluator->plan, error);
+    return eitp_graph_status(graph, error);
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_t sequences, int64_t longest,
+                                                 eitp__evaluator *evaluator, eitp_error *error) {
+    eitp_status status = eitp__evaluator_build(model, sequences, longest, evaluator, error);
+    if (!status)
+        status = eitp_plan_create(evaluator->graph, &evaluator->plan, error);
     if (status)
         eitp__evaluator_release(evaluator);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_model *model, int64_t sequences, int64_t longest,
+                                                   size_t *bytes, eitp_error *error) {
+    eitp__evaluator evaluator;
+    eitp_plan_stats stats = EITP__ZERO;
+    eitp_status status = eitp__evaluator_build(model, sequences, longest, &evaluator, error);
+    if (!status)
+        status = eitp_plan_estimate(evaluator.graph, NULL, &stats, error);
+    eitp__evaluator_release(&evaluator);
+    *bytes = stats.arena_bytes + stats.workspace_bytes;
     return status;
 }
 

@@ -46,6 +46,9 @@ typedef struct eitp__evaluator {
 
 EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_t sequences, int64_t longest,
                                                  eitp__evaluator *evaluator, eitp_error *error);
+/* What its plan would need of an arena. */
+EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_model *model, int64_t sequences, int64_t longest,
+                                                   size_t *bytes, eitp_error *error);
 EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator);
 
 /* The mean loss on the first `count` windows, in order. */

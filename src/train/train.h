@@ -137,6 +137,33 @@ EITP_API uint64_t eitp_trainer_windows(const eitp_trainer *trainer);
 /* Micro-batches that one forward and backward takes together. */
 EITP_API int64_t eitp_trainer_merged(const eitp_trainer *trainer);
 
+/* How the sequences of a step are taken: of batch_size * grad_accum in all, merged * batch_size at a time. */
+typedef struct eitp_step_shape {
+    int64_t batch_size, grad_accum, merged;
+} eitp_step_shape;
+
+EITP_API eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer);
+
+typedef struct eitp_shrink_report {
+    int shrunk; /* 0: there is nothing smaller, and nothing was changed */
+    eitp_step_shape before, after;
+    size_t bytes_before, bytes_after; /* of gradients that outlive a run, and of the arena */
+    int recomputed;                   /* values that a run computes again now */
+} eitp_shrink_report;
+
+/*
+ * Makes a run smaller between two steps, where its machine goes short of memory: takes the next smaller way to run it
+ * that neither weights nor optimizer state notice, and gives the memory back to the system. That is computing more
+ * values again, or half the sequences at a time: fewer merged micro-batches, then smaller ones and more of them;
+ * whichever really lowers what is needed, and of those that free a quarter of the arena the one that costs least time.
+ * A step has the same sequences, and the mean over their targets, as ever. Computing again changes no bit; fewer
+ * sequences at a time change the last ones. Checkpoints have the new shape, and resume with the old one too.
+ *
+ * It needs a little memory itself. EITP_ERROR_MEMORY leaves the trainer as it was; where there is no longer memory for
+ * that either, steps fail, and try to get it, while saving works. What plans of the context had in the arena is lost.
+ */
+EITP_API eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error);
+
 /* What a plan that trains costs: arithmetic and memory of the merged micro-batches. */
 EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 
@@ -149,10 +176,11 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
 
 /*
  * Goes on from a checkpoint directory, bit for bit as if it had never stopped. The trainer must have been made with the
- * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. A
- * model with adapters must have the weights that these were trained on. The optimizer may be another one: weights and
- * moments are converted, as docs/memory.md says, and a warning is logged; learning rates are not, and those of EITP_SGD
- * are orders of magnitude larger.
+ * configuration, data and kernels of the run that wrote it: what differs and would change bits is refused, by name. The
+ * trainer may have the shape that a run began with which was shrunk later: then it is shrunk to the same. A model with
+ * adapters must have the weights that these were trained on. The optimizer may be another one: weights and moments are
+ * converted, as docs/memory.md says, and a warning is logged; learning rates are not, and those of EITP_SGD are orders
+ * of magnitude larger.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
@@ -166,8 +194,9 @@ typedef struct eitp_checkpoint_info {
     int64_t step;
     eitp_trainer_config config;
     char numerics[100];
-    char precision[8];     /* "fp32", "bf16" or "fp16" */
-    eitp_lora_config lora; /* rank 0: it has the whole model */
+    char precision[8];           /* "fp32", "bf16" or "fp16" */
+    eitp_lora_config lora;       /* rank 0: it has the whole model */
+    eitp_step_shape asked_shape; /* that the run began with; the configuration has the one that it was shrunk to */
 } eitp_checkpoint_info;
 
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,

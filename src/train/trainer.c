@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include "base/log.h"
+#include "tensor/context.h"
 
 /* Where dynamic loss scaling starts: high, since it comes down in a few skipped steps. */
 #define EITP__FIRST_LOSS_SCALE 65536.0
@@ -167,6 +168,49 @@ static eitp_status eitp__run_bytes(eitp_trainer *trainer, size_t *bytes, eitp_er
     return status;
 }
 
+/* The evaluation, in as large parts as fit the arena that training needs. */
+static eitp_status eitp__estimate_evaluation(eitp_trainer *trainer, eitp__trainer_needs *needs, eitp_error *error) {
+    size_t bytes = 0;
+    eitp_status status = EITP_OK;
+    for (;;) {
+        status = eitp__evaluator_estimate(trainer->model, trainer->evaluation_sequences, trainer->config.block_size,
+                                          &bytes, error);
+        if (status || bytes <= needs->arena || trainer->evaluation_sequences == 1)
+            break;
+        trainer->evaluation_sequences = (trainer->evaluation_sequences + 1) / 2;
+    }
+    if (bytes > needs->arena)
+        needs->arena = bytes;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_estimate(eitp_trainer *trainer, size_t others, eitp__trainer_needs *needs,
+                                                 eitp_error *error) {
+    eitp_context *context = eitp_model_context(trainer->model);
+    const size_t variables = context->variable_count, segments = context->segment_count;
+    eitp_plan_stats run = EITP__ZERO, update = EITP__ZERO;
+    eitp_status status = eitp__build_run(trainer, error);
+    memset(needs, 0, sizeof *needs);
+    if (!status)
+        status = eitp_plan_estimate(trainer->gradient_graph, &trainer->config.plan, &run, error);
+    if (!status && !eitp__is_one_run(trainer))
+        status = eitp__build_update(trainer, error);
+    if (!status && trainer->update_graph)
+        status = eitp_plan_estimate(trainer->update_graph, NULL, &update, error);
+    for (size_t i = 0; i < context->variable_count; i++)
+        needs->gradients += context->variables[i].info.role == EITP_GRADIENT ? context->variables[i].info.size : 0;
+    needs->run = run.arena_bytes + run.workspace_bytes;
+    needs->arena = update.arena_bytes + update.workspace_bytes;
+    needs->arena = needs->run > needs->arena ? needs->run : needs->arena;
+    needs->arena = others > needs->arena ? others : needs->arena;
+    needs->seconds = (double)eitp__trainer_runs(trainer) * run.seconds + update.seconds;
+    eitp__trainer_discard(trainer);
+    eitp__variables_rewind(context, variables, segments);
+    if (!status && trainer->validates)
+        status = eitp__estimate_evaluation(trainer, needs, error);
+    return status;
+}
+
 /* A weight that is read for this many rows is used often enough: more of them only cost memory. */
 #define EITP__MERGE_ROWS 1024
 
@@ -208,7 +252,8 @@ static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) 
     trainer->batches = (eitp__batch *)eitp__allocate(&trainer->host, bytes);
     if (!trainer->batches)
         return eitp__fail_memory(error, bytes, "the batches of a step");
-    for (int64_t i = 0; i < eitp__trainer_runs(trainer) && !status; i++)
+    trainer->batch_count = eitp__trainer_runs(trainer);
+    for (int64_t i = 0; i < trainer->batch_count && !status; i++)
         status = eitp__batch_create(&trainer->host, eitp__run_capacity(trainer), trainer->config.block_size,
                                     &trainer->batches[i], error);
     return status;
@@ -223,13 +268,46 @@ EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_erro
         status = eitp__make_plans(trainer, error);
     if (!status)
         status = eitp__make_batches(trainer, error);
+    if (!trainer->evaluation_sequences)
+        trainer->evaluation_sequences = config->batch_size;
     if (!status && trainer->validates)
-        status =
-            eitp__evaluator_create(trainer->model, config->batch_size, config->block_size, &trainer->evaluator, error);
+        status = eitp__evaluator_create(trainer->model, trainer->evaluation_sequences, config->block_size,
+                                        &trainer->evaluator, error);
     if (!status && trainer->validates)
-        status = eitp__batch_create(&trainer->host, config->batch_size, config->block_size, &trainer->evaluation_batch,
-                                    error);
+        status = eitp__batch_create(&trainer->host, trainer->evaluation_sequences, config->block_size,
+                                    &trainer->evaluation_batch, error);
     return status;
+}
+
+EITP__PRIVATE void eitp__trainer_discard(eitp_trainer *trainer) {
+    for (int64_t i = 0; trainer->batches && i < trainer->batch_count; i++) {
+        if (trainer->batches[i].tokens)
+            eitp__batch_release(&trainer->batches[i]);
+    }
+    eitp__release(&trainer->host, trainer->batches, (size_t)trainer->batch_count * sizeof *trainer->batches);
+    trainer->batches = NULL;
+    trainer->batch_count = 0;
+    if (trainer->evaluation_batch.tokens)
+        eitp__batch_release(&trainer->evaluation_batch);
+    eitp__evaluator_release(&trainer->evaluator);
+    eitp_plan_destroy(trainer->update_plan);
+    eitp_graph_destroy(trainer->update_graph);
+    eitp_plan_destroy(trainer->gradient_plan);
+    trainer->update_plan = trainer->gradient_plan = NULL;
+    trainer->update_graph = NULL;
+    eitp__discard_gradients(trainer);
+}
+
+EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config) {
+    eitp_step_shape shape;
+    shape.batch_size = config->batch_size;
+    shape.grad_accum = config->grad_accum;
+    shape.merged = config->merged;
+    return shape;
+}
+
+EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b) {
+    return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum && a->merged == b->merged;
 }
 
 eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *training_file, eitp_token_range training,
@@ -263,6 +341,7 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
         eitp_trainer_destroy(made);
         return status;
     }
+    made->asked_shape = eitp__step_shape_of(&made->config);
     *trainer = made;
     return EITP_OK;
 }
@@ -272,19 +351,7 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     if (!trainer)
         return;
     host = trainer->host;
-    for (int64_t i = 0; trainer->batches && i < eitp__trainer_runs(trainer); i++) {
-        if (trainer->batches[i].tokens)
-            eitp__batch_release(&trainer->batches[i]);
-    }
-    if (trainer->evaluation_batch.tokens)
-        eitp__batch_release(&trainer->evaluation_batch);
-    if (trainer->batches)
-        eitp__release(&host, trainer->batches, (size_t)eitp__trainer_runs(trainer) * sizeof *trainer->batches);
-    eitp__evaluator_release(&trainer->evaluator);
-    eitp_plan_destroy(trainer->update_plan);
-    eitp_graph_destroy(trainer->update_graph);
-    eitp_plan_destroy(trainer->gradient_plan);
-    eitp_graph_destroy(trainer->gradient_graph);
+    eitp__trainer_discard(trainer);
     eitp__release(&host, trainer, sizeof *trainer);
 }
 
@@ -301,7 +368,8 @@ int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
 }
 
 eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
-    return eitp_plan_statistics(trainer->gradient_plan);
+    eitp_plan_stats none = EITP__ZERO;
+    return trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
 }
 
 /* Sequences of run `run` of the next step: fewer where the step, or the last sample, ends in it. */
@@ -433,13 +501,29 @@ static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *re
     return status;
 }
 
+/* Makes the plans again that were lost when there was no memory for others. */
+static eitp_status eitp__restore_plans(eitp_trainer *trainer, eitp_error *error) {
+    eitp_status status;
+    if (trainer->batches)
+        return EITP_OK;
+    status = eitp__trainer_remake(trainer, &trainer->config, trainer->evaluation_sequences, error);
+    return status == EITP_ERROR_MEMORY
+               ? eitp__fail_prefix(
+                     error, status,
+                     "there is not memory enough for the plans of training, which were given up to shrink "
+                     "it; weights and optimizer state are whole, and can be saved")
+               : status;
+}
+
 eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     double sum = 0;
     uint64_t first;
     eitp_status status;
     memset(report, 0, sizeof *report);
     report->step = trainer->step + 1;
-    status = eitp__read_step(trainer, &report->tokens, error);
+    status = eitp__restore_plans(trainer, error);
+    if (!status)
+        status = eitp__read_step(trainer, &report->tokens, error);
     if (!status && !trainer->update_plan)
         status = eitp__write_update(trainer, report, error);
     for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
@@ -463,8 +547,12 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
 eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
                                   eitp_error *error) {
     uint64_t count = trainer->validation.count;
+    eitp_status status;
     if (!trainer->validates)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the trainer was made without validation data");
+    status = eitp__restore_plans(trainer, error);
+    if (status)
+        return status;
     if (windows > 0 && (uint64_t)windows < count)
         count = (uint64_t)windows;
     return eitp__evaluator_run(&trainer->evaluator, &trainer->evaluation_batch, &trainer->validation, count, evaluation,

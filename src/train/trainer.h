@@ -33,15 +33,48 @@ struct eitp_trainer {
     int64_t scale_steps, skipped;
 
     eitp__evaluator evaluator;
-    eitp__batch *batches; /* one for each run of a step */
+    int64_t evaluation_sequences; /* that it takes at a time; 0: a micro-batch */
+    eitp__batch *batches;         /* one for each run of a step */
+    int64_t batch_count;
     eitp__batch evaluation_batch;
-    int64_t step; /* steps made */
+    int64_t step;                /* steps made */
+    eitp_step_shape asked_shape; /* that it was made with; the configuration has the one that it is shrunk to */
 };
 
 /* Makes the plans, batches and evaluator of a trainer whose model, configuration and `validates` are set. */
 EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_error *error);
 
+/* Releases what eitp__trainer_prepare made, as far as it did. */
+EITP__PRIVATE void eitp__trainer_discard(eitp_trainer *trainer);
+
+/* What a trainer needs beside its parameters and their state. */
+typedef struct eitp__trainer_needs {
+    size_t gradients;  /* of the context's variables */
+    size_t run, arena; /* run: of forward and backward; arena: of the largest plan, workspace included */
+    double seconds;    /* of a step, at the device's nominal speed */
+} eitp__trainer_needs;
+
+/*
+ * What a trainer would need whose host, model, configuration, `validates` and evaluation_sequences are set, and whose
+ * arena has `others` bytes in any case. It evaluates fewer sequences at a time where nothing else needs as large a one.
+ */
+EITP__PRIVATE eitp_status eitp__trainer_estimate(eitp_trainer *trainer, size_t others, eitp__trainer_needs *needs,
+                                                 eitp_error *error);
+
 /* Runs that a step takes. */
 EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer);
+
+EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config);
+EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
+
+/*
+ * Makes plans, batches and evaluator anew, in an arena that is no larger than they and other plans need. Where that
+ * fails the trainer is as before, or, without memory for that either, has no plans: steps then try to make them.
+ */
+EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp_trainer_config *config,
+                                               int64_t evaluation_sequences, eitp_error *error);
+
+/* Goes over to the shape of a shrunk run's step. */
+EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape, eitp_error *error);
 
 #endif

@@ -114,6 +114,7 @@ static eitp__state eitp__current_state(const eitp_trainer *trainer) {
     snprintf(state.info.precision, sizeof state.info.precision, "%s",
              eitp_context_precision_name(eitp_model_context(trainer->model)));
     state.info.lora = eitp_model_lora(trainer->model);
+    state.info.asked_shape = trainer->asked_shape;
     state.loss_scale = trainer->loss_scale;
     state.scale_steps = trainer->scale_steps;
     state.skipped = trainer->skipped;
@@ -141,6 +142,15 @@ static void eitp__write_lora_state(const eitp__state *state, eitp__buffer *text)
                         lora->rslora ? "true" : "false", (long long)state->base_checksum);
 }
 
+/* The member of a run that was shrunk: the shape that it began with. */
+static void eitp__write_asked_shape(const eitp__state *state, eitp__buffer *text) {
+    const eitp_step_shape *asked = &state->info.asked_shape, shape = eitp__step_shape_of(&state->info.config);
+    if (!eitp__step_shapes_equal(asked, &shape))
+        eitp__buffer_format(text,
+                            "  \"shrunk_from\": {\"batch_size\": %lld, \"grad_accum\": %lld, \"merged\": %lld},\n",
+                            (long long)asked->batch_size, (long long)asked->grad_accum, (long long)asked->merged);
+}
+
 static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, eitp__state *state,
                                      eitp_error *error) {
     eitp__state_integer integers[EITP__STATE_INTEGERS];
@@ -156,6 +166,7 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
     eitp__write_lora_state(state, &text);
+    eitp__write_asked_shape(state, &text);
     for (size_t i = 0; i < EITP__COUNT(integers); i++)
         eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
     for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
@@ -253,6 +264,24 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
     return status ? status : eitp__lora_config_check(lora, error);
 }
 
+static eitp_status eitp__parse_asked_shape(const eitp__json *root, eitp__state *state, eitp_error *error) {
+    const eitp__json *object = eitp__json_member(root, "shrunk_from");
+    eitp_step_shape *asked = &state->info.asked_shape;
+    const eitp_trainer_config *config = &state->info.config;
+    eitp_status status;
+    *asked = eitp__step_shape_of(config);
+    if (!object)
+        return EITP_OK;
+    status = eitp__json_get_integer(object, "batch_size", 1, 1 << 20, &asked->batch_size, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "grad_accum", 1, 1 << 20, &asked->grad_accum, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "merged", 1, 1 << 20, &asked->merged, error);
+    if (!status && asked->batch_size * asked->grad_accum != config->batch_size * config->grad_accum)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'shrunk_from' has other sequences in a step");
+    return status;
+}
+
 static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
     eitp__state_integer integers[EITP__STATE_INTEGERS];
     eitp__state_number numbers[EITP__STATE_NUMBERS];
@@ -292,6 +321,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__json_get_number(root, numbers[i].name, -HUGE_VAL, HUGE_VAL, numbers[i].value, error);
     if (!status)
         status = eitp__parse_lora_state(root, state, error);
+    if (!status)
+        status = eitp__parse_asked_shape(root, state, error);
     if (status)
         return status;
     eitp__mirror_to_state(&mirror, state);
@@ -441,9 +472,19 @@ static eitp_status eitp__load_model_state(eitp_trainer *trainer, const char *che
     return status;
 }
 
+/* A trainer as the run began goes over to what that was shrunk to. */
+static eitp_status eitp__follow_shrinking(eitp_trainer *trainer, const eitp__state *state, eitp_error *error) {
+    const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&state->info.config);
+    if (eitp__step_shapes_equal(&mine, &theirs) || !eitp__step_shapes_equal(&mine, &state->info.asked_shape))
+        return EITP_OK;
+    return eitp__trainer_reshape(trainer, &theirs, error);
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
+    if (!status)
+        status = eitp__follow_shrinking(trainer, &state, error);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
@@ -456,6 +497,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
     if (status)
         return status;
     trainer->step = state.info.step;
+    trainer->asked_shape = state.info.asked_shape;
     trainer->loss_scale = state.loss_scale;
     trainer->scale_steps = state.scale_steps;
     trainer->skipped = state.skipped;

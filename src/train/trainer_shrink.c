@@ -1,0 +1,237 @@
+/* Making a run smaller while it goes: what could be smaller, what that would take, and going over to it. */
+#include "base/log.h"
+#include "tensor/context.h"
+#include "tensor/plan.h"
+#include "train/trainer.h"
+
+/* Parts of the arena: what a smaller way to run should free, and what it must free to be worth the work. */
+#define EITP__SHRINK_GOAL 4
+#define EITP__SHRINK_LEAST 16
+
+eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
+    return eitp__step_shape_of(&trainer->config);
+}
+
+/* ---- Going over ---- */
+
+/* Makes everything by a configuration, or nothing. */
+static eitp_status eitp__make_by(eitp_trainer *trainer, const eitp_trainer_config *config, int64_t evaluation_sequences,
+                                 eitp_error *error) {
+    eitp_context *context = eitp_model_context(trainer->model);
+    const eitp_graph *const none[3] = {NULL, NULL, NULL};
+    const size_t variables = context->variable_count, segments = context->segment_count;
+    eitp_status status;
+    trainer->config = *config;
+    trainer->evaluation_sequences = evaluation_sequences;
+    status = eitp__arena_trim(context, eitp__plans_need(context, none), error);
+    if (!status)
+        status = eitp__trainer_prepare(trainer, error);
+    if (status) {
+        eitp__trainer_discard(trainer);
+        eitp__variables_rewind(context, variables, segments);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp_trainer_config *config,
+                                               int64_t evaluation_sequences, eitp_error *error) {
+    const eitp_trainer_config before = trainer->config, after = *config;
+    const int64_t sequences = trainer->evaluation_sequences;
+    const int had_plans = trainer->batches != NULL;
+    eitp_status status;
+    eitp__trainer_discard(trainer);
+    status = eitp__make_by(trainer, &after, evaluation_sequences, error);
+    if (!status)
+        return EITP_OK;
+    trainer->config = before;
+    trainer->evaluation_sequences = sequences;
+    if (had_plans)
+        eitp__make_by(trainer, &before, sequences, NULL);
+    return status;
+}
+
+static void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
+    config->batch_size = shape->batch_size;
+    config->grad_accum = shape->grad_accum;
+    config->merged = shape->merged;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape,
+                                                eitp_error *error) {
+    eitp_trainer_config config = trainer->config;
+    eitp__set_step_shape(&config, shape);
+    return eitp__trainer_remake(trainer, &config, trainer->evaluation_sequences, error);
+}
+
+/* ---- What there is to go over to ---- */
+
+/* A smaller way to run, and what it needs; `bytes` 0: none. */
+typedef struct eitp__smaller {
+    eitp_trainer_config config;
+    int64_t evaluation_sequences;
+    eitp__trainer_needs needs;
+    size_t bytes;
+} eitp__smaller;
+
+/* What is searched: from what, by how much, and the best so far. */
+typedef struct eitp__search {
+    eitp_trainer *trainer;
+    size_t others;         /* what plans that are not the trainer's need of the arena */
+    size_t bytes, run;     /* now, of gradients and arena; the arena that a run has */
+    size_t goal, least;    /* to be freed */
+    eitp__smaller smaller; /* the best */
+} eitp__search;
+
+/* Half the sequences at a time, of the same step; 0: there is only one. */
+static int eitp__halve_shape(eitp_step_shape *shape) {
+    const int64_t most = 1 << 20; /* accumulated micro-batches */
+    if (shape->merged > 1) {
+        shape->merged /= 2;
+        return 1;
+    }
+    if (shape->batch_size == 1)
+        return 0;
+    shape->merged = 1;
+    if (shape->batch_size % 2 == 0 && shape->grad_accum <= most / 2) {
+        shape->batch_size /= 2;
+        shape->grad_accum *= 2;
+        return 1;
+    }
+    /* Half of an odd number, rounded up, of which the last run of a step has fewer. */
+    if (shape->grad_accum > most / shape->batch_size)
+        return 0;
+    shape->merged = (shape->batch_size + 1) / 2;
+    shape->grad_accum *= shape->batch_size;
+    shape->batch_size = 1;
+    return 1;
+}
+
+static int eitp__is_enough(const eitp__search *search, const eitp__smaller *candidate) {
+    return candidate->bytes && search->bytes - candidate->bytes >= search->goal;
+}
+
+/* Of those that free enough, the faster; else the smaller. */
+static int eitp__is_better(const eitp__search *search, const eitp__smaller *candidate) {
+    const eitp__smaller *best = &search->smaller;
+    const int is_enough = eitp__is_enough(search, candidate);
+    if (candidate->bytes >= search->bytes || search->bytes - candidate->bytes < search->least)
+        return 0;
+    if (!best->bytes || is_enough != eitp__is_enough(search, best))
+        return !best->bytes || is_enough;
+    return is_enough ? candidate->needs.seconds < best->needs.seconds : candidate->bytes < best->bytes;
+}
+
+/* Measures a way to run, and keeps it where it is the best. */
+static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape *shape, size_t memory,
+                                     eitp_error *error) {
+    const eitp_trainer *trainer = search->trainer;
+    eitp__smaller candidate = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    candidate.config = trainer->config;
+    eitp__set_step_shape(&candidate.config, shape);
+    candidate.config.plan.memory = memory;
+    /* A plan that cannot be as small is allowed what it needs; what it then needs may be another number again. */
+    for (int attempt = 0; attempt < 3; attempt++) {
+        eitp_trainer trial = EITP__ZERO;
+        trial.host = trainer->host;
+        trial.model = trainer->model;
+        trial.config = candidate.config;
+        trial.validates = trainer->validates;
+        trial.evaluation_sequences = trainer->evaluation_sequences;
+        status = eitp__trainer_estimate(&trial, search->others, &candidate.needs, error);
+        if (status)
+            return status;
+        candidate.evaluation_sequences = trial.evaluation_sequences;
+        if (!memory || candidate.needs.run <= candidate.config.plan.memory) {
+            candidate.bytes = candidate.needs.gradients + candidate.needs.arena;
+            break;
+        }
+        candidate.config.plan.memory = candidate.needs.run;
+    }
+    if (candidate.bytes && eitp__is_better(search, &candidate))
+        search->smaller = candidate;
+    return EITP_OK;
+}
+
+/* As it is but for an arena that is larger than it need be; computing more again; half as many sequences, and both. */
+static eitp_status eitp__search_smaller(eitp__search *search, eitp_error *error) {
+    const eitp_plan_config *plan = &search->trainer->config.plan;
+    const size_t half = plan->recompute == EITP_RECOMPUTE_AUTO ? search->run / 2 + 1 : 0;
+    eitp_step_shape shape = eitp_trainer_shape(search->trainer);
+    eitp_status status = eitp__try_smaller(search, &shape, plan->memory, error);
+    if (!status && half)
+        status = eitp__try_smaller(search, &shape, half, error);
+    /* Gradients that need memory of their own may make a run larger until there are very few sequences. */
+    for (int i = 0; !status && (i == 0 || !eitp__is_enough(search, &search->smaller)) && eitp__halve_shape(&shape);
+         i++) {
+        status = eitp__try_smaller(search, &shape, plan->memory, error);
+        if (!status && half)
+            status = eitp__try_smaller(search, &shape, half, error);
+    }
+    return status;
+}
+
+/* ---- All of it ---- */
+
+static size_t eitp__gradient_bytes(const eitp_trainer *trainer) {
+    return eitp_context_variable_bytes(eitp_model_context(trainer->model), EITP_GRADIENT);
+}
+
+static size_t eitp__bytes_now(const eitp_trainer *trainer) {
+    return eitp__gradient_bytes(trainer) + eitp_context_arena_bytes(eitp_model_context(trainer->model));
+}
+
+static eitp__search eitp__begin_search(eitp_trainer *trainer) {
+    const eitp_graph *const own[3] = {trainer->gradient_graph, trainer->update_graph, trainer->evaluator.graph};
+    const eitp_context *context = eitp_model_context(trainer->model);
+    eitp_plan_stats run = eitp_trainer_statistics(trainer);
+    eitp__search search = EITP__ZERO;
+    search.trainer = trainer;
+    search.others = eitp__plans_need(context, own);
+    search.bytes = eitp__bytes_now(trainer);
+    search.run = run.arena_bytes + run.workspace_bytes;
+    search.goal = eitp_context_arena_bytes(context) / EITP__SHRINK_GOAL;
+    search.least = eitp_context_arena_bytes(context) / EITP__SHRINK_LEAST + 1;
+    return search;
+}
+
+static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
+    const eitp_step_shape *a = &report->before, *b = &report->after;
+    if (eitp__step_shapes_equal(a, b))
+        eitp__log(
+            &trainer->host, EITP_LOG_WARNING,
+            "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; %d values are computed again, and "
+            "the bits stay the same",
+            (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
+            report->recomputed);
+    else
+        eitp__log(
+            &trainer->host, EITP_LOG_WARNING,
+            "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
+            "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, but the last bits "
+            "differ from a run that was not shrunk",
+            (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
+            (long long)b->batch_size, (long long)b->grad_accum, (long long)b->merged, (long long)a->batch_size,
+            (long long)a->grad_accum, (long long)a->merged);
+}
+
+eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
+    eitp__search search = eitp__begin_search(trainer);
+    eitp_status status = EITP_OK;
+    memset(report, 0, sizeof *report);
+    report->before = report->after = eitp_trainer_shape(trainer);
+    report->bytes_before = report->bytes_after = search.bytes;
+    if (trainer->batches)
+        status = eitp__search_smaller(&search, error);
+    if (status || !search.smaller.bytes)
+        return status;
+    status = eitp__trainer_remake(trainer, &search.smaller.config, search.smaller.evaluation_sequences, error);
+    if (status)
+        return status;
+    report->shrunk = 1;
+    report->after = eitp_trainer_shape(trainer);
+    report->bytes_after = eitp__bytes_now(trainer);
+    report->recomputed = eitp_trainer_statistics(trainer).recomputed;
+    eitp__log_shrink(trainer, report);
+    return EITP_OK;
+}
