@@ -118,8 +118,9 @@
  *   amount. What a training run will take, by component, is told before by eitp_rung_measure; eitp_fit_choose takes a
  *   budget (eitp_memory_budget_default of eitp_memory_info_read) and says which optimizer, how many micro-batches at a
  *   time and how much memory for plans make it fit. Make the context with the optimizer's eitp_parameter_form, and give
- *   the rest to eitp_trainer_create. A plan of its own is limited by eitp_plan_create_within. Where others take memory
- *   while a run goes on (eitp_memory_is_short), eitp_trainer_shrink makes it smaller between two steps.
+ *   the rest to eitp_trainer_create. A plan of its own is limited by eitp_plan_create_within. With
+ *   eitp_context_config.stream variables are in a file, and in memory only while a plan uses them. Where others take
+ *   memory while a run goes on (eitp_memory_is_short), eitp_trainer_shrink makes it smaller between two steps.
  *
  * PRECISION
  *   eitp_context_config.precision is "fp32", "bf16", "fp16" or "auto": bf16 where the processor has instructions for
