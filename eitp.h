@@ -1626,7 +1626,7 @@ EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eit
  * with the budget that would do, where none does; *smallest, which may be NULL, is the rung that takes least of those
  * looked at.
  */
-EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
+EITP_API eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
 
 /* What a step did. */
 typedef struct eitp_step_report {
@@ -6080,6 +6080,7 @@ EITP__PRIVATE eitp_status eitp__worker_finish(eitp__worker *worker, eitp_error *
 
 #define EITP__HUGE_PAGE ((size_t)2 << 20)
 #define EITP__LARGE_BLOCK (4 * EITP__HUGE_PAGE)
+#define EITP__RETURNED_BLOCK ((size_t)256 << 10)
 
 /* Large blocks start on a huge page and ask for more: fewer faults, and address translations that fit the processor. */
 static void eitp__advise_huge_pages(void *memory, size_t size) {
@@ -6095,7 +6096,7 @@ static void eitp__advise_huge_pages(void *memory, size_t size) {
 }
 
 /*
- * The pages of a large block go back at once: the C library keeps blocks of some sizes for itself when they are
+ * The pages of all but small blocks go back at once: the C library keeps blocks of some sizes for itself when they are
  * released, and the size it does that from rises with the blocks it sees.
  */
 static void eitp__give_back_pages(void *memory, size_t size) {
@@ -6125,7 +6126,7 @@ static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
 
 static void eitp__system_release(void *user, void *memory, size_t size) {
     (void)user;
-    if (size >= EITP__LARGE_BLOCK)
+    if (size >= EITP__RETURNED_BLOCK)
         eitp__give_back_pages(memory, size);
     free(memory);
 }
@@ -40697,23 +40698,30 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
  * the plans, in a context that gives them no memory, through an allocator that counts.
  */
 
-/* What no allocator counts: stacks, pages that are partly used, buffers of files. */
+/*
+ * What no allocator counts: stacks, pages that are partly used, buffers of files; and what a control group counts beside
+ * the process: page tables, 8 bytes a page, and pages of a streamed file that are on their way to the disk.
+ */
 #define EITP__PROCESS_SLACK ((size_t)3 << 20)
+#define EITP__PAGE_TABLES 512
+#define EITP__STREAM_SLACK ((size_t)4 << 20)
 
-/* A host's allocator, and the bytes that are taken through it. */
+/* A host's allocator, the bytes that are taken through it, and the most that they and the arena have at a time. */
 typedef struct eitp__counter {
     eitp_allocator allocator;
+    const eitp_context *context; /* whose arena it is; NULL: there is none yet */
     size_t now, most;
 } eitp__counter;
 
 static void *eitp__count_allocate(void *user, size_t size, size_t alignment) {
     eitp__counter *counter = (eitp__counter *)user;
     void *memory = counter->allocator.allocate(counter->allocator.user, size, alignment);
+    size_t arena = counter->context ? eitp_context_arena_bytes(counter->context) : 0;
     if (!memory)
         return NULL;
     counter->now += size;
-    if (counter->now > counter->most)
-        counter->most = counter->now;
+    if (counter->now + arena > counter->most)
+        counter->most = counter->now + arena;
     return memory;
 }
 
@@ -40767,8 +40775,11 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, co
     rung->logits =
         (size_t)(trainer->config.batch_size * rung->merged * trainer->config.block_size * fit->model.vocabulary) *
         (is_wide ? 4 : 2);
-    rung->process = resident + counter->most + EITP__PROCESS_SLACK;
-    rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace + rung->process;
+    rung->process = resident + counter->most - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
+    rung->process += rung->stream ? EITP__STREAM_SLACK : 0;
+    rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace;
+    rung->process += rung->total / EITP__PAGE_TABLES;
+    rung->total += rung->process;
     rung->flops = runs * run.flops + update.flops;
     rung->recomputed_flops = runs * run.recomputed_flops;
     rung->recomputed = run.recomputed;
@@ -40810,6 +40821,7 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
     config.plans_only = 1;
     if (!status)
         status = eitp_context_create(&config, &context, error);
+    counter.context = context;
     if (!status)
         status = eitp_gpt2_create(context, &fit->model, &model, error);
     if (!status && fit->adapt)
@@ -40826,9 +40838,13 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
         trainer->config.plan = rung->plan;
         trainer->validates = fit->validates;
         status = eitp__trainer_prepare(trainer, error);
+        /* The arena of the last plan may be larger than any that was there when something was allocated. */
+        if (!status && counter.most < counter.now + eitp_context_arena_bytes(context))
+            counter.most = counter.now + eitp_context_arena_bytes(context);
         if (!status)
             eitp__fill_rung(fit, trainer, &counter, resident, rung);
     }
+    counter.context = NULL;
     eitp_trainer_destroy(trainer);
     eitp_model_destroy(model);
     eitp_context_destroy(context);
@@ -40955,26 +40971,30 @@ static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream strea
     return status;
 }
 
-eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+    eitp_fit fit = *asked;
     eitp_rung least = EITP__ZERO;
-    eitp_optimizer last = fit->trainer.optimizer;
-    eitp_stream stream = fit->any_stream ? EITP_STREAM_NONE : fit->context.stream;
-    eitp_stream most = fit->any_stream ? EITP_STREAM_ALL : stream;
+    eitp_optimizer last = fit.trainer.optimizer;
+    eitp_stream stream = fit.any_stream ? EITP_STREAM_NONE : fit.context.stream;
+    eitp_stream most = fit.any_stream ? EITP_STREAM_ALL : stream;
     eitp_status status;
     memset(chosen, 0, sizeof *chosen);
-    status = eitp__choose_optimizer(fit, stream, chosen, &least, &last, error);
+    /* Once: what measuring a rung leaves to the C library is there for the run. */
+    status = eitp__resident_bytes(asked, &fit.process, error);
+    if (!status)
+        status = eitp__choose_optimizer(&fit, stream, chosen, &least, &last, error);
     while (!status && !chosen->fits && stream < most) {
         stream = (eitp_stream)(stream + 1);
-        status = eitp__choose_optimizer(fit, stream, chosen, &least, &last, error);
+        status = eitp__choose_optimizer(&fit, stream, chosen, &least, &last, error);
     }
     if (!status && !chosen->fits)
-        status = eitp__find_smallest(fit, last, stream, &least, error);
+        status = eitp__find_smallest(&fit, last, stream, &least, error);
     if (smallest)
         *smallest = least;
     if (status || chosen->fits)
         return status;
     return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %.0f MB, and %.0f MB are allowed",
-                      ceil((double)least.total / 1e6), floor((double)fit->budget / 1e6));
+                      ceil((double)least.total / 1e6), floor((double)fit.budget / 1e6));
 }
 /* <<src/train/planner.c */
 

@@ -7,6 +7,7 @@
 
 #define EITP__HUGE_PAGE ((size_t)2 << 20)
 #define EITP__LARGE_BLOCK (4 * EITP__HUGE_PAGE)
+#define EITP__RETURNED_BLOCK ((size_t)256 << 10)
 
 /* Large blocks start on a huge page and ask for more: fewer faults, and address translations that fit the processor. */
 static void eitp__advise_huge_pages(void *memory, size_t size) {
@@ -22,7 +23,7 @@ static void eitp__advise_huge_pages(void *memory, size_t size) {
 }
 
 /*
- * The pages of a large block go back at once: the C library keeps blocks of some sizes for itself when they are
+ * The pages of all but small blocks go back at once: the C library keeps blocks of some sizes for itself when they are
  * released, and the size it does that from rises with the blocks it sees.
  */
 static void eitp__give_back_pages(void *memory, size_t size) {
@@ -52,7 +53,7 @@ static void *eitp__system_allocate(void *user, size_t size, size_t alignment) {
 
 static void eitp__system_release(void *user, void *memory, size_t size) {
     (void)user;
-    if (size >= EITP__LARGE_BLOCK)
+    if (size >= EITP__RETURNED_BLOCK)
         eitp__give_back_pages(memory, size);
     free(memory);
 }

@@ -4,23 +4,30 @@
  */
 #include "train/trainer.h"
 
-/* What no allocator counts: stacks, pages that are partly used, buffers of files. */
+/*
+ * What no allocator counts: stacks, pages that are partly used, buffers of files; and what a control group counts beside
+ * the process: page tables, 8 bytes a page, and pages of a streamed file that are on their way to the disk.
+ */
 #define EITP__PROCESS_SLACK ((size_t)3 << 20)
+#define EITP__PAGE_TABLES 512
+#define EITP__STREAM_SLACK ((size_t)4 << 20)
 
-/* A host's allocator, and the bytes that are taken through it. */
+/* A host's allocator, the bytes that are taken through it, and the most that they and the arena have at a time. */
 typedef struct eitp__counter {
     eitp_allocator allocator;
+    const eitp_context *context; /* whose arena it is; NULL: there is none yet */
     size_t now, most;
 } eitp__counter;
 
 static void *eitp__count_allocate(void *user, size_t size, size_t alignment) {
     eitp__counter *counter = (eitp__counter *)user;
     void *memory = counter->allocator.allocate(counter->allocator.user, size, alignment);
+    size_t arena = counter->context ? eitp_context_arena_bytes(counter->context) : 0;
     if (!memory)
         return NULL;
     counter->now += size;
-    if (counter->now > counter->most)
-        counter->most = counter->now;
+    if (counter->now + arena > counter->most)
+        counter->most = counter->now + arena;
     return memory;
 }
 
@@ -74,8 +81,11 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, co
     rung->logits =
         (size_t)(trainer->config.batch_size * rung->merged * trainer->config.block_size * fit->model.vocabulary) *
         (is_wide ? 4 : 2);
-    rung->process = resident + counter->most + EITP__PROCESS_SLACK;
-    rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace + rung->process;
+    rung->process = resident + counter->most - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
+    rung->process += rung->stream ? EITP__STREAM_SLACK : 0;
+    rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace;
+    rung->process += rung->total / EITP__PAGE_TABLES;
+    rung->total += rung->process;
     rung->flops = runs * run.flops + update.flops;
     rung->recomputed_flops = runs * run.recomputed_flops;
     rung->recomputed = run.recomputed;
@@ -117,6 +127,7 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
     config.plans_only = 1;
     if (!status)
         status = eitp_context_create(&config, &context, error);
+    counter.context = context;
     if (!status)
         status = eitp_gpt2_create(context, &fit->model, &model, error);
     if (!status && fit->adapt)
@@ -133,9 +144,13 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
         trainer->config.plan = rung->plan;
         trainer->validates = fit->validates;
         status = eitp__trainer_prepare(trainer, error);
+        /* The arena of the last plan may be larger than any that was there when something was allocated. */
+        if (!status && counter.most < counter.now + eitp_context_arena_bytes(context))
+            counter.most = counter.now + eitp_context_arena_bytes(context);
         if (!status)
             eitp__fill_rung(fit, trainer, &counter, resident, rung);
     }
+    counter.context = NULL;
     eitp_trainer_destroy(trainer);
     eitp_model_destroy(model);
     eitp_context_destroy(context);
@@ -262,24 +277,28 @@ static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream strea
     return status;
 }
 
-eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+    eitp_fit fit = *asked;
     eitp_rung least = EITP__ZERO;
-    eitp_optimizer last = fit->trainer.optimizer;
-    eitp_stream stream = fit->any_stream ? EITP_STREAM_NONE : fit->context.stream;
-    eitp_stream most = fit->any_stream ? EITP_STREAM_ALL : stream;
+    eitp_optimizer last = fit.trainer.optimizer;
+    eitp_stream stream = fit.any_stream ? EITP_STREAM_NONE : fit.context.stream;
+    eitp_stream most = fit.any_stream ? EITP_STREAM_ALL : stream;
     eitp_status status;
     memset(chosen, 0, sizeof *chosen);
-    status = eitp__choose_optimizer(fit, stream, chosen, &least, &last, error);
+    /* Once: what measuring a rung leaves to the C library is there for the run. */
+    status = eitp__resident_bytes(asked, &fit.process, error);
+    if (!status)
+        status = eitp__choose_optimizer(&fit, stream, chosen, &least, &last, error);
     while (!status && !chosen->fits && stream < most) {
         stream = (eitp_stream)(stream + 1);
-        status = eitp__choose_optimizer(fit, stream, chosen, &least, &last, error);
+        status = eitp__choose_optimizer(&fit, stream, chosen, &least, &last, error);
     }
     if (!status && !chosen->fits)
-        status = eitp__find_smallest(fit, last, stream, &least, error);
+        status = eitp__find_smallest(&fit, last, stream, &least, error);
     if (smallest)
         *smallest = least;
     if (status || chosen->fits)
         return status;
     return eitp__fail(error, EITP_ERROR_MEMORY, "the run needs %.0f MB, and %.0f MB are allowed",
-                      ceil((double)least.total / 1e6), floor((double)fit->budget / 1e6));
+                      ceil((double)least.total / 1e6), floor((double)fit.budget / 1e6));
 }

@@ -102,7 +102,7 @@ EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eit
  * with the budget that would do, where none does; *smallest, which may be NULL, is the rung that takes least of those
  * looked at.
  */
-EITP_API eitp_status eitp_fit_choose(const eitp_fit *fit, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
+EITP_API eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
 
 /* What a step did. */
 typedef struct eitp_step_report {
