@@ -2265,6 +2265,9 @@ typedef enum eitp__family {
 
 #define EITP__SUM_BLOCK 16384
 
+/* Directions of the rows of a matrix along which a factored update has a first moment. */
+#define EITP__DIRECTIONS 4
+
 /*
  * The slots: name, family. Operands are dense, row-major; x, y, a, b, d... have the slot's dtype unless said otherwise.
  * WIDE is F32 where the slot's dtype is BF16 or F16, and the slot's dtype where it is not: 16-bit columns compute in
@@ -2336,6 +2339,10 @@ typedef enum eitp__family {
  *   ROW_SQUARES          (x) -> y F64 [rows]; the sum of the squares of each row
  *   COLUMN_SQUARES       (x, before F64 [c] or none) -> y F64 [c]; before, or zeros, and the squares of each column on
  *                        top of it in the order of the rows, so that a matrix gives the same bits in pieces of rows
+ *   ROW_PRODUCTS         (x, directions F32 [k, c]) -> y F32 [rows, k]; k is EITP__DIRECTIONS; each row times each
+ *                        direction
+ *   COLUMN_PRODUCTS      (x, p F32 [rows, k], before F32 [k, c] or none) -> y F32 [k, c]; before, or zeros, and p[i, t]
+ *                        times row i of x on top of row t, in the order of the rows, as for COLUMN_SQUARES
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
  *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
  *                        one, the norm and the limit are of the true one
@@ -2360,11 +2367,19 @@ typedef enum eitp__family {
  *                        the memory of their inputs and stay as they are where the step is not applied; the root of
  *                        element i, j of the second moment, corrected for its beginning with zeros, is row root i *
  *                        column root j; reals[0] beta2
+ *   FACTORED_MOMENTUM    (directions F32 [k, c], m F32 [r, k], row products F32 [r, k], column products F32 [k, c],
+ *                        hyper, commit, column squares F64 [c]) -> directions, m, moved F32 [r, k], along F32 [k, c];
+ *                        the first two are the memory of their inputs, and stay as they are where the step is not
+ *                        applied; m is the running mean of the row products; moved, times along, which are the
+ *                        directions as they were, is what the gradient is changed by so that its part along them is
+ *                        their mean, corrected for its beginning with zeros; then the directions turn towards where the
+ *                        gradient is largest, and m with them; reals[0] beta1. Directions of zeros are begun with.
  *   FACTORED             (parameter, gradient WIDE or as for ADAMW, row roots F32 [r], column roots F32 [c], hyper,
- *                        commit, remainder or none, key or none) -> parameter, sums F64 [blocks, 2], then the remainder
- *                        if there is one; as ADAMW, but for the update: u = gradient / (root + epsilon), and where the
- *                        root mean square of u over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled
- *                        down to that; reals: epsilon, weight decay, that limit
+ *                        commit, remainder or none, key or none, moved F32 [r, k] and along F32 [k, c] or none of both)
+ *                        -> parameter, sums F64 [blocks, 2], then the remainder if there is one; as ADAMW, but for the
+ *                        update: u = (gradient + moved along) / (root + epsilon), and where the root mean square of u
+ *                        over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled down to that; reals:
+ *                        epsilon, weight decay, that limit
  */
 #define EITP__SLOTS(X)                                                                                                 \
     X(FILL, FLAT)                                                                                                      \
@@ -2423,9 +2438,12 @@ typedef enum eitp__family {
     X(SUM_SQUARES, BLOCKS)                                                                                             \
     X(ROW_SQUARES, ROWS)                                                                                               \
     X(COLUMN_SQUARES, COLUMNS)                                                                                         \
+    X(ROW_PRODUCTS, ROWS)                                                                                              \
+    X(COLUMN_PRODUCTS, COLUMNS)                                                                                        \
     X(COMMIT, WHOLE)                                                                                                   \
     X(ADAMW, BLOCKS)                                                                                                   \
     X(FACTORED_MEANS, WHOLE)                                                                                           \
+    X(FACTORED_MOMENTUM, WHOLE)                                                                                        \
     X(FACTORED, BLOCKS)
 
 typedef enum eitp__slot {
@@ -3290,7 +3308,9 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_head;
 
 /* ops_update.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_row_squares,
-    eitp__shape_column_squares, eitp__shape_commit, eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored;
+    eitp__shape_column_squares, eitp__shape_row_products, eitp__shape_column_products, eitp__shape_commit,
+    eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored_momentum, eitp__shape_factored;
+EITP__PRIVATE eitp__flops_rule eitp__flops_products;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 /* <<src/tensor/op_rules.h */
@@ -10062,6 +10082,99 @@ static void eitp__ref_factored_means(const eitp__call *call, int64_t begin, int6
         row_roots[i] = !rows ? 1.0f : mean > 0 ? (float)sqrt((double)rows[i] / mean) : 0.0f;
 }
 
+/* A direction that is none yet: as large in each column as the gradient is, the signs as in a row of a Hadamard matrix;
+ * what the gradient has nothing of never gets anything. */
+static double eitp__ref_first_direction(const double *column_squares, int64_t j, int64_t t) {
+    return t && !((j >> (t - 1)) & 1) ? -sqrt(column_squares[j]) : sqrt(column_squares[j]);
+}
+
+static double eitp__ref_dot(const float *a, const float *b, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+/* Makes a vector orthogonal to those before it and of length 1, or zeros where nothing is left of it. */
+static void eitp__ref_orthogonal(float *directions, int64_t columns, int64_t t) {
+    float *y = directions + t * columns;
+    double before = sqrt(eitp__ref_dot(y, y, columns)), size;
+    for (int64_t s = 0; s < t; s++) {
+        double dot = eitp__ref_dot(y, directions + s * columns, columns);
+        for (int64_t j = 0; j < columns; j++)
+            y[j] -= (float)(dot * (double)directions[s * columns + j]);
+    }
+    size = sqrt(eitp__ref_dot(y, y, columns));
+    for (int64_t j = 0; j < columns; j++)
+        y[j] = size > 1e-5 * before ? (float)((double)y[j] / size) : 0;
+}
+
+/*
+ * Turns the directions towards those in which the gradient is largest: a step of subspace iteration, of which only a
+ * part is taken, since a single gradient is mostly noise.
+ */
+static void eitp__ref_turn(const eitp__call *call, const float *old, float *directions, int64_t columns) {
+    const double *column_squares = (const double *)call->inputs[6].data;
+    double keep = call->reals[0];
+    for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+        const float *towards = (const float *)call->inputs[3].data + t * columns, *from = old + t * columns;
+        double size = sqrt(eitp__ref_dot(towards, towards, columns));
+        int begins = eitp__ref_dot(from, from, columns) < 0.5;
+        for (int64_t j = 0; j < columns; j++) {
+            double kept = begins ? eitp__ref_first_direction(column_squares, j, t) : keep * (double)from[j];
+            double turned = !begins && size > 0 ? (1 - keep) * (double)towards[j] / size : 0;
+            directions[t * columns + j] = (float)(kept + turned);
+        }
+        eitp__ref_orthogonal(directions, columns, t);
+    }
+}
+
+/* m by the new directions: what of it was along the old ones is along the new ones as far as those are the same. */
+static void eitp__ref_turn_m(float *m, int64_t rows, const float *old, const float *directions, int64_t columns) {
+    double same[EITP__DIRECTIONS][EITP__DIRECTIONS];
+    for (int64_t s = 0; s < EITP__DIRECTIONS; s++) {
+        for (int64_t t = 0; t < EITP__DIRECTIONS; t++)
+            same[s][t] = eitp__ref_dot(old + s * columns, directions + t * columns, columns);
+    }
+    for (int64_t i = 0; i < rows; i++, m += EITP__DIRECTIONS) {
+        float before[EITP__DIRECTIONS];
+        memcpy(before, m, sizeof before);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            double sum = 0;
+            for (int s = 0; s < EITP__DIRECTIONS; s++)
+                sum += (double)before[s] * same[s][t];
+            m[t] = (float)sum;
+        }
+    }
+}
+
+/*
+ * A first moment of rank EITP__DIRECTIONS: the gradient's steepest directions, along which a step of the gradient alone
+ * would overshoot, get their running mean; all others get the gradient itself.
+ */
+static void eitp__ref_factored_momentum(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
+    const float *products = (const float *)call->inputs[2].data;
+    float *directions = (float *)call->inputs[0].data, *m = (float *)call->inputs[1].data;
+    float *moved = (float *)call->outputs[2].data, *along = (float *)call->outputs[3].data;
+    int64_t columns = call->inputs[6].elements, rows = call->inputs[1].elements / EITP__DIRECTIONS;
+    double beta1 = call->reals[0], correction = 1 / (1 - pow(beta1, (double)hyper[1])), scale = (double)commit[0];
+    (void)begin;
+    (void)end;
+    (void)workspace;
+    memcpy(along, directions, (size_t)(EITP__DIRECTIONS * columns) * sizeof *along);
+    for (int64_t i = 0; i < rows * EITP__DIRECTIONS; i++) {
+        double now = scale * (double)products[i];
+        if (commit[1] != 0)
+            m[i] = (float)(beta1 * (double)m[i] + (1 - beta1) * now);
+        moved[i] = commit[1] != 0 ? (float)((double)m[i] * correction - now) : 0;
+    }
+    if (commit[1] == 0)
+        return;
+    eitp__ref_turn(call, along, directions, columns);
+    eitp__ref_turn_m(m, rows, along, directions, columns);
+}
+
 /* The losses from what HEAD left of the logits. */
 static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t blocks = eitp__ref_columns(&call->inputs[0]);
@@ -10323,6 +10436,38 @@ static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_
             EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
 }
 
+static void EITP__REF(row_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+            const float *direction = (const float *)call->inputs[1].data + t * columns;
+            EITP__REAL sum = 0;
+            for (int64_t j = 0; j < columns; j++)
+                sum += EITP__GET(x[j]) * (EITP__REAL)direction[j];
+            ((float *)call->outputs[0].data)[row * EITP__DIRECTIONS + t] = (float)sum;
+        }
+    }
+}
+
+static void EITP__REF(column_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const float *before = (const float *)call->inputs[2].data;
+    (void)workspace;
+    for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+        float *y = (float *)call->outputs[0].data + t * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] = before ? before[t * columns + j] : 0;
+        for (int64_t row = 0; row < rows; row++) {
+            const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+            float product = ((const float *)call->inputs[1].data)[row * EITP__DIRECTIONS + t];
+            for (int64_t j = begin; j < end; j++)
+                y[j] += product * (float)EITP__GET(x[j]);
+        }
+    }
+}
+
 static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
     const double *before = (const double *)call->inputs[1].data;
@@ -10466,12 +10611,16 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
 /* The directions of elements [begin, end), before they are scaled down; returns the sum of their squares. */
 static double EITP__REF(factored_directions)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u) {
     const float *row_roots = (const float *)call->inputs[2].data, *column_roots = (const float *)call->inputs[3].data;
+    const float *moved = (const float *)call->inputs[8].data, *along = (const float *)call->inputs[9].data;
     int64_t columns = call->inputs[3].elements;
     EITP__REAL scale = (EITP__REAL)((const float *)call->inputs[5].data)[0], epsilon = (EITP__REAL)call->reals[0];
     double sum = 0;
     for (int64_t i = begin; i < end; i++) {
         EITP__REAL root = (EITP__REAL)row_roots[i / columns] * (EITP__REAL)column_roots[i % columns] + epsilon;
-        u[i - begin] = scale * EITP__REF(gradient)(call, i) / root;
+        EITP__REAL g = scale * EITP__REF(gradient)(call, i);
+        for (int64_t t = 0; t < EITP__DIRECTIONS && moved; t++)
+            g += (EITP__REAL)moved[i / columns * EITP__DIRECTIONS + t] * (EITP__REAL)along[t * columns + i % columns];
+        u[i - begin] = g / root;
         sum += (double)u[i - begin] * (double)u[i - begin];
     }
     return sum;
@@ -10742,6 +10891,38 @@ static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_
             EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
 }
 
+static void EITP__REF(row_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+            const float *direction = (const float *)call->inputs[1].data + t * columns;
+            EITP__REAL sum = 0;
+            for (int64_t j = 0; j < columns; j++)
+                sum += EITP__GET(x[j]) * (EITP__REAL)direction[j];
+            ((float *)call->outputs[0].data)[row * EITP__DIRECTIONS + t] = (float)sum;
+        }
+    }
+}
+
+static void EITP__REF(column_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const float *before = (const float *)call->inputs[2].data;
+    (void)workspace;
+    for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+        float *y = (float *)call->outputs[0].data + t * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] = before ? before[t * columns + j] : 0;
+        for (int64_t row = 0; row < rows; row++) {
+            const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+            float product = ((const float *)call->inputs[1].data)[row * EITP__DIRECTIONS + t];
+            for (int64_t j = begin; j < end; j++)
+                y[j] += product * (float)EITP__GET(x[j]);
+        }
+    }
+}
+
 static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
     const double *before = (const double *)call->inputs[1].data;
@@ -10885,12 +11066,16 @@ static void EITP__REF(adamw)(const eitp__call *call, int64_t begin, int64_t end,
 /* The directions of elements [begin, end), before they are scaled down; returns the sum of their squares. */
 static double EITP__REF(factored_directions)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u) {
     const float *row_roots = (const float *)call->inputs[2].data, *column_roots = (const float *)call->inputs[3].data;
+    const float *moved = (const float *)call->inputs[8].data, *along = (const float *)call->inputs[9].data;
     int64_t columns = call->inputs[3].elements;
     EITP__REAL scale = (EITP__REAL)((const float *)call->inputs[5].data)[0], epsilon = (EITP__REAL)call->reals[0];
     double sum = 0;
     for (int64_t i = begin; i < end; i++) {
         EITP__REAL root = (EITP__REAL)row_roots[i / columns] * (EITP__REAL)column_roots[i % columns] + epsilon;
-        u[i - begin] = scale * EITP__REF(gradient)(call, i) / root;
+        EITP__REAL g = scale * EITP__REF(gradient)(call, i);
+        for (int64_t t = 0; t < EITP__DIRECTIONS && moved; t++)
+            g += (EITP__REAL)moved[i / columns * EITP__DIRECTIONS + t] * (EITP__REAL)along[t * columns + i % columns];
+        u[i - begin] = g / root;
         sum += (double)u[i - begin] * (double)u[i - begin];
     }
     return sum;
@@ -11482,6 +11667,38 @@ static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_
             EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
 }
 
+static void EITP__REF(row_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+            const float *direction = (const float *)call->inputs[1].data + t * columns;
+            EITP__REAL sum = 0;
+            for (int64_t j = 0; j < columns; j++)
+                sum += EITP__GET(x[j]) * (EITP__REAL)direction[j];
+            ((float *)call->outputs[0].data)[row * EITP__DIRECTIONS + t] = (float)sum;
+        }
+    }
+}
+
+static void EITP__REF(column_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const float *before = (const float *)call->inputs[2].data;
+    (void)workspace;
+    for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+        float *y = (float *)call->outputs[0].data + t * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] = before ? before[t * columns + j] : 0;
+        for (int64_t row = 0; row < rows; row++) {
+            const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+            float product = ((const float *)call->inputs[1].data)[row * EITP__DIRECTIONS + t];
+            for (int64_t j = begin; j < end; j++)
+                y[j] += product * (float)EITP__GET(x[j]);
+        }
+    }
+}
+
 static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
     const double *before = (const double *)call->inputs[1].data;
@@ -12052,6 +12269,38 @@ static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_
             EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
 }
 
+static void EITP__REF(row_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+            const float *direction = (const float *)call->inputs[1].data + t * columns;
+            EITP__REAL sum = 0;
+            for (int64_t j = 0; j < columns; j++)
+                sum += EITP__GET(x[j]) * (EITP__REAL)direction[j];
+            ((float *)call->outputs[0].data)[row * EITP__DIRECTIONS + t] = (float)sum;
+        }
+    }
+}
+
+static void EITP__REF(column_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const float *before = (const float *)call->inputs[2].data;
+    (void)workspace;
+    for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+        float *y = (float *)call->outputs[0].data + t * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] = before ? before[t * columns + j] : 0;
+        for (int64_t row = 0; row < rows; row++) {
+            const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+            float product = ((const float *)call->inputs[1].data)[row * EITP__DIRECTIONS + t];
+            for (int64_t j = begin; j < end; j++)
+                y[j] += product * (float)EITP__GET(x[j]);
+        }
+    }
+}
+
 static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
     const double *before = (const double *)call->inputs[1].data;
@@ -12418,7 +12667,9 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(ROW_SQUARES, row_squares)                                                                                        \
-    X(COLUMN_SQUARES, column_squares)
+    X(COLUMN_SQUARES, column_squares)                                                                                  \
+    X(ROW_PRODUCTS, row_products)                                                                                      \
+    X(COLUMN_PRODUCTS, column_products)
 
 /* Slots of F32 and F64. */
 #define EITP__REF_WIDE(X)                                                                                              \
@@ -12472,6 +12723,7 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_BF16, eitp__ref_adamw_f32);
     eitp__ref_register(table, EITP__SLOT_ADAMW, EITP_F16, eitp__ref_adamw_f32);
     eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);
+    eitp__ref_register(table, EITP__SLOT_FACTORED_MOMENTUM, EITP_F32, eitp__ref_factored_momentum);
     eitp__ref_register(table, EITP__SLOT_FACTORED, EITP_F64, eitp__ref_factored_f64);
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         if (dtype != EITP_F64)
@@ -13297,7 +13549,9 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(ROW_SQUARES, row_squares)                                                                                        \
-    X(COLUMN_SQUARES, column_squares)
+    X(COLUMN_SQUARES, column_squares)                                                                                  \
+    X(ROW_PRODUCTS, row_products)                                                                                      \
+    X(COLUMN_PRODUCTS, column_products)
 
 #define EITP__SIMD_ELEMENT float
 #define EITP__SIMD_DTYPE EITP_F32
@@ -13671,6 +13925,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
             y[i] += x * x;
         }
     }
+}
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
 }
 /* <<kernels/simd/reduce.inc */
 
@@ -14427,6 +14737,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
         }
     }
 }
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
+}
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
@@ -15179,6 +15545,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
             y[i] += x * x;
         }
     }
+}
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
 }
 /* <<kernels/simd/reduce.inc */
 
@@ -17147,6 +17569,23 @@ EITP__SIMD_INLINE void EITP__SIMD(factored_roots)(const eitp__call *call, int64_
     }
 }
 
+/* What the gradient of elements [i, i + count) is changed by. */
+EITP__SIMD_INLINE void EITP__SIMD(factored_moved)(const eitp__call *call, int64_t i, int64_t count, float *changes) {
+    int64_t columns = call->inputs[3].elements, row = i / columns, column = i % columns, here;
+    for (int64_t done = 0; done < count; done += here, column = 0, row++) {
+        const float *moved = (const float *)call->inputs[8].data + row * EITP__DIRECTIONS;
+        const float *along = (const float *)call->inputs[9].data + column;
+        here = columns - column < count - done ? columns - column : count - done;
+        for (int64_t j = 0; j < here; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sum = none;
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sum = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(moved[t]),
+                                               EITP__SIMD(fetch)(along + t * columns + j, here - j, none), sum);
+            EITP__SIMD(put)(changes + done + j, here - j, sum);
+        }
+    }
+}
+
 /* The directions of elements [first, last), with zeros up to a whole number of EITP__HALVES; returns the sum of their
  * squares. */
 static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t first, int64_t last, float *u) {
@@ -17155,18 +17594,23 @@ static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t fi
     int is_narrow = call->inputs[1].dtype == EITP_BF16;
     const int64_t most = EITP__HALVES;
     EITP__SIMD(doubles) sums[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
-    float roots[EITP__HALVES];
+    float roots[EITP__HALVES], changes[EITP__HALVES];
+    memset(changes, 0, sizeof changes);
     for (int j = 0; j < EITP__HALVES; j++)
         roots[j] = 1;
     for (int64_t i = first; i < last; i += EITP__HALVES) {
         int64_t count = last - i < most ? last - i : most;
         EITP__SIMD(factored_roots)(call, i, count, roots);
+        if (call->inputs[8].data) {
+            memset(changes, 0, sizeof changes);
+            EITP__SIMD(factored_moved)(call, i, count, changes);
+        }
         for (int64_t j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES, u += EITP__SIMD_LANES) {
             EITP__SIMD(vector) g = EITP__SIMD(zeros)();
             if (j < count)
                 g = is_narrow ? EITP__SIMD(fetch_bf16)((const uint16_t *)gradient + i + j, count - j, g)
                               : EITP__SIMD(fetch)((const float *)gradient + i + j, count - j, g);
-            g = g * scale / EITP__SIMD(load)(roots + j);
+            g = EITP__SIMD(multiply_add)(g, scale, EITP__SIMD(load)(changes + j)) / EITP__SIMD(load)(roots + j);
             EITP__SIMD(add_squares)(g, sums);
             EITP__SIMD(store)(u, g);
         }
@@ -18704,7 +19148,9 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(ROW_SQUARES, row_squares)                                                                                        \
-    X(COLUMN_SQUARES, column_squares)
+    X(COLUMN_SQUARES, column_squares)                                                                                  \
+    X(ROW_PRODUCTS, row_products)                                                                                      \
+    X(COLUMN_PRODUCTS, column_products)
 
 #define EITP__SIMD_ELEMENT float
 #define EITP__SIMD_DTYPE EITP_F32
@@ -19078,6 +19524,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
             y[i] += x * x;
         }
     }
+}
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
 }
 /* <<kernels/simd/reduce.inc */
 
@@ -19834,6 +20336,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
         }
     }
 }
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
+}
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
@@ -20586,6 +21144,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
             y[i] += x * x;
         }
     }
+}
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
 }
 /* <<kernels/simd/reduce.inc */
 
@@ -22554,6 +23168,23 @@ EITP__SIMD_INLINE void EITP__SIMD(factored_roots)(const eitp__call *call, int64_
     }
 }
 
+/* What the gradient of elements [i, i + count) is changed by. */
+EITP__SIMD_INLINE void EITP__SIMD(factored_moved)(const eitp__call *call, int64_t i, int64_t count, float *changes) {
+    int64_t columns = call->inputs[3].elements, row = i / columns, column = i % columns, here;
+    for (int64_t done = 0; done < count; done += here, column = 0, row++) {
+        const float *moved = (const float *)call->inputs[8].data + row * EITP__DIRECTIONS;
+        const float *along = (const float *)call->inputs[9].data + column;
+        here = columns - column < count - done ? columns - column : count - done;
+        for (int64_t j = 0; j < here; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sum = none;
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sum = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(moved[t]),
+                                               EITP__SIMD(fetch)(along + t * columns + j, here - j, none), sum);
+            EITP__SIMD(put)(changes + done + j, here - j, sum);
+        }
+    }
+}
+
 /* The directions of elements [first, last), with zeros up to a whole number of EITP__HALVES; returns the sum of their
  * squares. */
 static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t first, int64_t last, float *u) {
@@ -22562,18 +23193,23 @@ static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t fi
     int is_narrow = call->inputs[1].dtype == EITP_BF16;
     const int64_t most = EITP__HALVES;
     EITP__SIMD(doubles) sums[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
-    float roots[EITP__HALVES];
+    float roots[EITP__HALVES], changes[EITP__HALVES];
+    memset(changes, 0, sizeof changes);
     for (int j = 0; j < EITP__HALVES; j++)
         roots[j] = 1;
     for (int64_t i = first; i < last; i += EITP__HALVES) {
         int64_t count = last - i < most ? last - i : most;
         EITP__SIMD(factored_roots)(call, i, count, roots);
+        if (call->inputs[8].data) {
+            memset(changes, 0, sizeof changes);
+            EITP__SIMD(factored_moved)(call, i, count, changes);
+        }
         for (int64_t j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES, u += EITP__SIMD_LANES) {
             EITP__SIMD(vector) g = EITP__SIMD(zeros)();
             if (j < count)
                 g = is_narrow ? EITP__SIMD(fetch_bf16)((const uint16_t *)gradient + i + j, count - j, g)
                               : EITP__SIMD(fetch)((const float *)gradient + i + j, count - j, g);
-            g = g * scale / EITP__SIMD(load)(roots + j);
+            g = EITP__SIMD(multiply_add)(g, scale, EITP__SIMD(load)(changes + j)) / EITP__SIMD(load)(roots + j);
             EITP__SIMD(add_squares)(g, sums);
             EITP__SIMD(store)(u, g);
         }
@@ -28039,6 +28675,41 @@ EITP__PRIVATE void eitp__expand_column_squares(const eitp__node *node, eitp_tens
         outputs[0] = eitp_add(node->inputs[1], outputs[0]);
 }
 
+static int eitp__is_f32_matrix(const eitp_tensor *x, int64_t rows, int64_t columns) {
+    return x->dtype == EITP_F32 && x->rank == 2 && x->shape[0] == rows && x->shape[1] == columns;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_row_products(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t columns = eitp__tensor_columns(x), shape[2];
+    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    shape[0] = eitp__elements(x) / columns;
+    shape[1] = EITP__DIRECTIONS;
+    if (!status)
+        status = eitp__require(eitp__is_f32_matrix(node->inputs[1], EITP__DIRECTIONS, columns), error,
+                               "the directions must be f32 [%d, %lld]", EITP__DIRECTIONS, (long long)columns);
+    return status ? status : eitp__node_output(node, EITP_F32, 2, shape, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_column_products(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0], *before = node->inputs[2];
+    int64_t columns = eitp__tensor_columns(x), shape[2];
+    int fits = eitp__is_f32_matrix(node->inputs[1], eitp__elements(x) / columns, EITP__DIRECTIONS) &&
+               (!before || eitp__is_f32_matrix(before, EITP__DIRECTIONS, columns));
+    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    shape[0] = EITP__DIRECTIONS;
+    shape[1] = columns;
+    if (!status)
+        status = eitp__require(fits, error, "row products must be f32 [%lld, %d], those before f32 [%d, %lld]",
+                               (long long)(eitp__elements(x) / columns), EITP__DIRECTIONS, EITP__DIRECTIONS,
+                               (long long)columns);
+    return status ? status : eitp__node_output(node, EITP_F32, 2, shape, 0, error);
+}
+
+EITP__PRIVATE double eitp__flops_products(const eitp__node *node) {
+    return 2.0 * EITP__DIRECTIONS * (double)eitp__elements(node->inputs[0]);
+}
+
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     int64_t extent = 2;
@@ -28180,12 +28851,37 @@ EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_erro
     return status || !rows ? status : eitp__node_output_like(node, rows, error);
 }
 
+EITP__PRIVATE eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *directions = node->inputs[0], *m = node->inputs[1];
+    int64_t rows = m->rank == 2 ? m->shape[0] : 0, columns = directions->rank == 2 ? directions->shape[1] : 0;
+    int fits = eitp__is_f32_matrix(directions, EITP__DIRECTIONS, columns) &&
+               eitp__is_f32_matrix(m, rows, EITP__DIRECTIONS) && directions->storage->leaf == EITP__VARIABLE &&
+               m->storage->leaf == EITP__VARIABLE;
+    eitp_status status = eitp__require(fits, error, "directions and moment must be variables, f32 matrices");
+    fits = !status && eitp__is_like(node->inputs[2], m, EITP_F32) &&
+           eitp__is_like(node->inputs[3], directions, EITP_F32) && eitp__is_vector(node->inputs[6], EITP_F64) &&
+           node->inputs[6]->shape[0] == columns;
+    if (!status)
+        status =
+            eitp__require(fits && eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
+                          error, "products must be like what they are of, hyper and commit f32 [2]");
+    for (int i = 0; i < 4 && !status; i++)
+        status = eitp__node_output_like(node, i % 2 ? (i == 1 ? m : directions) : (i == 0 ? directions : m), error);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
     int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns, sums[2];
     int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
                eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2);
+    const eitp_tensor *moved = eitp__optional_input(node, 8), *along = eitp__optional_input(node, 9);
     eitp_status status = eitp__check_gradient(node, error);
+    if (!status)
+        status = eitp__require(!moved == !along && (!moved || (eitp__is_f32_matrix(moved, rows, EITP__DIRECTIONS) &&
+                                                               eitp__is_f32_matrix(along, EITP__DIRECTIONS, columns))),
+                               error, "what is moved must be f32 [%lld, %d], along f32 [%d, %lld]", (long long)rows,
+                               EITP__DIRECTIONS, EITP__DIRECTIONS, (long long)columns);
     if (!status)
         status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
     if (!status)
@@ -28420,6 +29116,10 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__COMPOSITE("row_squares", 1, 1, 1, eitp__shape_row_squares, NULL, eitp__expand_row_squares, 0, 0, NULL),
     EITP__COMPOSITE("column_squares", 1, 2, 1, eitp__shape_column_squares, NULL, eitp__expand_column_squares,
                     EITP__SECOND, 0, NULL),
+    {"row_products", 2, 2, 1, eitp__shape_row_products, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0,
+     eitp__flops_products, NULL},
+    {"column_products", 2, 3, 1, eitp__shape_column_products, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0,
+     eitp__flops_products, NULL},
     {"commit", 2, 3, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
     {"adamw",
      6,
@@ -28449,9 +29149,23 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      0,
      NULL,
      NULL},
+    {"factored_momentum",
+     7,
+     7,
+     4,
+     eitp__shape_factored_momentum,
+     NULL,
+     NULL,
+     0,
+     EITP__NO_WRT,
+     {1, 2},
+     0,
+     0,
+     NULL,
+     NULL},
     {"factored",
      6,
-     8,
+     10,
      3,
      eitp__shape_factored,
      NULL,
@@ -29314,8 +30028,7 @@ static void eitp__make_edges(eitp__order *order) {
 /* Does the step hold next to nothing afterwards of what it reads? */
 static int eitp__releases(const eitp__step *step) {
     eitp__op_code op = step->node->op;
-    return eitp__step_mutates(step) || op == EITP__OP_SUM_SQUARES || op == EITP__OP_ROW_SQUARES ||
-           op == EITP__OP_COLUMN_SQUARES;
+    return eitp__step_mutates(step) || (op >= EITP__OP_SUM_SQUARES && op <= EITP__OP_COLUMN_PRODUCTS);
 }
 
 /* Does step a run before step b, where both could run now? */
