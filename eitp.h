@@ -1011,14 +1011,13 @@ EITP_BEGIN_DECLARATIONS
 typedef enum eitp_moments {
     EITP_MOMENTS_F32 = 0,
     EITP_MOMENTS_8BIT = 1, /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
-    /* No first moment; of the second the means of rows and columns, and updates whose root mean square is limited to
-     * the learning rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates
-     * mean what they mean for AdamW, but for the largest that it takes; vectors have their second moment in F32. */
+    /* Of the second moment the means of rows and columns, of the first what is along four directions that follow the
+     * gradient's steepest ones, and updates whose root mean square is limited to the learning rate (Shazeer and Stern,
+     * "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates mean what they mean for AdamW. */
     EITP_MOMENTS_FACTORED = 2
 } eitp_moments;
 
-/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or with
- * EITP_MOMENTS_FACTORED what is left of it without a first moment: beta1 is not used. */
+/* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101). */
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
@@ -1048,8 +1047,9 @@ typedef struct eitp_update {
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
  * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
  * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; means are "factored.rows.<name>" and
- * "factored.columns.<name>", and of a vector "factored.v.<name>"; what a 16-bit parameter lacks of the F32 value that
- * is updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
+ * "factored.columns.<name>", and the first moment by rows "factored.m.<name>", along "factored.directions.<name>"; what
+ * a 16-bit parameter lacks of the F32 value that is updated is the variable "remainder.<name>" of role EITP_REMAINDER,
+ * as the context's eitp_parameter_form says.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
@@ -1065,7 +1065,7 @@ typedef enum eitp_optimizer {
     EITP_ADAMW = 0,     /* F32 weights (in 16-bit precision two planes), F32 moments */
     EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
     EITP_ADAMW8_SR = 2, /* BF16 weights, rounded stochastically, 8-bit moments */
-    EITP_FACTORED = 3,  /* BF16 weights, rounded stochastically, row and column means of squared gradients */
+    EITP_FACTORED = 3,  /* BF16 weights, rounded stochastically, EITP_MOMENTS_FACTORED */
     EITP_OPTIMIZER_COUNT = 4
 } eitp_optimizer;
 
@@ -3501,9 +3501,11 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor
 typedef struct eitp__update_piece {
     eitp_tensor *parameter, *gradient;
     int64_t begin, end;
-    /* Of a factored update: the squares of the gradient by rows and columns, up to this piece; the roots of the second
-     * moment, of the whole parameter. */
-    eitp_tensor *row_squares, *column_squares, *row_roots, *column_roots;
+    /* Of a factored update: the squares of the gradient by rows and columns, and its products with the directions of
+     * the first moment, up to this piece; the roots of the second moment, and what the first changes, of the whole
+     * parameter. */
+    eitp_tensor *row_squares, *column_squares, *row_products, *column_products;
+    eitp_tensor *row_roots, *column_roots, *moved, *along;
 } eitp__update_piece;
 
 typedef struct eitp__update_pieces {
@@ -3535,7 +3537,10 @@ EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const e
 EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
                                             const eitp__update_piece *piece);
 
-/* factored.c: adds a piece's gradient to the squares of the pieces before it (NULL: there are none); returns what adds
+/* factored.c: is the parameter's second moment factored? That of vectors is not. */
+EITP__PRIVATE int eitp__is_factored(const eitp_adamw_config *config, const eitp_tensor *parameter);
+
+/* Adds a piece's gradient to the squares of the pieces before it (NULL: there are none); returns what adds
  * up to the sum of squares of all of them. */
 EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before);
 
@@ -32694,30 +32699,45 @@ EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, con
 
 /* >>src/optim/factored.c */
 /*
- * An update whose only state is row and column means of the squared gradient (Shazeer and Stern, "Adafactor", arXiv
- * 1804.04235), without relative step sizes. The means are taken where the norm is, so that the gradient of a piece is
- * needed no more often than for AdamW. AdamW makes of a gradient g the same learning rate * g / sqrt(v) in all, but
- * spreads it over the steps that follow: learning rates mean the same. Only the largest that AdamW takes, whose first
- * moment damps, are too large here.
+ * An update whose second moment is row and column means of the squared gradient (Shazeer and Stern, "Adafactor", arXiv
+ * 1804.04235), without relative step sizes, and whose first moment has rank EITP__DIRECTIONS. A gradient moves a weight
+ * by what AdamW moves it in all, but at once: in most directions that is as good, but in the few steepest ones, where
+ * the steps of AdamW are damped by its first moment, one step overshoots. So the steepest directions of a matrix's rows
+ * are tracked, by subspace iteration, and along them the gradient is replaced by its running mean. Products are taken
+ * where the norm is, like the squares, so that the gradient of a piece is needed no more often than for AdamW. Vectors
+ * have both moments whole: they are AdamW's.
  */
 
 /* The largest root mean square of the directions of a block: Adafactor's d. */
 #define EITP__FACTORED_LIMIT 1.0
 
-/* A vector is one row, whose columns' means are all of its second moment. */
-static int eitp__has_rows(const eitp_tensor *parameter) {
-    return parameter->rank > 1;
+EITP__PRIVATE int eitp__is_factored(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+    return config->moments == EITP_MOMENTS_FACTORED && parameter->rank > 1;
+}
+
+static int64_t eitp__columns_of(const eitp_tensor *parameter) {
+    return parameter->shape[parameter->rank - 1];
+}
+
+static eitp_tensor *eitp__directions_of(const eitp_tensor *parameter) {
+    int64_t shape[2];
+    shape[0] = EITP__DIRECTIONS;
+    shape[1] = eitp__columns_of(parameter);
+    return eitp__state_tensor(parameter, "factored", "directions", EITP_F32, 2, shape);
 }
 
 EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
-    eitp_tensor *inputs[2];
+    eitp_tensor *inputs[3], *products;
     inputs[0] = piece->gradient;
     inputs[1] = before ? before->column_squares : NULL;
     piece->column_squares = eitp__apply(EITP__OP_COLUMN_SQUARES, inputs, 2, NULL);
-    if (!eitp__has_rows(piece->parameter))
-        return piece->column_squares;
     piece->row_squares =
         eitp__append_blocks(before ? before->row_squares : NULL, eitp__apply(EITP__OP_ROW_SQUARES, inputs, 1, NULL));
+    inputs[1] = eitp__directions_of(piece->parameter);
+    inputs[1] = products = eitp__apply(EITP__OP_ROW_PRODUCTS, inputs, 2, NULL);
+    inputs[2] = before ? before->column_products : NULL;
+    piece->column_products = eitp__apply(EITP__OP_COLUMN_PRODUCTS, inputs, 3, NULL);
+    piece->row_products = eitp__append_blocks(before ? before->row_products : NULL, products);
     return piece->row_squares;
 }
 
@@ -32725,51 +32745,78 @@ EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, con
 static eitp__node *eitp__factored_means_node(const eitp_adamw_config *config, const eitp_update *update,
                                              const eitp__update_piece *piece) {
     const eitp_tensor *parameter = piece->parameter;
-    int64_t columns = parameter->rank ? parameter->shape[parameter->rank - 1] : 1;
-    int64_t rows = eitp__elements(parameter) / columns;
-    int has_rows = eitp__has_rows(parameter);
+    int64_t columns = eitp__columns_of(parameter), rows = eitp__elements(parameter) / columns;
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[6];
-    inputs[0] = eitp__state_tensor(parameter, "factored", has_rows ? "columns" : "v", EITP_F32, 1, &columns);
+    inputs[0] = eitp__state_tensor(parameter, "factored", "columns", EITP_F32, 1, &columns);
     inputs[1] = piece->column_squares;
     inputs[2] = update->hyper;
     inputs[3] = update->commit;
-    inputs[4] = has_rows ? eitp__state_tensor(parameter, "factored", "rows", EITP_F32, 1, &rows) : NULL;
+    inputs[4] = eitp__state_tensor(parameter, "factored", "rows", EITP_F32, 1, &rows);
     inputs[5] = piece->row_squares;
     attributes.reals[0] = config->beta2;
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
 }
 
+static eitp__node *eitp__factored_momentum_node(const eitp_adamw_config *config, const eitp_update *update,
+                                                const eitp__update_piece *piece) {
+    const eitp_tensor *parameter = piece->parameter;
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[7];
+    int64_t shape[2];
+    shape[0] = eitp__elements(parameter) / eitp__columns_of(parameter);
+    shape[1] = EITP__DIRECTIONS;
+    inputs[0] = eitp__directions_of(parameter);
+    inputs[1] = eitp__state_tensor(parameter, "factored", "m", EITP_F32, 2, shape);
+    inputs[2] = piece->row_products;
+    inputs[3] = piece->column_products;
+    inputs[4] = update->hyper;
+    inputs[5] = update->commit;
+    inputs[6] = piece->column_squares;
+    attributes.reals[0] = config->beta1;
+    return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MOMENTUM, inputs, 7, &attributes);
+}
+
 EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
                                         const eitp__update_pieces *list) {
     for (size_t first = 0, end; first < list->count; first = end) {
-        eitp__node *node;
-        for (end = first + 1; end < list->count && list->pieces[end].parameter == list->pieces[first].parameter;)
+        const eitp_tensor *parameter = list->pieces[first].parameter;
+        eitp__node *means = NULL, *momentum = NULL;
+        for (end = first + 1; end < list->count && list->pieces[end].parameter == parameter;)
             end++;
-        node = eitp__factored_means_node(config, update, &list->pieces[end - 1]);
-        for (size_t i = first; i < end && node; i++) {
-            list->pieces[i].column_roots = node->outputs[1];
-            list->pieces[i].row_roots = node->outputs[2];
+        if (eitp__is_factored(config, parameter)) {
+            means = eitp__factored_means_node(config, update, &list->pieces[end - 1]);
+            momentum = eitp__factored_momentum_node(config, update, &list->pieces[end - 1]);
+        }
+        for (size_t i = first; i < end && means && momentum; i++) {
+            list->pieces[i].column_roots = means->outputs[1];
+            list->pieces[i].row_roots = means->outputs[2];
+            list->pieces[i].moved = momentum->outputs[2];
+            list->pieces[i].along = momentum->outputs[3];
         }
     }
 }
 
+/* The piece's part of what there is for every row of the parameter. */
+static eitp_tensor *eitp__piece_rows(const eitp__update_piece *piece, eitp_tensor *rows) {
+    int64_t each = rows ? rows->shape[0] / piece->parameter->shape[0] : 0;
+    return rows ? eitp__rows(rows, piece->begin * each, piece->end * each) : NULL;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
                                                const eitp__update_piece *piece) {
-    eitp_tensor *parameter = piece->parameter, *inputs[8] = EITP__ZERO;
+    eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;
     eitp__node *node;
     attributes.reals[0] = config->epsilon;
     attributes.reals[1] = eitp__weight_decay(config, parameter);
     attributes.reals[2] = EITP__FACTORED_LIMIT;
     inputs[7] = eitp__update_operands(update, piece, inputs, &attributes);
-    inputs[2] = piece->row_roots;
+    inputs[2] = eitp__piece_rows(piece, piece->row_roots);
     inputs[3] = piece->column_roots;
-    if (eitp__has_rows(parameter) && piece->row_roots) {
-        int64_t each = piece->row_roots->shape[0] / parameter->shape[0];
-        inputs[2] = eitp__rows(piece->row_roots, piece->begin * each, piece->end * each);
-    }
-    node = eitp__node_create(parameter->graph, EITP__OP_FACTORED, inputs, 8, &attributes);
+    inputs[8] = eitp__piece_rows(piece, piece->moved);
+    inputs[9] = piece->along;
+    node = eitp__node_create(parameter->graph, EITP__OP_FACTORED, inputs, 10, &attributes);
     return node ? node->outputs[1] : NULL;
 }
 /* <<src/optim/factored.c */
@@ -32796,8 +32843,9 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
          EITP_MOMENTS_8BIT},
         {"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
          EITP_MOMENTS_8BIT},
-        {"factored", "bf16 weights rounded stochastically, row and column means of squared gradients", EITP_APPROXIMATE,
-         EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
+        {"factored",
+         "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
+         EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
     };
     return &optimizers[optimizer];
 }
@@ -32844,9 +32892,8 @@ static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_by
 
 static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_config *config, eitp_tensor *parameter,
                                     eitp_tensor *gradient, eitp_error *error) {
-    int64_t rows = parameter->rank ? parameter->shape[0] : 1, most = rows;
-    if (parameter->rank > 1 || config->moments != EITP_MOMENTS_FACTORED) /* whose vectors are rows */
-        most = eitp__rows_in_piece(parameter, config->piece_bytes);
+    int64_t rows = parameter->rank ? parameter->shape[0] : 1;
+    int64_t most = eitp__rows_in_piece(parameter, config->piece_bytes);
     for (int64_t begin = 0; begin < rows; begin += most) {
         eitp__update_piece *piece;
         if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
@@ -32893,7 +32940,7 @@ static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, cons
     eitp_tensor *sum = NULL, *blocks = NULL;
     for (size_t i = 0; i < list->count; i++) {
         eitp__update_piece *piece = &list->pieces[i];
-        if (config->moments == EITP_MOMENTS_FACTORED)
+        if (eitp__is_factored(config, piece->parameter))
             blocks = eitp__factored_squares(piece, blocks ? piece - 1 : NULL);
         else
             blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &piece->gradient, 1, NULL));
@@ -32909,13 +32956,12 @@ static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, cons
 static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
                                       const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
-    int is_factored = config->moments == EITP_MOMENTS_FACTORED;
-    if (is_factored)
-        eitp__factored_means(config, update, list);
+    eitp__factored_means(config, update, list);
     for (size_t i = 0; i < list->count; i++) {
         const eitp__update_piece *piece = &list->pieces[i];
-        blocks = eitp__append_blocks(blocks, is_factored ? eitp__factored_node(config, update, piece)
-                                                         : eitp__adamw_node(config, update, piece));
+        blocks = eitp__append_blocks(blocks, eitp__is_factored(config, piece->parameter)
+                                                 ? eitp__factored_node(config, update, piece)
+                                                 : eitp__adamw_node(config, update, piece));
         if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
             continue;
         eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
@@ -38777,9 +38823,26 @@ static const struct eitp__moment_kind {
     int is_square, is_factored;
 } eitp__moment_kinds[] = {{"adamw.m.", 0, 0}, {"adamw.v.", 1, 0}, {"factored.columns.", 1, 1}, {"factored.v.", 1, 1}};
 
+/* What begins anew with a factored update: its directions, and what is along them. */
+static const char *const eitp__new_kinds[] = {"factored.directions.", "factored.m."};
+
+static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_error *error) {
+    int64_t elements = (int64_t)(source->variable.size / sizeof(float)), piece = EITP__MOMENT_PIECE;
+    eitp_status status = EITP_OK;
+    memset(source->piece->values, 0, sizeof source->piece->values);
+    for (int64_t first = 0; first < elements && !status; first += piece)
+        status = eitp_variable_write_f32(source->context, source->variable.name, first, source->piece->values,
+                                         elements - first < piece ? elements - first : piece, error);
+    return status;
+}
+
 /* Converts what a variable holds, where that is a moment. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
     const char *name = source->variable.name;
+    for (size_t k = 0; k < EITP__COUNT(eitp__new_kinds); k++) {
+        if (!strncmp(name, eitp__new_kinds[k], strlen(eitp__new_kinds[k])))
+            return eitp__clear_variable(source, error);
+    }
     for (size_t k = 0; k < EITP__COUNT(eitp__moment_kinds); k++) {
         const struct eitp__moment_kind *kind = &eitp__moment_kinds[k];
         size_t begin = strlen(kind->begins);
@@ -39294,12 +39357,14 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_e
 
 #define EITP__STATE_FILE "trainer_state.json"
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
-#define EITP__STATE_VERSION 3
-#define EITP__OLDEST_STATE_VERSION 2 /* had no optimizer but adamw */
+#define EITP__STATE_VERSION 4
+#define EITP__MOMENTUM_STATE_VERSION 4 /* before it factored moments had no first one */
+#define EITP__OLDEST_STATE_VERSION 2   /* had no optimizer but adamw */
 
 /* What trainer_state.json says; numbers that are compared or handed over as they are. */
 typedef struct eitp__state {
     eitp_checkpoint_info info;
+    int64_t version;
     int64_t data_hash[2]; /* content hash of the training file, as two halves: JSON integers have 63 bits */
     int64_t data_first, data_count;
     int64_t scale_steps, skipped;
@@ -39540,13 +39605,12 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
     eitp__state_number numbers[EITP__STATE_NUMBERS];
     eitp__state_mirror mirror;
     const char *format = "", *numerics = "", *precision = "", *optimizer = "";
-    int64_t version = 0;
     eitp_status status;
     memset(&mirror, 0, sizeof mirror);
     eitp__state_fields(state, &mirror, integers, numbers);
     status = eitp__json_get_text(root, "format", &format, error);
     if (!status)
-        status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &version, error);
+        status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &state->version, error);
     if (!status)
         status = eitp__json_get_text(root, "numerics", &numerics, error);
     if (!status)
@@ -39557,12 +39621,13 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__fail(error, EITP_ERROR_FORMAT, "this is not the state of an eitp checkpoint");
     state->info.config.optimizer = eitp__optimizer_named(optimizer);
     if (!status &&
-        (version < EITP__OLDEST_STATE_VERSION || version > EITP__STATE_VERSION ||
+        (state->version < EITP__OLDEST_STATE_VERSION || state->version > EITP__STATE_VERSION ||
          strlen(precision) >= sizeof state->info.precision || state->info.config.optimizer == EITP_OPTIMIZER_COUNT))
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                             "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads versions %d "
                             "to %d; start from its weights with --model",
-                            (long long)version, precision, optimizer, EITP__OLDEST_STATE_VERSION, EITP__STATE_VERSION);
+                            (long long)state->version, precision, optimizer, EITP__OLDEST_STATE_VERSION,
+                            EITP__STATE_VERSION);
     for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++) {
         if (!eitp__json_member(root, integers[i].name))
             status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", integers[i].name);
@@ -39696,7 +39761,7 @@ static eitp_status eitp__load_checked(const eitp_trainer *trainer, const char *c
     return status;
 }
 
-/* Reads the moments that another optimizer wrote. */
+/* Reads the moments that another optimizer wrote, or an earlier version. */
 static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
     eitp_status status = path ? eitp__moments_load(eitp_model_context(trainer->model), path, error)
@@ -39721,6 +39786,14 @@ static eitp_status eitp__load_model_state(eitp_trainer *trainer, const char *che
     return status;
 }
 
+/* Is the optimizer's state what this version keeps? */
+static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
+    eitp_optimizer optimizer = trainer->config.optimizer;
+    return written->info.config.optimizer == optimizer &&
+           (written->version >= EITP__MOMENTUM_STATE_VERSION ||
+            eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_FACTORED);
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
@@ -39728,7 +39801,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
         status = eitp__load_model_state(trainer, checkpoint, state.model_checksum, error);
-    if (!status && state.info.config.optimizer == trainer->config.optimizer)
+    if (!status && eitp__has_same_optimizer(trainer, &state))
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);
     else if (!status)
