@@ -1042,9 +1042,9 @@ EITP_BEGIN_DECLARATIONS
 typedef enum eitp_moments {
     EITP_MOMENTS_F32 = 0,
     EITP_MOMENTS_8BIT = 1, /* companded, in groups of 32 that share a BF16 scale (FlashOptim, arXiv 2602.23349) */
-    /* No first moment; of the second the means of rows and columns, and updates whose root mean square is limited to
-     * the learning rate (Shazeer and Stern, "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates
-     * mean what they mean for AdamW, but for the largest that it takes; vectors have their second moment in F32. */
+    /* Of the second moment the means of rows and columns, of the first what is along four directions that follow the
+     * gradient's steepest ones, and updates whose root mean square is limited to the learning rate (Shazeer and Stern,
+     * "Adafactor", arXiv 1804.04235; AdaLomo, arXiv 2310.10195). Learning rates mean what they mean for AdamW. */
     EITP_MOMENTS_FACTORED = 2,
     /* Not AdamW but SGD with momentum, as torch.optim.SGD has it without dampening and not Nesterov's: of matrices and
      * vectors one F32 velocity, velocity = beta1 * velocity + gradient, which the learning rate multiplies. Weight
@@ -1054,8 +1054,7 @@ typedef enum eitp_moments {
 } eitp_moments;
 
 /* AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", arXiv 1711.05101), or with
- * EITP_MOMENTS_FACTORED what is left of it without a first moment: beta1 is not used; with EITP_MOMENTS_VELOCITY SGD,
- * whose momentum is beta1: beta2 and epsilon are not used. */
+ * EITP_MOMENTS_VELOCITY SGD, whose momentum is beta1: beta2 and epsilon are not used. */
 typedef struct eitp_adamw_config {
     double beta1, beta2, epsilon;
     double weight_decay; /* of the variables whose decay flag is set */
@@ -1085,9 +1084,9 @@ typedef struct eitp_update {
  * gradient is scaled by min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; where its norm is not
  * finite nothing is changed. Moments are variables "adamw.m.<name>" and "adamw.v.<name>" of role EITP_OPTIMIZER, their
  * scales "adamw.m_scale.<name>" and "adamw.v_scale.<name>"; means are "factored.rows.<name>" and
- * "factored.columns.<name>", and of a vector "factored.v.<name>"; velocities are "sgd.velocity.<name>"; what a 16-bit
- * parameter lacks of the F32 value that is updated is the variable "remainder.<name>" of role EITP_REMAINDER, as the
- * context's eitp_parameter_form says.
+ * "factored.columns.<name>", and the first moment by rows "factored.m.<name>", along "factored.directions.<name>";
+ * velocities are "sgd.velocity.<name>"; what a 16-bit parameter lacks of the F32 value that is updated is the variable
+ * "remainder.<name>" of role EITP_REMAINDER, as the context's eitp_parameter_form says.
  */
 EITP_API eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
                                          eitp_error *error);
@@ -1103,7 +1102,7 @@ typedef enum eitp_optimizer {
     EITP_ADAMW = 0,     /* F32 weights (in 16-bit precision two planes), F32 moments */
     EITP_ADAMW8 = 1,    /* BF16 weights with an 8-bit correction, 8-bit moments */
     EITP_ADAMW8_SR = 2, /* BF16 weights, rounded stochastically, 8-bit moments */
-    EITP_FACTORED = 3,  /* BF16 weights, rounded stochastically, row and column means of squared gradients */
+    EITP_FACTORED = 3,  /* BF16 weights, rounded stochastically, EITP_MOMENTS_FACTORED */
     EITP_SGD = 4,       /* weights as AdamW's, an F32 velocity */
     EITP_OPTIMIZER_COUNT = 5
 } eitp_optimizer;
@@ -2380,6 +2379,9 @@ typedef enum eitp__family {
 
 #define EITP__SUM_BLOCK 16384
 
+/* Directions of the rows of a matrix along which a factored update has a first moment. */
+#define EITP__DIRECTIONS 4
+
 /*
  * The slots: name, family. Operands are dense, row-major; x, y, a, b, d... have the slot's dtype unless said otherwise.
  * WIDE is F32 where the slot's dtype is BF16 or F16, and the slot's dtype where it is not: 16-bit columns compute in
@@ -2451,6 +2453,10 @@ typedef enum eitp__family {
  *   ROW_SQUARES          (x) -> y F64 [rows]; the sum of the squares of each row
  *   COLUMN_SQUARES       (x, before F64 [c] or none) -> y F64 [c]; before, or zeros, and the squares of each column on
  *                        top of it in the order of the rows, so that a matrix gives the same bits in pieces of rows
+ *   ROW_PRODUCTS         (x, directions F32 [k, c]) -> y F32 [rows, k]; k is EITP__DIRECTIONS; each row times each
+ *                        direction
+ *   COLUMN_PRODUCTS      (x, p F32 [rows, k], before F32 [k, c] or none) -> y F32 [k, c]; before, or zeros, and p[i, t]
+ *                        times row i of x on top of row t, in the order of the rows, as for COLUMN_SQUARES
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
  *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
  *                        one, the norm and the limit are of the true one
@@ -2475,11 +2481,19 @@ typedef enum eitp__family {
  *                        the memory of their inputs and stay as they are where the step is not applied; the root of
  *                        element i, j of the second moment, corrected for its beginning with zeros, is row root i *
  *                        column root j; reals[0] beta2
+ *   FACTORED_MOMENTUM    (directions F32 [k, c], m F32 [r, k], row products F32 [r, k], column products F32 [k, c],
+ *                        hyper, commit, column squares F64 [c]) -> directions, m, moved F32 [r, k], along F32 [k, c];
+ *                        the first two are the memory of their inputs, and stay as they are where the step is not
+ *                        applied; m is the running mean of the row products; moved, times along, which are the
+ *                        directions as they were, is what the gradient is changed by so that its part along them is
+ *                        their mean, corrected for its beginning with zeros; then the directions turn towards where the
+ *                        gradient is largest, and m with them; reals[0] beta1. Directions of zeros are begun with.
  *   FACTORED             (parameter, gradient WIDE or as for ADAMW, row roots F32 [r], column roots F32 [c], hyper,
- *                        commit, remainder or none, key or none) -> parameter, sums F64 [blocks, 2], then the remainder
- *                        if there is one; as ADAMW, but for the update: u = gradient / (root + epsilon), and where the
- *                        root mean square of u over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled
- *                        down to that; reals: epsilon, weight decay, that limit
+ *                        commit, remainder or none, key or none, moved F32 [r, k] and along F32 [k, c] or none of both)
+ *                        -> parameter, sums F64 [blocks, 2], then the remainder if there is one; as ADAMW, but for the
+ *                        update: u = (gradient + moved along) / (root + epsilon), and where the root mean square of u
+ *                        over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled down to that; reals:
+ *                        epsilon, weight decay, that limit
  *   SGD                  (parameter, gradient WIDE or as for ADAMW, velocity WIDE, none, hyper, commit, remainder or
  *                        none, key or none) -> parameter, velocity, sums F64 [blocks, 2], then the remainder if there
  *                        is one; as ADAMW, but for the update: velocity = momentum * velocity + gradient, and the
@@ -2542,9 +2556,12 @@ typedef enum eitp__family {
     X(SUM_SQUARES, BLOCKS)                                                                                             \
     X(ROW_SQUARES, ROWS)                                                                                               \
     X(COLUMN_SQUARES, COLUMNS)                                                                                         \
+    X(ROW_PRODUCTS, ROWS)                                                                                              \
+    X(COLUMN_PRODUCTS, COLUMNS)                                                                                        \
     X(COMMIT, WHOLE)                                                                                                   \
     X(ADAMW, BLOCKS)                                                                                                   \
     X(FACTORED_MEANS, WHOLE)                                                                                           \
+    X(FACTORED_MOMENTUM, WHOLE)                                                                                        \
     X(FACTORED, BLOCKS)                                                                                                \
     X(SGD, BLOCKS)
 
@@ -3472,8 +3489,9 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_head;
 
 /* ops_update.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_row_squares,
-    eitp__shape_column_squares, eitp__shape_commit, eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored,
-    eitp__shape_sgd;
+    eitp__shape_column_squares, eitp__shape_row_products, eitp__shape_column_products, eitp__shape_commit,
+    eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored_momentum, eitp__shape_factored, eitp__shape_sgd;
+EITP__PRIVATE eitp__flops_rule eitp__flops_products;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 /* <<src/tensor/op_rules.h */
@@ -3726,9 +3744,11 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor
 typedef struct eitp__update_piece {
     eitp_tensor *parameter, *gradient;
     int64_t begin, end;
-    /* Of a factored update: the squares of the gradient by rows and columns, up to this piece; the roots of the second
-     * moment, of the whole parameter. */
-    eitp_tensor *row_squares, *column_squares, *row_roots, *column_roots;
+    /* Of a factored update: the squares of the gradient by rows and columns, and its products with the directions of
+     * the first moment, up to this piece; the roots of the second moment, and what the first changes, of the whole
+     * parameter. */
+    eitp_tensor *row_squares, *column_squares, *row_products, *column_products;
+    eitp_tensor *row_roots, *column_roots, *moved, *along;
 } eitp__update_piece;
 
 typedef struct eitp__update_pieces {
@@ -3760,7 +3780,10 @@ EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const e
 EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
                                             const eitp__update_piece *piece);
 
-/* factored.c: adds a piece's gradient to the squares of the pieces before it (NULL: there are none); returns what adds
+/* factored.c: is the parameter's second moment factored? That of vectors is not. */
+EITP__PRIVATE int eitp__is_factored(const eitp_adamw_config *config, const eitp_tensor *parameter);
+
+/* Adds a piece's gradient to the squares of the pieces before it (NULL: there are none); returns what adds
  * up to the sum of squares of all of them. */
 EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before);
 
@@ -10599,6 +10622,99 @@ static void eitp__ref_factored_means(const eitp__call *call, int64_t begin, int6
         row_roots[i] = !rows ? 1.0f : mean > 0 ? (float)sqrt((double)rows[i] / mean) : 0.0f;
 }
 
+/* A direction that is none yet: as large in each column as the gradient is, the signs as in a row of a Hadamard matrix;
+ * what the gradient has nothing of never gets anything. */
+static double eitp__ref_first_direction(const double *column_squares, int64_t j, int64_t t) {
+    return t && !((j >> (t - 1)) & 1) ? -sqrt(column_squares[j]) : sqrt(column_squares[j]);
+}
+
+static double eitp__ref_dot(const float *a, const float *b, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+/* Makes a vector orthogonal to those before it and of length 1, or zeros where nothing is left of it. */
+static void eitp__ref_orthogonal(float *directions, int64_t columns, int64_t t) {
+    float *y = directions + t * columns;
+    double before = sqrt(eitp__ref_dot(y, y, columns)), size;
+    for (int64_t s = 0; s < t; s++) {
+        double dot = eitp__ref_dot(y, directions + s * columns, columns);
+        for (int64_t j = 0; j < columns; j++)
+            y[j] -= (float)(dot * (double)directions[s * columns + j]);
+    }
+    size = sqrt(eitp__ref_dot(y, y, columns));
+    for (int64_t j = 0; j < columns; j++)
+        y[j] = size > 1e-5 * before ? (float)((double)y[j] / size) : 0;
+}
+
+/*
+ * Turns the directions towards those in which the gradient is largest: a step of subspace iteration, of which only a
+ * part is taken, since a single gradient is mostly noise.
+ */
+static void eitp__ref_turn(const eitp__call *call, const float *old, float *directions, int64_t columns) {
+    const double *column_squares = (const double *)call->inputs[6].data;
+    double keep = call->reals[0];
+    for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+        const float *towards = (const float *)call->inputs[3].data + t * columns, *from = old + t * columns;
+        double size = sqrt(eitp__ref_dot(towards, towards, columns));
+        int begins = eitp__ref_dot(from, from, columns) < 0.5;
+        for (int64_t j = 0; j < columns; j++) {
+            double kept = begins ? eitp__ref_first_direction(column_squares, j, t) : keep * (double)from[j];
+            double turned = !begins && size > 0 ? (1 - keep) * (double)towards[j] / size : 0;
+            directions[t * columns + j] = (float)(kept + turned);
+        }
+        eitp__ref_orthogonal(directions, columns, t);
+    }
+}
+
+/* m by the new directions: what of it was along the old ones is along the new ones as far as those are the same. */
+static void eitp__ref_turn_m(float *m, int64_t rows, const float *old, const float *directions, int64_t columns) {
+    double same[EITP__DIRECTIONS][EITP__DIRECTIONS];
+    for (int64_t s = 0; s < EITP__DIRECTIONS; s++) {
+        for (int64_t t = 0; t < EITP__DIRECTIONS; t++)
+            same[s][t] = eitp__ref_dot(old + s * columns, directions + t * columns, columns);
+    }
+    for (int64_t i = 0; i < rows; i++, m += EITP__DIRECTIONS) {
+        float before[EITP__DIRECTIONS];
+        memcpy(before, m, sizeof before);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            double sum = 0;
+            for (int s = 0; s < EITP__DIRECTIONS; s++)
+                sum += (double)before[s] * same[s][t];
+            m[t] = (float)sum;
+        }
+    }
+}
+
+/*
+ * A first moment of rank EITP__DIRECTIONS: the gradient's steepest directions, along which a step of the gradient alone
+ * would overshoot, get their running mean; all others get the gradient itself.
+ */
+static void eitp__ref_factored_momentum(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
+    const float *products = (const float *)call->inputs[2].data;
+    float *directions = (float *)call->inputs[0].data, *m = (float *)call->inputs[1].data;
+    float *moved = (float *)call->outputs[2].data, *along = (float *)call->outputs[3].data;
+    int64_t columns = call->inputs[6].elements, rows = call->inputs[1].elements / EITP__DIRECTIONS;
+    double beta1 = call->reals[0], correction = 1 / (1 - pow(beta1, (double)hyper[1])), scale = (double)commit[0];
+    (void)begin;
+    (void)end;
+    (void)workspace;
+    memcpy(along, directions, (size_t)(EITP__DIRECTIONS * columns) * sizeof *along);
+    for (int64_t i = 0; i < rows * EITP__DIRECTIONS; i++) {
+        double now = scale * (double)products[i];
+        if (commit[1] != 0)
+            m[i] = (float)(beta1 * (double)m[i] + (1 - beta1) * now);
+        moved[i] = commit[1] != 0 ? (float)((double)m[i] * correction - now) : 0;
+    }
+    if (commit[1] == 0)
+        return;
+    eitp__ref_turn(call, along, directions, columns);
+    eitp__ref_turn_m(m, rows, along, directions, columns);
+}
+
 /* The losses from what HEAD left of the logits. */
 static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t blocks = eitp__ref_columns(&call->inputs[0]);
@@ -10860,6 +10976,38 @@ static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_
             EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
 }
 
+static void EITP__REF(row_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+            const float *direction = (const float *)call->inputs[1].data + t * columns;
+            EITP__REAL sum = 0;
+            for (int64_t j = 0; j < columns; j++)
+                sum += EITP__GET(x[j]) * (EITP__REAL)direction[j];
+            ((float *)call->outputs[0].data)[row * EITP__DIRECTIONS + t] = (float)sum;
+        }
+    }
+}
+
+static void EITP__REF(column_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const float *before = (const float *)call->inputs[2].data;
+    (void)workspace;
+    for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+        float *y = (float *)call->outputs[0].data + t * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] = before ? before[t * columns + j] : 0;
+        for (int64_t row = 0; row < rows; row++) {
+            const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+            float product = ((const float *)call->inputs[1].data)[row * EITP__DIRECTIONS + t];
+            for (int64_t j = begin; j < end; j++)
+                y[j] += product * (float)EITP__GET(x[j]);
+        }
+    }
+}
+
 static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
     const double *before = (const double *)call->inputs[1].data;
@@ -11016,12 +11164,16 @@ static void EITP__REF(move_parameter)(const eitp__call *call, int64_t i, int app
 /* The directions of elements [begin, end), before they are scaled down; returns the sum of their squares. */
 static double EITP__REF(factored_directions)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u) {
     const float *row_roots = (const float *)call->inputs[2].data, *column_roots = (const float *)call->inputs[3].data;
+    const float *moved = (const float *)call->inputs[8].data, *along = (const float *)call->inputs[9].data;
     int64_t columns = call->inputs[3].elements;
     EITP__REAL scale = (EITP__REAL)((const float *)call->inputs[5].data)[0], epsilon = (EITP__REAL)call->reals[0];
     double sum = 0;
     for (int64_t i = begin; i < end; i++) {
         EITP__REAL root = (EITP__REAL)row_roots[i / columns] * (EITP__REAL)column_roots[i % columns] + epsilon;
-        u[i - begin] = scale * EITP__REF(gradient)(call, i) / root;
+        EITP__REAL g = scale * EITP__REF(gradient)(call, i);
+        for (int64_t t = 0; t < EITP__DIRECTIONS && moved; t++)
+            g += (EITP__REAL)moved[i / columns * EITP__DIRECTIONS + t] * (EITP__REAL)along[t * columns + i % columns];
+        u[i - begin] = g / root;
         sum += (double)u[i - begin] * (double)u[i - begin];
     }
     return sum;
@@ -11309,6 +11461,38 @@ static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_
             EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
 }
 
+static void EITP__REF(row_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+            const float *direction = (const float *)call->inputs[1].data + t * columns;
+            EITP__REAL sum = 0;
+            for (int64_t j = 0; j < columns; j++)
+                sum += EITP__GET(x[j]) * (EITP__REAL)direction[j];
+            ((float *)call->outputs[0].data)[row * EITP__DIRECTIONS + t] = (float)sum;
+        }
+    }
+}
+
+static void EITP__REF(column_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const float *before = (const float *)call->inputs[2].data;
+    (void)workspace;
+    for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+        float *y = (float *)call->outputs[0].data + t * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] = before ? before[t * columns + j] : 0;
+        for (int64_t row = 0; row < rows; row++) {
+            const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+            float product = ((const float *)call->inputs[1].data)[row * EITP__DIRECTIONS + t];
+            for (int64_t j = begin; j < end; j++)
+                y[j] += product * (float)EITP__GET(x[j]);
+        }
+    }
+}
+
 static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
     const double *before = (const double *)call->inputs[1].data;
@@ -11465,12 +11649,16 @@ static void EITP__REF(move_parameter)(const eitp__call *call, int64_t i, int app
 /* The directions of elements [begin, end), before they are scaled down; returns the sum of their squares. */
 static double EITP__REF(factored_directions)(const eitp__call *call, int64_t begin, int64_t end, EITP__REAL *u) {
     const float *row_roots = (const float *)call->inputs[2].data, *column_roots = (const float *)call->inputs[3].data;
+    const float *moved = (const float *)call->inputs[8].data, *along = (const float *)call->inputs[9].data;
     int64_t columns = call->inputs[3].elements;
     EITP__REAL scale = (EITP__REAL)((const float *)call->inputs[5].data)[0], epsilon = (EITP__REAL)call->reals[0];
     double sum = 0;
     for (int64_t i = begin; i < end; i++) {
         EITP__REAL root = (EITP__REAL)row_roots[i / columns] * (EITP__REAL)column_roots[i % columns] + epsilon;
-        u[i - begin] = scale * EITP__REF(gradient)(call, i) / root;
+        EITP__REAL g = scale * EITP__REF(gradient)(call, i);
+        for (int64_t t = 0; t < EITP__DIRECTIONS && moved; t++)
+            g += (EITP__REAL)moved[i / columns * EITP__DIRECTIONS + t] * (EITP__REAL)along[t * columns + i % columns];
+        u[i - begin] = g / root;
         sum += (double)u[i - begin] * (double)u[i - begin];
     }
     return sum;
@@ -12079,6 +12267,38 @@ static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_
             EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
 }
 
+static void EITP__REF(row_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+            const float *direction = (const float *)call->inputs[1].data + t * columns;
+            EITP__REAL sum = 0;
+            for (int64_t j = 0; j < columns; j++)
+                sum += EITP__GET(x[j]) * (EITP__REAL)direction[j];
+            ((float *)call->outputs[0].data)[row * EITP__DIRECTIONS + t] = (float)sum;
+        }
+    }
+}
+
+static void EITP__REF(column_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const float *before = (const float *)call->inputs[2].data;
+    (void)workspace;
+    for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+        float *y = (float *)call->outputs[0].data + t * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] = before ? before[t * columns + j] : 0;
+        for (int64_t row = 0; row < rows; row++) {
+            const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+            float product = ((const float *)call->inputs[1].data)[row * EITP__DIRECTIONS + t];
+            for (int64_t j = begin; j < end; j++)
+                y[j] += product * (float)EITP__GET(x[j]);
+        }
+    }
+}
+
 static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
     const double *before = (const double *)call->inputs[1].data;
@@ -12649,6 +12869,38 @@ static void EITP__REF(row_squares)(const eitp__call *call, int64_t begin, int64_
             EITP__REF(squares)((const EITP__ELEMENT *)call->inputs[0].data + row * columns, columns);
 }
 
+static void EITP__REF(row_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+        for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+            const float *direction = (const float *)call->inputs[1].data + t * columns;
+            EITP__REAL sum = 0;
+            for (int64_t j = 0; j < columns; j++)
+                sum += EITP__GET(x[j]) * (EITP__REAL)direction[j];
+            ((float *)call->outputs[0].data)[row * EITP__DIRECTIONS + t] = (float)sum;
+        }
+    }
+}
+
+static void EITP__REF(column_products)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
+    const float *before = (const float *)call->inputs[2].data;
+    (void)workspace;
+    for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+        float *y = (float *)call->outputs[0].data + t * columns;
+        for (int64_t j = begin; j < end; j++)
+            y[j] = before ? before[t * columns + j] : 0;
+        for (int64_t row = 0; row < rows; row++) {
+            const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * columns;
+            float product = ((const float *)call->inputs[1].data)[row * EITP__DIRECTIONS + t];
+            for (int64_t j = begin; j < end; j++)
+                y[j] += product * (float)EITP__GET(x[j]);
+        }
+    }
+}
+
 static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t columns = eitp__ref_columns(&call->inputs[0]), rows = columns ? call->inputs[0].elements / columns : 0;
     const double *before = (const double *)call->inputs[1].data;
@@ -13015,7 +13267,9 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(ROW_SQUARES, row_squares)                                                                                        \
-    X(COLUMN_SQUARES, column_squares)
+    X(COLUMN_SQUARES, column_squares)                                                                                  \
+    X(ROW_PRODUCTS, row_products)                                                                                      \
+    X(COLUMN_PRODUCTS, column_products)
 
 /* Slots of F32 and F64. */
 #define EITP__REF_WIDE(X)                                                                                              \
@@ -13072,6 +13326,7 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_SGD, EITP_BF16, eitp__ref_sgd_f32);
     eitp__ref_register(table, EITP__SLOT_SGD, EITP_F16, eitp__ref_sgd_f32);
     eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);
+    eitp__ref_register(table, EITP__SLOT_FACTORED_MOMENTUM, EITP_F32, eitp__ref_factored_momentum);
     eitp__ref_register(table, EITP__SLOT_FACTORED, EITP_F64, eitp__ref_factored_f64);
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         if (dtype != EITP_F64)
@@ -13897,7 +14152,9 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(ROW_SQUARES, row_squares)                                                                                        \
-    X(COLUMN_SQUARES, column_squares)
+    X(COLUMN_SQUARES, column_squares)                                                                                  \
+    X(ROW_PRODUCTS, row_products)                                                                                      \
+    X(COLUMN_PRODUCTS, column_products)
 
 #define EITP__SIMD_ELEMENT float
 #define EITP__SIMD_DTYPE EITP_F32
@@ -14271,6 +14528,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
             y[i] += x * x;
         }
     }
+}
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
 }
 /* <<kernels/simd/reduce.inc */
 
@@ -15027,6 +15340,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
         }
     }
 }
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
+}
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
@@ -15779,6 +16148,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
             y[i] += x * x;
         }
     }
+}
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
 }
 /* <<kernels/simd/reduce.inc */
 
@@ -17782,6 +18207,23 @@ EITP__SIMD_INLINE void EITP__SIMD(factored_roots)(const eitp__call *call, int64_
     }
 }
 
+/* What the gradient of elements [i, i + count) is changed by. */
+EITP__SIMD_INLINE void EITP__SIMD(factored_moved)(const eitp__call *call, int64_t i, int64_t count, float *changes) {
+    int64_t columns = call->inputs[3].elements, row = i / columns, column = i % columns, here;
+    for (int64_t done = 0; done < count; done += here, column = 0, row++) {
+        const float *moved = (const float *)call->inputs[8].data + row * EITP__DIRECTIONS;
+        const float *along = (const float *)call->inputs[9].data + column;
+        here = columns - column < count - done ? columns - column : count - done;
+        for (int64_t j = 0; j < here; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sum = none;
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sum = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(moved[t]),
+                                               EITP__SIMD(fetch)(along + t * columns + j, here - j, none), sum);
+            EITP__SIMD(put)(changes + done + j, here - j, sum);
+        }
+    }
+}
+
 /* The directions of elements [first, last), with zeros up to a whole number of EITP__HALVES; returns the sum of their
  * squares. */
 static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t first, int64_t last, float *u) {
@@ -17790,18 +18232,23 @@ static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t fi
     int is_narrow = call->inputs[1].dtype == EITP_BF16;
     const int64_t most = EITP__HALVES;
     EITP__SIMD(doubles) sums[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
-    float roots[EITP__HALVES];
+    float roots[EITP__HALVES], changes[EITP__HALVES];
+    memset(changes, 0, sizeof changes);
     for (int j = 0; j < EITP__HALVES; j++)
         roots[j] = 1;
     for (int64_t i = first; i < last; i += EITP__HALVES) {
         int64_t count = last - i < most ? last - i : most;
         EITP__SIMD(factored_roots)(call, i, count, roots);
+        if (call->inputs[8].data) {
+            memset(changes, 0, sizeof changes);
+            EITP__SIMD(factored_moved)(call, i, count, changes);
+        }
         for (int64_t j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES, u += EITP__SIMD_LANES) {
             EITP__SIMD(vector) g = EITP__SIMD(zeros)();
             if (j < count)
                 g = is_narrow ? EITP__SIMD(fetch_bf16)((const uint16_t *)gradient + i + j, count - j, g)
                               : EITP__SIMD(fetch)((const float *)gradient + i + j, count - j, g);
-            g = g * scale / EITP__SIMD(load)(roots + j);
+            g = EITP__SIMD(multiply_add)(g, scale, EITP__SIMD(load)(changes + j)) / EITP__SIMD(load)(roots + j);
             EITP__SIMD(add_squares)(g, sums);
             EITP__SIMD(store)(u, g);
         }
@@ -19340,7 +19787,9 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(ROW_SQUARES, row_squares)                                                                                        \
-    X(COLUMN_SQUARES, column_squares)
+    X(COLUMN_SQUARES, column_squares)                                                                                  \
+    X(ROW_PRODUCTS, row_products)                                                                                      \
+    X(COLUMN_PRODUCTS, column_products)
 
 #define EITP__SIMD_ELEMENT float
 #define EITP__SIMD_DTYPE EITP_F32
@@ -19714,6 +20163,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
             y[i] += x * x;
         }
     }
+}
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
 }
 /* <<kernels/simd/reduce.inc */
 
@@ -20470,6 +20975,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
         }
     }
 }
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
+}
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
@@ -21222,6 +21783,62 @@ static void EITP__SIMD_TYPED(column_squares_run)(const eitp__call *call, int64_t
             y[i] += x * x;
         }
     }
+}
+
+static void EITP__SIMD_TYPED(row_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__SIMD_ELEMENT *from = (const EITP__SIMD_ELEMENT *)call->inputs[0].data;
+    const float *directions = (const float *)call->inputs[1].data;
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]);
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        float *y = (float *)call->outputs[0].data + row * EITP__DIRECTIONS;
+        EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS];
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            sums[t] = none;
+        for (int64_t j = 0; j < columns; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) x = EITP__SIMD_TYPED(fetch)(from + row * columns + j, columns - j, none);
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sums[t] = EITP__SIMD(multiply_add)(
+                    x, EITP__SIMD(fetch)(directions + t * columns + j, columns - j, none), sums[t]);
+        }
+        for (int t = 0; t < EITP__DIRECTIONS; t++)
+            y[t] = EITP__SIMD(sum)(sums[t]);
+    }
+}
+
+/* Columns [j, j + count), no more than two vectors, down the rows. */
+static void EITP__SIMD_TYPED(strip_products)(const eitp__call *call, int64_t j, int64_t count) {
+    int64_t columns = EITP__SIMD(columns)(&call->inputs[0]), rows = call->inputs[0].elements / columns;
+    int64_t lanes = EITP__SIMD_LANES, rest = count > lanes ? count - lanes : 0;
+    const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + j;
+    const float *p = (const float *)call->inputs[1].data, *before = (const float *)call->inputs[2].data;
+    float *y = (float *)call->outputs[0].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sums[EITP__DIRECTIONS][2];
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        int64_t at = t * columns + j;
+        sums[t][0] = before ? EITP__SIMD(fetch)(before + at, count, none) : none;
+        sums[t][1] = before && rest ? EITP__SIMD(fetch)(before + at + lanes, rest, none) : none;
+    }
+    for (int64_t row = 0; row < rows; row++, x += columns, p += EITP__DIRECTIONS) {
+        EITP__SIMD(vector) low = EITP__SIMD_TYPED(fetch)(x, count, none), high = none;
+        if (rest)
+            high = EITP__SIMD_TYPED(fetch)(x + lanes, rest, none);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            sums[t][0] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), low, sums[t][0]);
+            sums[t][1] = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(p[t]), high, sums[t][1]);
+        }
+    }
+    for (int t = 0; t < EITP__DIRECTIONS; t++) {
+        EITP__SIMD(put)(y + t * columns + j, count, sums[t][0]);
+        if (rest)
+            EITP__SIMD(put)(y + t * columns + j + lanes, rest, sums[t][1]);
+    }
+}
+
+static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    (void)workspace;
+    for (int64_t j = begin; j < end; j += 2 * EITP__SIMD_LANES)
+        EITP__SIMD_TYPED(strip_products)(call, j, end - j < 2 * EITP__SIMD_LANES ? end - j : 2 * EITP__SIMD_LANES);
 }
 /* <<kernels/simd/reduce.inc */
 
@@ -23225,6 +23842,23 @@ EITP__SIMD_INLINE void EITP__SIMD(factored_roots)(const eitp__call *call, int64_
     }
 }
 
+/* What the gradient of elements [i, i + count) is changed by. */
+EITP__SIMD_INLINE void EITP__SIMD(factored_moved)(const eitp__call *call, int64_t i, int64_t count, float *changes) {
+    int64_t columns = call->inputs[3].elements, row = i / columns, column = i % columns, here;
+    for (int64_t done = 0; done < count; done += here, column = 0, row++) {
+        const float *moved = (const float *)call->inputs[8].data + row * EITP__DIRECTIONS;
+        const float *along = (const float *)call->inputs[9].data + column;
+        here = columns - column < count - done ? columns - column : count - done;
+        for (int64_t j = 0; j < here; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) none = EITP__SIMD(zeros)(), sum = none;
+            for (int t = 0; t < EITP__DIRECTIONS; t++)
+                sum = EITP__SIMD(multiply_add)(EITP__SIMD(spread)(moved[t]),
+                                               EITP__SIMD(fetch)(along + t * columns + j, here - j, none), sum);
+            EITP__SIMD(put)(changes + done + j, here - j, sum);
+        }
+    }
+}
+
 /* The directions of elements [first, last), with zeros up to a whole number of EITP__HALVES; returns the sum of their
  * squares. */
 static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t first, int64_t last, float *u) {
@@ -23233,18 +23867,23 @@ static double EITP__SIMD(factored_directions)(const eitp__call *call, int64_t fi
     int is_narrow = call->inputs[1].dtype == EITP_BF16;
     const int64_t most = EITP__HALVES;
     EITP__SIMD(doubles) sums[2] = {EITP__SIMD(no_doubles)(), EITP__SIMD(no_doubles)()};
-    float roots[EITP__HALVES];
+    float roots[EITP__HALVES], changes[EITP__HALVES];
+    memset(changes, 0, sizeof changes);
     for (int j = 0; j < EITP__HALVES; j++)
         roots[j] = 1;
     for (int64_t i = first; i < last; i += EITP__HALVES) {
         int64_t count = last - i < most ? last - i : most;
         EITP__SIMD(factored_roots)(call, i, count, roots);
+        if (call->inputs[8].data) {
+            memset(changes, 0, sizeof changes);
+            EITP__SIMD(factored_moved)(call, i, count, changes);
+        }
         for (int64_t j = 0; j < EITP__HALVES; j += EITP__SIMD_LANES, u += EITP__SIMD_LANES) {
             EITP__SIMD(vector) g = EITP__SIMD(zeros)();
             if (j < count)
                 g = is_narrow ? EITP__SIMD(fetch_bf16)((const uint16_t *)gradient + i + j, count - j, g)
                               : EITP__SIMD(fetch)((const float *)gradient + i + j, count - j, g);
-            g = g * scale / EITP__SIMD(load)(roots + j);
+            g = EITP__SIMD(multiply_add)(g, scale, EITP__SIMD(load)(changes + j)) / EITP__SIMD(load)(roots + j);
             EITP__SIMD(add_squares)(g, sums);
             EITP__SIMD(store)(u, g);
         }
@@ -28838,6 +29477,41 @@ EITP__PRIVATE void eitp__expand_column_squares(const eitp__node *node, eitp_tens
         outputs[0] = eitp_add(node->inputs[1], outputs[0]);
 }
 
+static int eitp__is_f32_matrix(const eitp_tensor *x, int64_t rows, int64_t columns) {
+    return x->dtype == EITP_F32 && x->rank == 2 && x->shape[0] == rows && x->shape[1] == columns;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_row_products(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t columns = eitp__tensor_columns(x), shape[2];
+    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    shape[0] = eitp__elements(x) / columns;
+    shape[1] = EITP__DIRECTIONS;
+    if (!status)
+        status = eitp__require(eitp__is_f32_matrix(node->inputs[1], EITP__DIRECTIONS, columns), error,
+                               "the directions must be f32 [%d, %lld]", EITP__DIRECTIONS, (long long)columns);
+    return status ? status : eitp__node_output(node, EITP_F32, 2, shape, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_column_products(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0], *before = node->inputs[2];
+    int64_t columns = eitp__tensor_columns(x), shape[2];
+    int fits = eitp__is_f32_matrix(node->inputs[1], eitp__elements(x) / columns, EITP__DIRECTIONS) &&
+               (!before || eitp__is_f32_matrix(before, EITP__DIRECTIONS, columns));
+    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    shape[0] = EITP__DIRECTIONS;
+    shape[1] = columns;
+    if (!status)
+        status = eitp__require(fits, error, "row products must be f32 [%lld, %d], those before f32 [%d, %lld]",
+                               (long long)(eitp__elements(x) / columns), EITP__DIRECTIONS, EITP__DIRECTIONS,
+                               (long long)columns);
+    return status ? status : eitp__node_output(node, EITP_F32, 2, shape, 0, error);
+}
+
+EITP__PRIVATE double eitp__flops_products(const eitp__node *node) {
+    return 2.0 * EITP__DIRECTIONS * (double)eitp__elements(node->inputs[0]);
+}
+
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     int64_t extent = 2;
@@ -28997,12 +29671,37 @@ EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_erro
     return status || !rows ? status : eitp__node_output_like(node, rows, error);
 }
 
+EITP__PRIVATE eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *directions = node->inputs[0], *m = node->inputs[1];
+    int64_t rows = m->rank == 2 ? m->shape[0] : 0, columns = directions->rank == 2 ? directions->shape[1] : 0;
+    int fits = eitp__is_f32_matrix(directions, EITP__DIRECTIONS, columns) &&
+               eitp__is_f32_matrix(m, rows, EITP__DIRECTIONS) && directions->storage->leaf == EITP__VARIABLE &&
+               m->storage->leaf == EITP__VARIABLE;
+    eitp_status status = eitp__require(fits, error, "directions and moment must be variables, f32 matrices");
+    fits = !status && eitp__is_like(node->inputs[2], m, EITP_F32) &&
+           eitp__is_like(node->inputs[3], directions, EITP_F32) && eitp__is_vector(node->inputs[6], EITP_F64) &&
+           node->inputs[6]->shape[0] == columns;
+    if (!status)
+        status =
+            eitp__require(fits && eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
+                          error, "products must be like what they are of, hyper and commit f32 [2]");
+    for (int i = 0; i < 4 && !status; i++)
+        status = eitp__node_output_like(node, i % 2 ? (i == 1 ? m : directions) : (i == 0 ? directions : m), error);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
     int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns;
     int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
                eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2);
+    const eitp_tensor *moved = eitp__optional_input(node, 8), *along = eitp__optional_input(node, 9);
     eitp_status status = eitp__check_gradient(node, error);
+    if (!status)
+        status = eitp__require(!moved == !along && (!moved || (eitp__is_f32_matrix(moved, rows, EITP__DIRECTIONS) &&
+                                                               eitp__is_f32_matrix(along, EITP__DIRECTIONS, columns))),
+                               error, "what is moved must be f32 [%lld, %d], along f32 [%d, %lld]", (long long)rows,
+                               EITP__DIRECTIONS, EITP__DIRECTIONS, (long long)columns);
     if (!status)
         status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
     if (!status)
@@ -29259,6 +29958,10 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__COMPOSITE("row_squares", 1, 1, 1, eitp__shape_row_squares, NULL, eitp__expand_row_squares, 0, 0, NULL),
     EITP__COMPOSITE("column_squares", 1, 2, 1, eitp__shape_column_squares, NULL, eitp__expand_column_squares,
                     EITP__SECOND, 0, NULL),
+    {"row_products", 2, 2, 1, eitp__shape_row_products, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0,
+     eitp__flops_products, NULL},
+    {"column_products", 2, 3, 1, eitp__shape_column_products, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0,
+     eitp__flops_products, NULL},
     {"commit", 2, 3, 2, eitp__shape_commit, NULL, NULL, 0, EITP__NO_WRT, EITP__NO_SHARES, 0, 0, NULL, NULL},
     {"adamw",
      6,
@@ -29288,9 +29991,23 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      0,
      NULL,
      NULL},
+    {"factored_momentum",
+     7,
+     7,
+     4,
+     eitp__shape_factored_momentum,
+     NULL,
+     NULL,
+     0,
+     EITP__NO_WRT,
+     {1, 2},
+     0,
+     0,
+     NULL,
+     NULL},
     {"factored",
      6,
-     8,
+     10,
      3,
      eitp__shape_factored,
      NULL,
@@ -30406,8 +31123,7 @@ static void eitp__make_edges(eitp__order *order) {
 /* Does the step hold next to nothing afterwards of what it reads? */
 static int eitp__releases(const eitp__step *step) {
     eitp__op_code op = step->node->op;
-    return eitp__step_mutates(step) || op == EITP__OP_SUM_SQUARES || op == EITP__OP_ROW_SQUARES ||
-           op == EITP__OP_COLUMN_SQUARES;
+    return eitp__step_mutates(step) || (op >= EITP__OP_SUM_SQUARES && op <= EITP__OP_COLUMN_PRODUCTS);
 }
 
 /* Does step a run before step b, where both could run now? */
@@ -33149,30 +33865,45 @@ EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, con
 
 /* >>src/optim/factored.c */
 /*
- * An update whose only state is row and column means of the squared gradient (Shazeer and Stern, "Adafactor", arXiv
- * 1804.04235), without relative step sizes. The means are taken where the norm is, so that the gradient of a piece is
- * needed no more often than for AdamW. AdamW makes of a gradient g the same learning rate * g / sqrt(v) in all, but
- * spreads it over the steps that follow: learning rates mean the same. Only the largest that AdamW takes, whose first
- * moment damps, are too large here.
+ * An update whose second moment is row and column means of the squared gradient (Shazeer and Stern, "Adafactor", arXiv
+ * 1804.04235), without relative step sizes, and whose first moment has rank EITP__DIRECTIONS. A gradient moves a weight
+ * by what AdamW moves it in all, but at once: in most directions that is as good, but in the few steepest ones, where
+ * the steps of AdamW are damped by its first moment, one step overshoots. So the steepest directions of a matrix's rows
+ * are tracked, by subspace iteration, and along them the gradient is replaced by its running mean. Products are taken
+ * where the norm is, like the squares, so that the gradient of a piece is needed no more often than for AdamW. Vectors
+ * have both moments whole: they are AdamW's.
  */
 
 /* The largest root mean square of the directions of a block: Adafactor's d. */
 #define EITP__FACTORED_LIMIT 1.0
 
-/* A vector is one row, whose columns' means are all of its second moment. */
-static int eitp__has_rows(const eitp_tensor *parameter) {
-    return parameter->rank > 1;
+EITP__PRIVATE int eitp__is_factored(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+    return config->moments == EITP_MOMENTS_FACTORED && parameter->rank > 1;
+}
+
+static int64_t eitp__columns_of(const eitp_tensor *parameter) {
+    return parameter->shape[parameter->rank - 1];
+}
+
+static eitp_tensor *eitp__directions_of(const eitp_tensor *parameter) {
+    int64_t shape[2];
+    shape[0] = EITP__DIRECTIONS;
+    shape[1] = eitp__columns_of(parameter);
+    return eitp__state_tensor(parameter, "factored", "directions", EITP_F32, 2, shape);
 }
 
 EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
-    eitp_tensor *inputs[2];
+    eitp_tensor *inputs[3], *products;
     inputs[0] = piece->gradient;
     inputs[1] = before ? before->column_squares : NULL;
     piece->column_squares = eitp__apply(EITP__OP_COLUMN_SQUARES, inputs, 2, NULL);
-    if (!eitp__has_rows(piece->parameter))
-        return piece->column_squares;
     piece->row_squares =
         eitp__append_blocks(before ? before->row_squares : NULL, eitp__apply(EITP__OP_ROW_SQUARES, inputs, 1, NULL));
+    inputs[1] = eitp__directions_of(piece->parameter);
+    inputs[1] = products = eitp__apply(EITP__OP_ROW_PRODUCTS, inputs, 2, NULL);
+    inputs[2] = before ? before->column_products : NULL;
+    piece->column_products = eitp__apply(EITP__OP_COLUMN_PRODUCTS, inputs, 3, NULL);
+    piece->row_products = eitp__append_blocks(before ? before->row_products : NULL, products);
     return piece->row_squares;
 }
 
@@ -33180,51 +33911,78 @@ EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, con
 static eitp__node *eitp__factored_means_node(const eitp_adamw_config *config, const eitp_update *update,
                                              const eitp__update_piece *piece) {
     const eitp_tensor *parameter = piece->parameter;
-    int64_t columns = parameter->rank ? parameter->shape[parameter->rank - 1] : 1;
-    int64_t rows = eitp__elements(parameter) / columns;
-    int has_rows = eitp__has_rows(parameter);
+    int64_t columns = eitp__columns_of(parameter), rows = eitp__elements(parameter) / columns;
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[6];
-    inputs[0] = eitp__state_tensor(parameter, "factored", has_rows ? "columns" : "v", EITP_F32, 1, &columns);
+    inputs[0] = eitp__state_tensor(parameter, "factored", "columns", EITP_F32, 1, &columns);
     inputs[1] = piece->column_squares;
     inputs[2] = update->hyper;
     inputs[3] = update->commit;
-    inputs[4] = has_rows ? eitp__state_tensor(parameter, "factored", "rows", EITP_F32, 1, &rows) : NULL;
+    inputs[4] = eitp__state_tensor(parameter, "factored", "rows", EITP_F32, 1, &rows);
     inputs[5] = piece->row_squares;
     attributes.reals[0] = config->beta2;
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
 }
 
+static eitp__node *eitp__factored_momentum_node(const eitp_adamw_config *config, const eitp_update *update,
+                                                const eitp__update_piece *piece) {
+    const eitp_tensor *parameter = piece->parameter;
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[7];
+    int64_t shape[2];
+    shape[0] = eitp__elements(parameter) / eitp__columns_of(parameter);
+    shape[1] = EITP__DIRECTIONS;
+    inputs[0] = eitp__directions_of(parameter);
+    inputs[1] = eitp__state_tensor(parameter, "factored", "m", EITP_F32, 2, shape);
+    inputs[2] = piece->row_products;
+    inputs[3] = piece->column_products;
+    inputs[4] = update->hyper;
+    inputs[5] = update->commit;
+    inputs[6] = piece->column_squares;
+    attributes.reals[0] = config->beta1;
+    return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MOMENTUM, inputs, 7, &attributes);
+}
+
 EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
                                         const eitp__update_pieces *list) {
     for (size_t first = 0, end; first < list->count; first = end) {
-        eitp__node *node;
-        for (end = first + 1; end < list->count && list->pieces[end].parameter == list->pieces[first].parameter;)
+        const eitp_tensor *parameter = list->pieces[first].parameter;
+        eitp__node *means = NULL, *momentum = NULL;
+        for (end = first + 1; end < list->count && list->pieces[end].parameter == parameter;)
             end++;
-        node = eitp__factored_means_node(config, update, &list->pieces[end - 1]);
-        for (size_t i = first; i < end && node; i++) {
-            list->pieces[i].column_roots = node->outputs[1];
-            list->pieces[i].row_roots = node->outputs[2];
+        if (eitp__is_factored(config, parameter)) {
+            means = eitp__factored_means_node(config, update, &list->pieces[end - 1]);
+            momentum = eitp__factored_momentum_node(config, update, &list->pieces[end - 1]);
+        }
+        for (size_t i = first; i < end && means && momentum; i++) {
+            list->pieces[i].column_roots = means->outputs[1];
+            list->pieces[i].row_roots = means->outputs[2];
+            list->pieces[i].moved = momentum->outputs[2];
+            list->pieces[i].along = momentum->outputs[3];
         }
     }
 }
 
+/* The piece's part of what there is for every row of the parameter. */
+static eitp_tensor *eitp__piece_rows(const eitp__update_piece *piece, eitp_tensor *rows) {
+    int64_t each = rows ? rows->shape[0] / piece->parameter->shape[0] : 0;
+    return rows ? eitp__rows(rows, piece->begin * each, piece->end * each) : NULL;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
                                                const eitp__update_piece *piece) {
-    eitp_tensor *parameter = piece->parameter, *inputs[8] = EITP__ZERO;
+    eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;
     eitp__node *node;
     attributes.reals[0] = config->epsilon;
     attributes.reals[1] = eitp__weight_decay(config, parameter);
     attributes.reals[2] = EITP__FACTORED_LIMIT;
     inputs[7] = eitp__update_operands(update, piece, inputs, &attributes);
-    inputs[2] = piece->row_roots;
+    inputs[2] = eitp__piece_rows(piece, piece->row_roots);
     inputs[3] = piece->column_roots;
-    if (eitp__has_rows(parameter) && piece->row_roots) {
-        int64_t each = piece->row_roots->shape[0] / parameter->shape[0];
-        inputs[2] = eitp__rows(piece->row_roots, piece->begin * each, piece->end * each);
-    }
-    node = eitp__node_create(parameter->graph, EITP__OP_FACTORED, inputs, 8, &attributes);
+    inputs[8] = eitp__piece_rows(piece, piece->moved);
+    inputs[9] = piece->along;
+    node = eitp__node_create(parameter->graph, EITP__OP_FACTORED, inputs, 10, &attributes);
     return node ? node->outputs[1] : NULL;
 }
 /* <<src/optim/factored.c */
@@ -33269,8 +34027,9 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
          EITP_MOMENTS_8BIT},
         {"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
          EITP_MOMENTS_8BIT},
-        {"factored", "bf16 weights rounded stochastically, row and column means of squared gradients", EITP_APPROXIMATE,
-         EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
+        {"factored",
+         "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
+         EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
         {"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
     };
     return &optimizers[optimizer];
@@ -33318,9 +34077,8 @@ static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_by
 
 static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_config *config, eitp_tensor *parameter,
                                     eitp_tensor *gradient, eitp_error *error) {
-    int64_t rows = parameter->rank ? parameter->shape[0] : 1, most = rows;
-    if (parameter->rank > 1 || config->moments != EITP_MOMENTS_FACTORED) /* whose vectors are rows */
-        most = eitp__rows_in_piece(parameter, config->piece_bytes);
+    int64_t rows = parameter->rank ? parameter->shape[0] : 1;
+    int64_t most = eitp__rows_in_piece(parameter, config->piece_bytes);
     for (int64_t begin = 0; begin < rows; begin += most) {
         eitp__update_piece *piece;
         if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
@@ -33367,7 +34125,7 @@ static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, cons
     eitp_tensor *sum = NULL, *blocks = NULL;
     for (size_t i = 0; i < list->count; i++) {
         eitp__update_piece *piece = &list->pieces[i];
-        if (config->moments == EITP_MOMENTS_FACTORED)
+        if (eitp__is_factored(config, piece->parameter))
             blocks = eitp__factored_squares(piece, blocks ? piece - 1 : NULL);
         else
             blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &piece->gradient, 1, NULL));
@@ -33384,7 +34142,8 @@ static eitp_tensor *eitp__update_node(const eitp_adamw_config *config, const eit
                                       const eitp__update_piece *piece) {
     switch (config->moments) {
     case EITP_MOMENTS_FACTORED:
-        return eitp__factored_node(config, update, piece);
+        return eitp__is_factored(config, piece->parameter) ? eitp__factored_node(config, update, piece)
+                                                           : eitp__adamw_node(config, update, piece);
     case EITP_MOMENTS_VELOCITY:
         return eitp__sgd_node(config, update, piece);
     case EITP_MOMENTS_F32:
@@ -33398,8 +34157,7 @@ static eitp_tensor *eitp__update_node(const eitp_adamw_config *config, const eit
 static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
                                       const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
-    if (config->moments == EITP_MOMENTS_FACTORED)
-        eitp__factored_means(config, update, list);
+    eitp__factored_means(config, update, list);
     for (size_t i = 0; i < list->count; i++) {
         const eitp__update_piece *piece = &list->pieces[i];
         blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, piece));
@@ -39337,15 +40095,29 @@ static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_fact
 static const struct eitp__moment_kind {
     const char *begins;
     int is_square, is_factored, is_velocity;
-} eitp__moment_kinds[] = {{"adamw.m.", 0, 0, 0},
-                          {"adamw.v.", 1, 0, 0},
-                          {"factored.columns.", 1, 1, 0},
-                          {"factored.v.", 1, 1, 0},
-                          {"sgd.velocity.", 0, 0, 1}};
+} eitp__moment_kinds[] = {
+    {"adamw.m.", 0, 0, 0}, {"adamw.v.", 1, 0, 0}, {"factored.columns.", 1, 1, 0}, {"sgd.velocity.", 0, 0, 1}};
+
+/* What begins anew with a factored update: its directions, and what is along them. */
+static const char *const eitp__new_kinds[] = {"factored.directions.", "factored.m."};
+
+static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_error *error) {
+    int64_t elements = (int64_t)(source->variable.size / sizeof(float)), piece = EITP__MOMENT_PIECE;
+    eitp_status status = EITP_OK;
+    memset(source->piece->values, 0, sizeof source->piece->values);
+    for (int64_t first = 0; first < elements && !status; first += piece)
+        status = eitp_variable_write_f32(source->context, source->variable.name, first, source->piece->values,
+                                         elements - first < piece ? elements - first : piece, error);
+    return status;
+}
 
 /* Converts what a variable holds, where that is a moment. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
     const char *name = source->variable.name;
+    for (size_t k = 0; k < EITP__COUNT(eitp__new_kinds); k++) {
+        if (!strncmp(name, eitp__new_kinds[k], strlen(eitp__new_kinds[k])))
+            return eitp__clear_variable(source, error);
+    }
     for (size_t k = 0; k < EITP__COUNT(eitp__moment_kinds); k++) {
         const struct eitp__moment_kind *kind = &eitp__moment_kinds[k];
         size_t begin = strlen(kind->begins);
@@ -40199,12 +40971,14 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
 
 #define EITP__STATE_FILE "trainer_state.json"
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
-#define EITP__STATE_VERSION 3
-#define EITP__OLDEST_STATE_VERSION 2 /* had no optimizer but adamw */
+#define EITP__STATE_VERSION 4
+#define EITP__MOMENTUM_STATE_VERSION 4 /* before it factored moments had no first one */
+#define EITP__OLDEST_STATE_VERSION 2   /* had no optimizer but adamw */
 
 /* What trainer_state.json says; numbers that are compared or handed over as they are. */
 typedef struct eitp__state {
     eitp_checkpoint_info info;
+    int64_t version;
     int64_t data_hash[2]; /* content hash of the training file, as two halves: JSON integers have 63 bits */
     int64_t data_first, data_count;
     int64_t scale_steps, skipped;
@@ -40474,13 +41248,12 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
     eitp__state_number numbers[EITP__STATE_NUMBERS];
     eitp__state_mirror mirror;
     const char *format = "", *numerics = "", *precision = "", *optimizer = "";
-    int64_t version = 0;
     eitp_status status;
     memset(&mirror, 0, sizeof mirror);
     eitp__state_fields(state, &mirror, integers, numbers);
     status = eitp__json_get_text(root, "format", &format, error);
     if (!status)
-        status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &version, error);
+        status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &state->version, error);
     if (!status)
         status = eitp__json_get_text(root, "numerics", &numerics, error);
     if (!status)
@@ -40491,12 +41264,13 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__fail(error, EITP_ERROR_FORMAT, "this is not the state of an eitp checkpoint");
     state->info.config.optimizer = eitp__optimizer_named(optimizer);
     if (!status &&
-        (version < EITP__OLDEST_STATE_VERSION || version > EITP__STATE_VERSION ||
+        (state->version < EITP__OLDEST_STATE_VERSION || state->version > EITP__STATE_VERSION ||
          strlen(precision) >= sizeof state->info.precision || state->info.config.optimizer == EITP_OPTIMIZER_COUNT))
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                             "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads versions %d "
                             "to %d; start from its weights with --model",
-                            (long long)version, precision, optimizer, EITP__OLDEST_STATE_VERSION, EITP__STATE_VERSION);
+                            (long long)state->version, precision, optimizer, EITP__OLDEST_STATE_VERSION,
+                            EITP__STATE_VERSION);
     for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++) {
         if (!eitp__json_member(root, integers[i].name))
             status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", integers[i].name);
@@ -40632,7 +41406,7 @@ static eitp_status eitp__load_checked(const eitp_trainer *trainer, const char *c
     return status;
 }
 
-/* Reads the moments that another optimizer wrote. */
+/* Reads the moments that another optimizer wrote, or an earlier version. */
 static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint,
                                          const eitp_checkpoint_info *written, eitp_error *error) {
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
@@ -40667,6 +41441,14 @@ static eitp_status eitp__follow_shrinking(eitp_trainer *trainer, const eitp__sta
     return eitp__trainer_reshape(trainer, &theirs, error);
 }
 
+/* Is the optimizer's state what this version keeps? */
+static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
+    eitp_optimizer optimizer = trainer->config.optimizer;
+    return written->info.config.optimizer == optimizer &&
+           (written->version >= EITP__MOMENTUM_STATE_VERSION ||
+            eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_FACTORED);
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
@@ -40676,7 +41458,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
         status = eitp__load_model_state(trainer, checkpoint, state.model_checksum, error);
-    if (!status && state.info.config.optimizer == trainer->config.optimizer)
+    if (!status && eitp__has_same_optimizer(trainer, &state))
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);
     else if (!status)
@@ -40699,8 +41481,8 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
  */
 
 /*
- * What no allocator counts: stacks, pages that are partly used, buffers of files; and what a control group counts beside
- * the process: page tables, 8 bytes a page, and pages of a streamed file that are on their way to the disk.
+ * What no allocator counts: stacks, pages that are partly used, buffers of files; and what a control group counts
+ * beside the process: page tables, 8 bytes a page, and pages of a streamed file that are on their way to the disk.
  */
 #define EITP__PROCESS_SLACK ((size_t)3 << 20)
 #define EITP__PAGE_TABLES 512

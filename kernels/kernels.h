@@ -38,6 +38,9 @@ typedef enum eitp__family {
 
 #define EITP__SUM_BLOCK 16384
 
+/* Directions of the rows of a matrix along which a factored update has a first moment. */
+#define EITP__DIRECTIONS 4
+
 /*
  * The slots: name, family. Operands are dense, row-major; x, y, a, b, d... have the slot's dtype unless said otherwise.
  * WIDE is F32 where the slot's dtype is BF16 or F16, and the slot's dtype where it is not: 16-bit columns compute in
@@ -109,6 +112,10 @@ typedef enum eitp__family {
  *   ROW_SQUARES          (x) -> y F64 [rows]; the sum of the squares of each row
  *   COLUMN_SQUARES       (x, before F64 [c] or none) -> y F64 [c]; before, or zeros, and the squares of each column on
  *                        top of it in the order of the rows, so that a matrix gives the same bits in pieces of rows
+ *   ROW_PRODUCTS         (x, directions F32 [k, c]) -> y F32 [rows, k]; k is EITP__DIRECTIONS; each row times each
+ *                        direction
+ *   COLUMN_PRODUCTS      (x, p F32 [rows, k], before F32 [k, c] or none) -> y F32 [k, c]; before, or zeros, and p[i, t]
+ *                        times row i of x on top of row t, in the order of the rows, as for COLUMN_SQUARES
  *   COMMIT               (sum F64 [1], limit F32 [1], loss scale F32 [1] or none) -> commit F32 [2], norm F32 [1];
  *                        scale and apply (0 or 1) of this step's updates; the gradient is the loss scale times the true
  *                        one, the norm and the limit are of the true one
@@ -133,11 +140,19 @@ typedef enum eitp__family {
  *                        the memory of their inputs and stay as they are where the step is not applied; the root of
  *                        element i, j of the second moment, corrected for its beginning with zeros, is row root i *
  *                        column root j; reals[0] beta2
+ *   FACTORED_MOMENTUM    (directions F32 [k, c], m F32 [r, k], row products F32 [r, k], column products F32 [k, c],
+ *                        hyper, commit, column squares F64 [c]) -> directions, m, moved F32 [r, k], along F32 [k, c];
+ *                        the first two are the memory of their inputs, and stay as they are where the step is not
+ *                        applied; m is the running mean of the row products; moved, times along, which are the
+ *                        directions as they were, is what the gradient is changed by so that its part along them is
+ *                        their mean, corrected for its beginning with zeros; then the directions turn towards where the
+ *                        gradient is largest, and m with them; reals[0] beta1. Directions of zeros are begun with.
  *   FACTORED             (parameter, gradient WIDE or as for ADAMW, row roots F32 [r], column roots F32 [c], hyper,
- *                        commit, remainder or none, key or none) -> parameter, sums F64 [blocks, 2], then the remainder
- *                        if there is one; as ADAMW, but for the update: u = gradient / (root + epsilon), and where the
- *                        root mean square of u over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled
- *                        down to that; reals: epsilon, weight decay, that limit
+ *                        commit, remainder or none, key or none, moved F32 [r, k] and along F32 [k, c] or none of both)
+ *                        -> parameter, sums F64 [blocks, 2], then the remainder if there is one; as ADAMW, but for the
+ *                        update: u = (gradient + moved along) / (root + epsilon), and where the root mean square of u
+ *                        over a block of EITP__SUM_BLOCK elements is above reals[2], u is scaled down to that; reals:
+ *                        epsilon, weight decay, that limit
  *   SGD                  (parameter, gradient WIDE or as for ADAMW, velocity WIDE, none, hyper, commit, remainder or
  *                        none, key or none) -> parameter, velocity, sums F64 [blocks, 2], then the remainder if there
  *                        is one; as ADAMW, but for the update: velocity = momentum * velocity + gradient, and the
@@ -200,9 +215,12 @@ typedef enum eitp__family {
     X(SUM_SQUARES, BLOCKS)                                                                                             \
     X(ROW_SQUARES, ROWS)                                                                                               \
     X(COLUMN_SQUARES, COLUMNS)                                                                                         \
+    X(ROW_PRODUCTS, ROWS)                                                                                              \
+    X(COLUMN_PRODUCTS, COLUMNS)                                                                                        \
     X(COMMIT, WHOLE)                                                                                                   \
     X(ADAMW, BLOCKS)                                                                                                   \
     X(FACTORED_MEANS, WHOLE)                                                                                           \
+    X(FACTORED_MOMENTUM, WHOLE)                                                                                        \
     X(FACTORED, BLOCKS)                                                                                                \
     X(SGD, BLOCKS)
 

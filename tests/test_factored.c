@@ -30,6 +30,7 @@ static struct state { plane parameter, remainder; } now, before, once;
 
 static plane gradient;
 static float row_roots[MOST_LINES], column_roots[MOST_LINES], hyper[2], commit[2];
+static float moved[EITP__DIRECTIONS * MOST_LINES], along[EITP__DIRECTIONS * MOST_LINES];
 static double exact[MOST], old[MOST], sums[2 * MOST_BLOCKS_OF_SUMS], first_sums[2 * MOST_BLOCKS_OF_SUMS];
 static int64_t key[3] = {77, 5, -1};
 static double directions[EITP__SUM_BLOCK]; /* a kernel's workspace */
@@ -119,6 +120,80 @@ static void test_squares(void) {
                 check_squares((eitp__slot)slot, (eitp_dtype)dtype, sizes[s][0], sizes[s][1]);
 }
 
+/* ---- Products with directions ---- */
+
+/* Rows [first, last) of the gradient; those of the columns go on from `made` where there are rows before. */
+static eitp__call products_call(eitp__slot slot, eitp_dtype dtype, int64_t first, int64_t last, int64_t columns,
+                                float *made) {
+    eitp__call call = squares_call(slot, dtype, first, last, columns, NULL);
+    int64_t rows = last - first, k = EITP__DIRECTIONS;
+    call.input_count = slot == EITP__SLOT_ROW_PRODUCTS ? 2 : 3;
+    if (slot == EITP__SLOT_ROW_PRODUCTS) {
+        call.inputs[1] = small_operand(along, EITP_F32, 2, k, columns);
+        call.outputs[0] = small_operand(made + first * k, EITP_F32, 2, rows, k);
+        return call;
+    }
+    call.inputs[1] = small_operand(moved + first * k, EITP_F32, 2, rows, k);
+    call.inputs[2] = small_operand(first ? made : NULL, EITP_F32, 2, k, columns);
+    call.outputs[0] = small_operand(made, EITP_F32, 2, k, columns);
+    return call;
+}
+
+/* Of the gradient with a direction, or of its columns with products; and the sum of what is added up, without signs. */
+static void find_products(eitp__slot slot, eitp_dtype dtype, int64_t rows, int64_t columns, double *sizes) {
+    int64_t k = EITP__DIRECTIONS, made = slot == EITP__SLOT_ROW_PRODUCTS ? rows * k : columns * k;
+    memset(exact, 0, (size_t)made * sizeof *exact);
+    memset(sizes, 0, (size_t)made * sizeof *sizes);
+    for (int64_t i = 0; i < rows * columns; i++) {
+        for (int64_t t = 0; t < k; t++) {
+            int64_t row = i / columns, column = i % columns;
+            int64_t at = slot == EITP__SLOT_ROW_PRODUCTS ? row * k + t : t * columns + column;
+            float by = slot == EITP__SLOT_ROW_PRODUCTS ? along[t * columns + column] : moved[row * k + t];
+            exact[at] += get(&gradient, dtype, i) * (double)by;
+            sizes[at] += fabs(get(&gradient, dtype, i) * (double)by);
+        }
+    }
+}
+
+static void check_products(eitp__slot slot, eitp_dtype dtype, int64_t rows, int64_t columns) {
+    static float made[EITP__DIRECTIONS * MOST_LINES], again[EITP__DIRECTIONS * MOST_LINES];
+    static double sizes[MOST];
+    int by_row = slot == EITP__SLOT_ROW_PRODUCTS;
+    int64_t items = by_row ? rows : columns, cut = rows / 2, count = items * EITP__DIRECTIONS;
+    for (int64_t i = 0; i < rows * columns; i++)
+        put(&gradient, dtype, i, draw());
+    for (int64_t i = 0; i < EITP__DIRECTIONS * (rows > columns ? rows : columns); i++) {
+        moved[i] = (float)draw();
+        along[i] = (float)draw();
+    }
+    find_products(slot, dtype, rows, columns, sizes);
+    for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
+        const eitp__kernel *kernel = &tables[isa].kernels[slot][dtype];
+        eitp__call call = products_call(slot, dtype, 0, rows, columns, made);
+        if (!available[isa])
+            continue;
+        REQUIRE(kernel->run);
+        kernel->run(&call, 0, items, NULL);
+        for (int64_t i = 0; i < count; i++)
+            CHECK_THAT(fabs((double)made[i] - exact[i]) <= 1e-6 * (double)items + 1e-5 * sizes[i], "%s %s: %g, not %g",
+                       eitp__isa_name((eitp__isa)isa), eitp__slot_name(slot), (double)made[i], exact[i]);
+        call = products_call(slot, dtype, 0, cut, columns, again);
+        run_pieces(kernel, &call, by_row ? cut : columns);
+        call = products_call(slot, dtype, cut, rows, columns, again);
+        run_pieces(kernel, &call, by_row ? rows - cut : columns);
+        CHECK_THAT(!memcmp(made, again, (size_t)count * sizeof *made), "%s %s: rows in pieces are something else",
+                   eitp__isa_name((eitp__isa)isa), eitp__slot_name(slot));
+    }
+}
+
+static void test_products(void) {
+    static const int64_t sizes[][2] = {{1, 1}, {2, 133}, {133, 3}, {31, 64}, {129, 57}};
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++)
+        for (size_t s = 0; s < EITP__COUNT(sizes); s++)
+            for (int slot = EITP__SLOT_ROW_PRODUCTS; slot <= EITP__SLOT_COLUMN_PRODUCTS; slot++)
+                check_products((eitp__slot)slot, (eitp_dtype)dtype, sizes[s][0], sizes[s][1]);
+}
+
 /* ---- Means ---- */
 
 enum { ROWS = 5, COLUMNS = 7 };
@@ -202,6 +277,167 @@ static void test_means_of_nothing(void) {
         CHECK(column_roots[j] == 0);
 }
 
+/* ---- The first moment ---- */
+
+enum { K = EITP__DIRECTIONS, WIDE_COLUMNS = 37 };
+
+typedef struct moment_case {
+    float directions[K * WIDE_COLUMNS], m[ROWS * K], moved[ROWS * K], along[K * WIDE_COLUMNS];
+    float row_products[ROWS * K], column_products[K * WIDE_COLUMNS], step[2], made[2];
+    double squares[WIDE_COLUMNS];
+    int64_t columns;
+} moment_case;
+
+static void run_moment(moment_case *c) {
+    eitp__call call = EITP__ZERO;
+    call.slot = EITP__SLOT_FACTORED_MOMENTUM;
+    call.reals[0] = 0.9;
+    call.input_count = 7;
+    call.output_count = 4;
+    call.inputs[0] = call.outputs[0] = small_operand(c->directions, EITP_F32, 2, K, c->columns);
+    call.inputs[1] = call.outputs[1] = small_operand(c->m, EITP_F32, 2, ROWS, K);
+    call.inputs[2] = small_operand(c->row_products, EITP_F32, 2, ROWS, K);
+    call.inputs[3] = small_operand(c->column_products, EITP_F32, 2, K, c->columns);
+    call.inputs[4] = small_operand(c->step, EITP_F32, 1, 2, 0);
+    call.inputs[5] = small_operand(c->made, EITP_F32, 1, 2, 0);
+    call.inputs[6] = small_operand(c->squares, EITP_F64, 1, c->columns, 0);
+    call.outputs[2] = small_operand(c->moved, EITP_F32, 2, ROWS, K);
+    call.outputs[3] = small_operand(c->along, EITP_F32, 2, K, c->columns);
+    tables[EITP__ISA_REF].kernels[EITP__SLOT_FACTORED_MOMENTUM][EITP_F32].run(&call, 0, 1, NULL);
+}
+
+/* Column 4 has nothing in it. */
+static moment_case begin_moment(int64_t columns) {
+    moment_case c = EITP__ZERO;
+    c.columns = columns;
+    c.step[1] = 1;
+    c.made[0] = c.made[1] = 1;
+    for (int64_t j = 0; j < columns; j++)
+        c.squares[j] = j == 4 ? 0 : fabs(draw()) + 0.1;
+    return c;
+}
+
+static void check_orthogonal(const moment_case *c) {
+    for (int64_t s = 0; s < K; s++) {
+        for (int64_t t = 0; t <= s; t++) {
+            double dot = 0, wanted = s == t && s < (c->columns > 4 ? K : c->columns > 2 ? 3 : c->columns);
+            for (int64_t j = 0; j < c->columns; j++)
+                dot += (double)c->directions[s * c->columns + j] * (double)c->directions[t * c->columns + j];
+            CHECK_THAT(fabs(dot - wanted) < 1e-5, "%d columns: directions %d and %d: %g", (int)c->columns, (int)s,
+                       (int)t, dot);
+        }
+    }
+}
+
+/* The first step finds directions, and has none to move anything along; fewer columns than directions are enough. */
+static void test_moment_begins(void) {
+    for (int64_t columns = 1; columns <= WIDE_COLUMNS; columns += 3) {
+        moment_case c = begin_moment(columns);
+        run_moment(&c);
+        check_orthogonal(&c);
+        for (int i = 0; i < ROWS * K; i++)
+            CHECK(c.moved[i] == 0 && c.m[i] == 0);
+        for (int64_t t = 0; t < K && columns > 4; t++)
+            CHECK(c.directions[t * columns + 4] == 0);
+    }
+}
+
+/* Against double: means, what is moved, where directions turn, and what becomes of m. */
+static void test_moment_moves(void) {
+    moment_case c = begin_moment(WIDE_COLUMNS), from;
+    double turned[K][WIDE_COLUMNS], mean[ROWS][K];
+    run_moment(&c);
+    for (int i = 0; i < ROWS * K; i++) {
+        c.m[i] = (float)draw();
+        c.row_products[i] = (float)draw();
+    }
+    for (int i = 0; i < K * WIDE_COLUMNS; i++)
+        c.column_products[i] = (float)draw();
+    c.step[1] = 3;
+    c.made[0] = 0.25f;
+    from = c;
+    run_moment(&c);
+    CHECK(!memcmp(c.along, from.directions, sizeof c.along));
+    for (int i = 0; i < ROWS * K; i++) {
+        double product = 0.25 * (double)c.row_products[i], m = 0.9 * (double)from.m[i] + 0.1 * product;
+        double wanted = m / (1 - 0.9 * 0.9 * 0.9) - product;
+        mean[i / K][i % K] = m;
+        CHECK_THAT(fabs((double)c.moved[i] - wanted) < 1e-5, "moved %g, not %g", (double)c.moved[i], wanted);
+    }
+    for (int t = 0; t < K; t++) {
+        double size = 0, rest = 0;
+        for (int j = 0; j < WIDE_COLUMNS; j++)
+            size += pow((double)c.column_products[t * WIDE_COLUMNS + j], 2);
+        for (int j = 0; j < WIDE_COLUMNS; j++)
+            turned[t][j] = 0.9 * (double)from.directions[t * WIDE_COLUMNS + j] +
+                           0.1 * (double)c.column_products[t * WIDE_COLUMNS + j] / sqrt(size);
+        for (int s = 0; s < t; s++) {
+            double dot = 0;
+            for (int j = 0; j < WIDE_COLUMNS; j++)
+                dot += turned[s][j] * turned[t][j];
+            for (int j = 0; j < WIDE_COLUMNS; j++)
+                turned[t][j] -= dot * turned[s][j];
+        }
+        for (int j = 0; j < WIDE_COLUMNS; j++)
+            rest += turned[t][j] * turned[t][j];
+        for (int j = 0; j < WIDE_COLUMNS; j++) {
+            turned[t][j] /= sqrt(rest);
+            CHECK(fabs((double)c.directions[t * WIDE_COLUMNS + j] - turned[t][j]) < 1e-5);
+        }
+    }
+    for (int i = 0; i < ROWS * K; i++) {
+        double wanted = 0;
+        for (int s = 0; s < K; s++)
+            for (int j = 0; j < WIDE_COLUMNS; j++)
+                wanted += mean[i / K][s] * (double)from.directions[s * WIDE_COLUMNS + j] * turned[i % K][j];
+        CHECK_THAT(fabs((double)c.m[i] - wanted) < 1e-5, "m is %g, not %g", (double)c.m[i], wanted);
+    }
+    check_orthogonal(&c);
+}
+
+static void test_moment_stays(void) {
+    moment_case c = begin_moment(WIDE_COLUMNS), from;
+    run_moment(&c);
+    c.made[0] = c.made[1] = 0;
+    c.row_products[1] = c.column_products[2] = NAN;
+    from = c;
+    run_moment(&c);
+    CHECK(!memcmp(c.directions, from.directions, sizeof c.directions) && !memcmp(c.m, from.m, sizeof c.m));
+}
+
+/* What is moved is the same from step to step: the direction that a gradient has is found, and along it the mean is
+ * taken. */
+static void test_moment_finds_the_direction(void) {
+    moment_case c = begin_moment(WIDE_COLUMNS);
+    double found = 0, by_row[ROWS], direction[WIDE_COLUMNS], size = 0;
+    for (int j = 0; j < WIDE_COLUMNS; j++) {
+        direction[j] = draw();
+        size += direction[j] * direction[j];
+    }
+    for (int i = 0; i < ROWS; i++)
+        by_row[i] = draw();
+    for (int step = 1; step <= 60; step++) {
+        double sign = step % 2 ? -1 : 1;
+        c.step[1] = (float)step;
+        memset(c.column_products, 0, sizeof c.column_products);
+        for (int i = 0; i < ROWS * K; i++) {
+            double sum = 0;
+            for (int j = 0; j < WIDE_COLUMNS; j++)
+                sum += (double)c.directions[i % K * WIDE_COLUMNS + j] * direction[j] / sqrt(size);
+            c.row_products[i] = (float)(sign * by_row[i / K] * sum);
+            for (int j = 0; j < WIDE_COLUMNS; j++)
+                c.column_products[i % K * WIDE_COLUMNS + j] +=
+                    (float)(sign * by_row[i / K] * direction[j] / sqrt(size)) * c.row_products[i];
+        }
+        run_moment(&c);
+    }
+    for (int j = 0; j < WIDE_COLUMNS; j++)
+        found += (double)c.directions[j] * direction[j] / sqrt(size);
+    CHECK_THAT(fabs(found) > 0.999, "%g of the direction", found);
+    for (int i = 0; i < ROWS; i++) /* what goes to and fro is taken out but for a twentieth */
+        CHECK(fabs((double)(c.moved[i * K] + c.row_products[i * K])) < 0.1 * fabs(by_row[i]));
+}
+
 /* ---- The update ---- */
 
 typedef struct update_case {
@@ -209,6 +445,7 @@ typedef struct update_case {
     int64_t rows, columns;
     double gradient; /* its size, in roots */
     float apply;
+    int has_moment; /* something is moved along directions */
 } update_case;
 
 static double get_parameter(const form *f, int64_t i) {
@@ -243,6 +480,10 @@ static void fill_case(const update_case *c) {
         row_roots[i] = i == 3 ? 0.0f : (float)pow(10, 2 * draw());
     for (int64_t j = 0; j < c->columns; j++)
         column_roots[j] = j == 4 ? 0.0f : (float)(2 + draw());
+    for (int64_t i = 0; i < c->rows * K; i++)
+        moved[i] = row_roots[i / K] * (float)draw();
+    for (int64_t i = 0; i < c->columns * K; i++)
+        along[i] = column_roots[i % c->columns] * (float)draw();
     for (int64_t i = 0; i < c->rows * c->columns; i++) {
         double root = (double)row_roots[i / c->columns] * (double)column_roots[i % c->columns];
         put_parameter(c->f, i, draw());
@@ -261,7 +502,10 @@ static void find_exact(const update_case *c) {
         double squares = 0, size;
         for (int64_t i = first; i < last; i++) {
             double root = (double)row_roots[i / c->columns] * (double)column_roots[i % c->columns];
-            exact[i] = (double)commit[0] * get(&gradient, c->f->gradient, i) / (root + epsilon);
+            exact[i] = (double)commit[0] * get(&gradient, c->f->gradient, i);
+            for (int64_t t = 0; t < K && c->has_moment; t++)
+                exact[i] += (double)moved[i / c->columns * K + t] * (double)along[t * c->columns + i % c->columns];
+            exact[i] /= root + epsilon;
             squares += exact[i] * exact[i];
         }
         size = sqrt(squares / (double)(last - first));
@@ -291,8 +535,12 @@ static eitp__call update_call(const update_case *c, int64_t first, int64_t last)
     call.inputs[5] = small_operand(commit, EITP_F32, 1, 2, 0);
     call.outputs[1] = small_operand(sums + 2 * (at / EITP__SUM_BLOCK), EITP_F64, 2,
                                     (rows * c->columns + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2);
-    call.input_count = 8;
+    call.input_count = 10;
     call.output_count = 2;
+    if (c->has_moment) {
+        call.inputs[8] = small_operand(moved + first * K, EITP_F32, 2, rows, K);
+        call.inputs[9] = small_operand(along, EITP_F32, 2, K, c->columns);
+    }
     if (f->remainder != NO_REMAINDER)
         call.inputs[6] = call.outputs[call.output_count++] = small_operand(
             (char *)&now.remainder + at * eitp_dtype_size(f->remainder), f->remainder, 2, rows, c->columns);
@@ -357,8 +605,9 @@ static void check_in_pieces(const update_case *c, const eitp__kernel *kernel, co
                "%s: %s in pieces is something else", set, eitp_dtype_name(c->f->dtype));
 }
 
-static void check_case(const form *f, int64_t rows, int64_t columns, double size, float apply) {
+static void check_case(const form *f, int64_t rows, int64_t columns, double size, float apply, int has_moment) {
     update_case c;
+    c.has_moment = has_moment;
     c.f = f;
     c.rows = rows;
     c.columns = columns;
@@ -390,21 +639,24 @@ static void check_case(const form *f, int64_t rows, int64_t columns, double size
 
 static void test_update(void) {
     for (size_t f = 0; f < EITP__COUNT(forms); f++) {
-        check_case(&forms[f], 1, 133, 1, 1);
-        check_case(&forms[f], 133, 1, 1, 1);
-        check_case(&forms[f], 37, 5, 0.25, 1);
-        check_case(&forms[f], 9, 300, 30, 1);
-        check_case(&forms[f], 131, 257, 1, 1);
-        check_case(&forms[f], 261, 128, 5, 1);
-        check_case(&forms[f], 19, 17, 1, 0);
+        for (int has_moment = 0; has_moment < 2; has_moment++) {
+            check_case(&forms[f], 1, 133, 1, 1, has_moment);
+            check_case(&forms[f], 133, 1, 1, 1, has_moment);
+            check_case(&forms[f], 37, 5, 0.25, 1, has_moment);
+            check_case(&forms[f], 9, 300, 30, 1, has_moment);
+            check_case(&forms[f], 131, 257, 1, 1, has_moment);
+            check_case(&forms[f], 261, 128, 5, 1, has_moment);
+            check_case(&forms[f], 19, 17, 1, 0, has_moment);
+        }
     }
 }
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(test_squares),
-        TEST(test_means),
-        TEST(test_means_of_nothing),
+        TEST(test_squares),       TEST(test_products),
+        TEST(test_means),         TEST(test_means_of_nothing),
+        TEST(test_moment_begins), TEST(test_moment_moves),
+        TEST(test_moment_stays),  TEST(test_moment_finds_the_direction),
         TEST(test_update),
     };
     find_sets();

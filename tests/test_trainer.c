@@ -800,7 +800,7 @@ static void moments_are_converted(void) {
                 REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
             }
             read_second_moment(&r, ways[w][i], matrix, v[i]);
-            read_state(&r, ways[w][i] == EITP_FACTORED ? "factored.v" : "adamw.v", vector, vectors[i], CONVERTED_ROWS);
+            read_state(&r, "adamw.v", vector, vectors[i], CONVERTED_ROWS);
             if (i == 0)
                 end_run(&r);
         }
@@ -849,11 +849,7 @@ static void read_converted(const run *r, eitp_optimizer optimizer, converted *c)
     read_first_moment(r, optimizer, converted_matrix, c->m);
     if (optimizer != EITP_SGD)
         read_second_moment(r, optimizer, converted_matrix, c->v);
-    read_state(r,
-               optimizer == EITP_SGD        ? "sgd.velocity"
-               : optimizer == EITP_FACTORED ? "factored.v"
-                                            : "adamw.v",
-               converted_vector, c->vector, CONVERTED_ROWS);
+    read_state(r, optimizer == EITP_SGD ? "sgd.velocity" : "adamw.v", converted_vector, c->vector, CONVERTED_ROWS);
 }
 
 /* Of a velocity with momentum 0.9, for beta2 0.999: the mean gradient, and what its squares would be if they were all
@@ -940,6 +936,65 @@ static void velocities_are_converted(void) {
         end_run(&r);
         scratch_remove(directory);
     }
+}
+
+/* Makes the state in a checkpoint be of another version. */
+static int write_version(const char *checkpoint, char version) {
+    static const char member[] = "\"version\": ";
+    char path[800], text[8192], *at;
+    size_t size;
+    FILE *file;
+    snprintf(path, sizeof path, "%s/trainer_state.json", checkpoint);
+    file = fopen(path, "r+b");
+    if (!file)
+        return 0;
+    size = fread(text, 1, sizeof text - 1, file);
+    text[size] = 0;
+    at = strstr(text, member);
+    if (at)
+        at[strlen(member)] = version;
+    rewind(file);
+    size = at ? fwrite(text, 1, strlen(text), file) : 0;
+    return !fclose(file) && size;
+}
+
+/* Before version 4 a factored update had no first moment: it begins, and the second goes on. */
+static void a_first_moment_begins(void) {
+    static const char *const matrix = "transformer.h.0.mlp.c_fc.weight";
+    static float means[2][CONVERTED_COLUMNS], m[CONVERTED_ROWS * EITP__DIRECTIONS];
+    const eitp_host host = eitp_host_default();
+    char directory[512], output[600], checkpoint[700];
+    variant v = default_variant();
+    double before = 0, after = 0, moments[2] = {0, 0};
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-30", output);
+    v.precision = "bf16";
+    v.optimizer = EITP_FACTORED;
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        if (i == 0) {
+            REQUIRE(step_many(&r, 30, &before));
+            REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+            REQUIRE(write_version(checkpoint, '3'));
+        } else {
+            REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+        }
+        read_state(&r, "factored.columns", matrix, means[i], CONVERTED_COLUMNS);
+        read_state(&r, "factored.m", matrix, m, CONVERTED_ROWS * EITP__DIRECTIONS);
+        for (int k = 0; k < CONVERTED_ROWS * EITP__DIRECTIONS; k++)
+            moments[i] += fabs((double)m[k]);
+        if (i == 0)
+            end_run(&r);
+    }
+    for (int j = 0; j < CONVERTED_COLUMNS; j++)
+        CHECK(fabs((double)(means[1][j] - means[0][j])) <= 1e-5 * (double)means[0][j]);
+    CHECK(moments[0] > 0 && moments[1] == 0);
+    REQUIRE(step_many(&r, 10, &after));
+    CHECK_THAT(after < before + 0.1, "loss %g, and %g before", after, before);
+    end_run(&r);
+    scratch_remove(directory);
 }
 
 /* The validation loss after 300 steps in 16 bits is that in f32 within half a percent, and weights are the same f32. */
@@ -1636,6 +1691,7 @@ int main(int argc, char **argv) {
         TEST(it_learns),
         TEST(moments_are_converted),
         TEST(velocities_are_converted),
+        TEST(a_first_moment_begins),
         TEST(sixteen_bits_follow_f32),
         TEST(a_loss_scale_that_is_too_large_comes_down),
         TEST(a_step_that_is_not_finite_changes_nothing),

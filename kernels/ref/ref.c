@@ -132,6 +132,99 @@ static void eitp__ref_factored_means(const eitp__call *call, int64_t begin, int6
         row_roots[i] = !rows ? 1.0f : mean > 0 ? (float)sqrt((double)rows[i] / mean) : 0.0f;
 }
 
+/* A direction that is none yet: as large in each column as the gradient is, the signs as in a row of a Hadamard matrix;
+ * what the gradient has nothing of never gets anything. */
+static double eitp__ref_first_direction(const double *column_squares, int64_t j, int64_t t) {
+    return t && !((j >> (t - 1)) & 1) ? -sqrt(column_squares[j]) : sqrt(column_squares[j]);
+}
+
+static double eitp__ref_dot(const float *a, const float *b, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        sum += (double)a[i] * (double)b[i];
+    return sum;
+}
+
+/* Makes a vector orthogonal to those before it and of length 1, or zeros where nothing is left of it. */
+static void eitp__ref_orthogonal(float *directions, int64_t columns, int64_t t) {
+    float *y = directions + t * columns;
+    double before = sqrt(eitp__ref_dot(y, y, columns)), size;
+    for (int64_t s = 0; s < t; s++) {
+        double dot = eitp__ref_dot(y, directions + s * columns, columns);
+        for (int64_t j = 0; j < columns; j++)
+            y[j] -= (float)(dot * (double)directions[s * columns + j]);
+    }
+    size = sqrt(eitp__ref_dot(y, y, columns));
+    for (int64_t j = 0; j < columns; j++)
+        y[j] = size > 1e-5 * before ? (float)((double)y[j] / size) : 0;
+}
+
+/*
+ * Turns the directions towards those in which the gradient is largest: a step of subspace iteration, of which only a
+ * part is taken, since a single gradient is mostly noise.
+ */
+static void eitp__ref_turn(const eitp__call *call, const float *old, float *directions, int64_t columns) {
+    const double *column_squares = (const double *)call->inputs[6].data;
+    double keep = call->reals[0];
+    for (int64_t t = 0; t < EITP__DIRECTIONS; t++) {
+        const float *towards = (const float *)call->inputs[3].data + t * columns, *from = old + t * columns;
+        double size = sqrt(eitp__ref_dot(towards, towards, columns));
+        int begins = eitp__ref_dot(from, from, columns) < 0.5;
+        for (int64_t j = 0; j < columns; j++) {
+            double kept = begins ? eitp__ref_first_direction(column_squares, j, t) : keep * (double)from[j];
+            double turned = !begins && size > 0 ? (1 - keep) * (double)towards[j] / size : 0;
+            directions[t * columns + j] = (float)(kept + turned);
+        }
+        eitp__ref_orthogonal(directions, columns, t);
+    }
+}
+
+/* m by the new directions: what of it was along the old ones is along the new ones as far as those are the same. */
+static void eitp__ref_turn_m(float *m, int64_t rows, const float *old, const float *directions, int64_t columns) {
+    double same[EITP__DIRECTIONS][EITP__DIRECTIONS];
+    for (int64_t s = 0; s < EITP__DIRECTIONS; s++) {
+        for (int64_t t = 0; t < EITP__DIRECTIONS; t++)
+            same[s][t] = eitp__ref_dot(old + s * columns, directions + t * columns, columns);
+    }
+    for (int64_t i = 0; i < rows; i++, m += EITP__DIRECTIONS) {
+        float before[EITP__DIRECTIONS];
+        memcpy(before, m, sizeof before);
+        for (int t = 0; t < EITP__DIRECTIONS; t++) {
+            double sum = 0;
+            for (int s = 0; s < EITP__DIRECTIONS; s++)
+                sum += (double)before[s] * same[s][t];
+            m[t] = (float)sum;
+        }
+    }
+}
+
+/*
+ * A first moment of rank EITP__DIRECTIONS: the gradient's steepest directions, along which a step of the gradient alone
+ * would overshoot, get their running mean; all others get the gradient itself.
+ */
+static void eitp__ref_factored_momentum(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const float *hyper = (const float *)call->inputs[4].data, *commit = (const float *)call->inputs[5].data;
+    const float *products = (const float *)call->inputs[2].data;
+    float *directions = (float *)call->inputs[0].data, *m = (float *)call->inputs[1].data;
+    float *moved = (float *)call->outputs[2].data, *along = (float *)call->outputs[3].data;
+    int64_t columns = call->inputs[6].elements, rows = call->inputs[1].elements / EITP__DIRECTIONS;
+    double beta1 = call->reals[0], correction = 1 / (1 - pow(beta1, (double)hyper[1])), scale = (double)commit[0];
+    (void)begin;
+    (void)end;
+    (void)workspace;
+    memcpy(along, directions, (size_t)(EITP__DIRECTIONS * columns) * sizeof *along);
+    for (int64_t i = 0; i < rows * EITP__DIRECTIONS; i++) {
+        double now = scale * (double)products[i];
+        if (commit[1] != 0)
+            m[i] = (float)(beta1 * (double)m[i] + (1 - beta1) * now);
+        moved[i] = commit[1] != 0 ? (float)((double)m[i] * correction - now) : 0;
+    }
+    if (commit[1] == 0)
+        return;
+    eitp__ref_turn(call, along, directions, columns);
+    eitp__ref_turn_m(m, rows, along, directions, columns);
+}
+
 /* The losses from what HEAD left of the logits. */
 static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t blocks = eitp__ref_columns(&call->inputs[0]);
@@ -239,7 +332,9 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \
     X(ROW_SQUARES, row_squares)                                                                                        \
-    X(COLUMN_SQUARES, column_squares)
+    X(COLUMN_SQUARES, column_squares)                                                                                  \
+    X(ROW_PRODUCTS, row_products)                                                                                      \
+    X(COLUMN_PRODUCTS, column_products)
 
 /* Slots of F32 and F64. */
 #define EITP__REF_WIDE(X)                                                                                              \
@@ -296,6 +391,7 @@ EITP__PRIVATE void eitp__register_ref_kernels(eitp__kernel_table *table) {
     eitp__ref_register(table, EITP__SLOT_SGD, EITP_BF16, eitp__ref_sgd_f32);
     eitp__ref_register(table, EITP__SLOT_SGD, EITP_F16, eitp__ref_sgd_f32);
     eitp__ref_register(table, EITP__SLOT_FACTORED_MEANS, EITP_F32, eitp__ref_factored_means);
+    eitp__ref_register(table, EITP__SLOT_FACTORED_MOMENTUM, EITP_F32, eitp__ref_factored_momentum);
     eitp__ref_register(table, EITP__SLOT_FACTORED, EITP_F64, eitp__ref_factored_f64);
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         if (dtype != EITP_F64)

@@ -22,8 +22,9 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
          EITP_MOMENTS_8BIT},
         {"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
          EITP_MOMENTS_8BIT},
-        {"factored", "bf16 weights rounded stochastically, row and column means of squared gradients", EITP_APPROXIMATE,
-         EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
+        {"factored",
+         "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
+         EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
         {"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
     };
     return &optimizers[optimizer];
@@ -71,9 +72,8 @@ static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_by
 
 static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_config *config, eitp_tensor *parameter,
                                     eitp_tensor *gradient, eitp_error *error) {
-    int64_t rows = parameter->rank ? parameter->shape[0] : 1, most = rows;
-    if (parameter->rank > 1 || config->moments != EITP_MOMENTS_FACTORED) /* whose vectors are rows */
-        most = eitp__rows_in_piece(parameter, config->piece_bytes);
+    int64_t rows = parameter->rank ? parameter->shape[0] : 1;
+    int64_t most = eitp__rows_in_piece(parameter, config->piece_bytes);
     for (int64_t begin = 0; begin < rows; begin += most) {
         eitp__update_piece *piece;
         if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
@@ -120,7 +120,7 @@ static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, cons
     eitp_tensor *sum = NULL, *blocks = NULL;
     for (size_t i = 0; i < list->count; i++) {
         eitp__update_piece *piece = &list->pieces[i];
-        if (config->moments == EITP_MOMENTS_FACTORED)
+        if (eitp__is_factored(config, piece->parameter))
             blocks = eitp__factored_squares(piece, blocks ? piece - 1 : NULL);
         else
             blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &piece->gradient, 1, NULL));
@@ -137,7 +137,8 @@ static eitp_tensor *eitp__update_node(const eitp_adamw_config *config, const eit
                                       const eitp__update_piece *piece) {
     switch (config->moments) {
     case EITP_MOMENTS_FACTORED:
-        return eitp__factored_node(config, update, piece);
+        return eitp__is_factored(config, piece->parameter) ? eitp__factored_node(config, update, piece)
+                                                           : eitp__adamw_node(config, update, piece);
     case EITP_MOMENTS_VELOCITY:
         return eitp__sgd_node(config, update, piece);
     case EITP_MOMENTS_F32:
@@ -151,8 +152,7 @@ static eitp_tensor *eitp__update_node(const eitp_adamw_config *config, const eit
 static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
                                       const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
-    if (config->moments == EITP_MOMENTS_FACTORED)
-        eitp__factored_means(config, update, list);
+    eitp__factored_means(config, update, list);
     for (size_t i = 0; i < list->count; i++) {
         const eitp__update_piece *piece = &list->pieces[i];
         blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, piece));

@@ -9,9 +9,11 @@
 typedef struct eitp__update_piece {
     eitp_tensor *parameter, *gradient;
     int64_t begin, end;
-    /* Of a factored update: the squares of the gradient by rows and columns, up to this piece; the roots of the second
-     * moment, of the whole parameter. */
-    eitp_tensor *row_squares, *column_squares, *row_roots, *column_roots;
+    /* Of a factored update: the squares of the gradient by rows and columns, and its products with the directions of
+     * the first moment, up to this piece; the roots of the second moment, and what the first changes, of the whole
+     * parameter. */
+    eitp_tensor *row_squares, *column_squares, *row_products, *column_products;
+    eitp_tensor *row_roots, *column_roots, *moved, *along;
 } eitp__update_piece;
 
 typedef struct eitp__update_pieces {
@@ -43,7 +45,10 @@ EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const e
 EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
                                             const eitp__update_piece *piece);
 
-/* factored.c: adds a piece's gradient to the squares of the pieces before it (NULL: there are none); returns what adds
+/* factored.c: is the parameter's second moment factored? That of vectors is not. */
+EITP__PRIVATE int eitp__is_factored(const eitp_adamw_config *config, const eitp_tensor *parameter);
+
+/* Adds a piece's gradient to the squares of the pieces before it (NULL: there are none); returns what adds
  * up to the sum of squares of all of them. */
 EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before);
 

@@ -89,6 +89,41 @@ EITP__PRIVATE void eitp__expand_column_squares(const eitp__node *node, eitp_tens
         outputs[0] = eitp_add(node->inputs[1], outputs[0]);
 }
 
+static int eitp__is_f32_matrix(const eitp_tensor *x, int64_t rows, int64_t columns) {
+    return x->dtype == EITP_F32 && x->rank == 2 && x->shape[0] == rows && x->shape[1] == columns;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_row_products(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0];
+    int64_t columns = eitp__tensor_columns(x), shape[2];
+    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    shape[0] = eitp__elements(x) / columns;
+    shape[1] = EITP__DIRECTIONS;
+    if (!status)
+        status = eitp__require(eitp__is_f32_matrix(node->inputs[1], EITP__DIRECTIONS, columns), error,
+                               "the directions must be f32 [%d, %lld]", EITP__DIRECTIONS, (long long)columns);
+    return status ? status : eitp__node_output(node, EITP_F32, 2, shape, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_column_products(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *x = node->inputs[0], *before = node->inputs[2];
+    int64_t columns = eitp__tensor_columns(x), shape[2];
+    int fits = eitp__is_f32_matrix(node->inputs[1], eitp__elements(x) / columns, EITP__DIRECTIONS) &&
+               (!before || eitp__is_f32_matrix(before, EITP__DIRECTIONS, columns));
+    eitp_status status = eitp__require(!x->rows, error, "the number of rows varies from run to run");
+    shape[0] = EITP__DIRECTIONS;
+    shape[1] = columns;
+    if (!status)
+        status = eitp__require(fits, error, "row products must be f32 [%lld, %d], those before f32 [%d, %lld]",
+                               (long long)(eitp__elements(x) / columns), EITP__DIRECTIONS, EITP__DIRECTIONS,
+                               (long long)columns);
+    return status ? status : eitp__node_output(node, EITP_F32, 2, shape, 0, error);
+}
+
+EITP__PRIVATE double eitp__flops_products(const eitp__node *node) {
+    return 2.0 * EITP__DIRECTIONS * (double)eitp__elements(node->inputs[0]);
+}
+
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     int64_t extent = 2;
@@ -248,12 +283,37 @@ EITP__PRIVATE eitp_status eitp__shape_factored_means(eitp__node *node, eitp_erro
     return status || !rows ? status : eitp__node_output_like(node, rows, error);
 }
 
+EITP__PRIVATE eitp_status eitp__shape_factored_momentum(eitp__node *node, eitp_error *error) {
+    const eitp_tensor *directions = node->inputs[0], *m = node->inputs[1];
+    int64_t rows = m->rank == 2 ? m->shape[0] : 0, columns = directions->rank == 2 ? directions->shape[1] : 0;
+    int fits = eitp__is_f32_matrix(directions, EITP__DIRECTIONS, columns) &&
+               eitp__is_f32_matrix(m, rows, EITP__DIRECTIONS) && directions->storage->leaf == EITP__VARIABLE &&
+               m->storage->leaf == EITP__VARIABLE;
+    eitp_status status = eitp__require(fits, error, "directions and moment must be variables, f32 matrices");
+    fits = !status && eitp__is_like(node->inputs[2], m, EITP_F32) &&
+           eitp__is_like(node->inputs[3], directions, EITP_F32) && eitp__is_vector(node->inputs[6], EITP_F64) &&
+           node->inputs[6]->shape[0] == columns;
+    if (!status)
+        status =
+            eitp__require(fits && eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2),
+                          error, "products must be like what they are of, hyper and commit f32 [2]");
+    for (int i = 0; i < 4 && !status; i++)
+        status = eitp__node_output_like(node, i % 2 ? (i == 1 ? m : directions) : (i == 0 ? directions : m), error);
+    return status;
+}
+
 EITP__PRIVATE eitp_status eitp__shape_factored(eitp__node *node, eitp_error *error) {
     const eitp_tensor *parameter = node->inputs[0], *remainder = eitp__optional_input(node, 6);
     int64_t columns = eitp__tensor_columns(parameter), rows = eitp__elements(parameter) / columns;
     int fits = eitp__is_f32_vector(node->inputs[2], rows) && eitp__is_f32_vector(node->inputs[3], columns) &&
                eitp__is_f32_vector(node->inputs[4], 2) && eitp__is_f32_vector(node->inputs[5], 2);
+    const eitp_tensor *moved = eitp__optional_input(node, 8), *along = eitp__optional_input(node, 9);
     eitp_status status = eitp__check_gradient(node, error);
+    if (!status)
+        status = eitp__require(!moved == !along && (!moved || (eitp__is_f32_matrix(moved, rows, EITP__DIRECTIONS) &&
+                                                               eitp__is_f32_matrix(along, EITP__DIRECTIONS, columns))),
+                               error, "what is moved must be f32 [%lld, %d], along f32 [%d, %lld]", (long long)rows,
+                               EITP__DIRECTIONS, EITP__DIRECTIONS, (long long)columns);
     if (!status)
         status = eitp__check_remainder(node, eitp__optional_input(node, 7), error);
     if (!status)

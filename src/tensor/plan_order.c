@@ -113,8 +113,7 @@ static void eitp__make_edges(eitp__order *order) {
 /* Does the step hold next to nothing afterwards of what it reads? */
 static int eitp__releases(const eitp__step *step) {
     eitp__op_code op = step->node->op;
-    return eitp__step_mutates(step) || op == EITP__OP_SUM_SQUARES || op == EITP__OP_ROW_SQUARES ||
-           op == EITP__OP_COLUMN_SQUARES;
+    return eitp__step_mutates(step) || (op >= EITP__OP_SUM_SQUARES && op <= EITP__OP_COLUMN_PRODUCTS);
 }
 
 /* Does step a run before step b, where both could run now? */

@@ -268,15 +268,29 @@ static eitp_status eitp__convert_moment(eitp__moment_source *source, int is_fact
 static const struct eitp__moment_kind {
     const char *begins;
     int is_square, is_factored, is_velocity;
-} eitp__moment_kinds[] = {{"adamw.m.", 0, 0, 0},
-                          {"adamw.v.", 1, 0, 0},
-                          {"factored.columns.", 1, 1, 0},
-                          {"factored.v.", 1, 1, 0},
-                          {"sgd.velocity.", 0, 0, 1}};
+} eitp__moment_kinds[] = {
+    {"adamw.m.", 0, 0, 0}, {"adamw.v.", 1, 0, 0}, {"factored.columns.", 1, 1, 0}, {"sgd.velocity.", 0, 0, 1}};
+
+/* What begins anew with a factored update: its directions, and what is along them. */
+static const char *const eitp__new_kinds[] = {"factored.directions.", "factored.m."};
+
+static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_error *error) {
+    int64_t elements = (int64_t)(source->variable.size / sizeof(float)), piece = EITP__MOMENT_PIECE;
+    eitp_status status = EITP_OK;
+    memset(source->piece->values, 0, sizeof source->piece->values);
+    for (int64_t first = 0; first < elements && !status; first += piece)
+        status = eitp_variable_write_f32(source->context, source->variable.name, first, source->piece->values,
+                                         elements - first < piece ? elements - first : piece, error);
+    return status;
+}
 
 /* Converts what a variable holds, where that is a moment. */
 static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_error *error) {
     const char *name = source->variable.name;
+    for (size_t k = 0; k < EITP__COUNT(eitp__new_kinds); k++) {
+        if (!strncmp(name, eitp__new_kinds[k], strlen(eitp__new_kinds[k])))
+            return eitp__clear_variable(source, error);
+    }
     for (size_t k = 0; k < EITP__COUNT(eitp__moment_kinds); k++) {
         const struct eitp__moment_kind *kind = &eitp__moment_kinds[k];
         size_t begin = strlen(kind->begins);

@@ -12,12 +12,14 @@
 
 #define EITP__STATE_FILE "trainer_state.json"
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
-#define EITP__STATE_VERSION 3
-#define EITP__OLDEST_STATE_VERSION 2 /* had no optimizer but adamw */
+#define EITP__STATE_VERSION 4
+#define EITP__MOMENTUM_STATE_VERSION 4 /* before it factored moments had no first one */
+#define EITP__OLDEST_STATE_VERSION 2   /* had no optimizer but adamw */
 
 /* What trainer_state.json says; numbers that are compared or handed over as they are. */
 typedef struct eitp__state {
     eitp_checkpoint_info info;
+    int64_t version;
     int64_t data_hash[2]; /* content hash of the training file, as two halves: JSON integers have 63 bits */
     int64_t data_first, data_count;
     int64_t scale_steps, skipped;
@@ -287,13 +289,12 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
     eitp__state_number numbers[EITP__STATE_NUMBERS];
     eitp__state_mirror mirror;
     const char *format = "", *numerics = "", *precision = "", *optimizer = "";
-    int64_t version = 0;
     eitp_status status;
     memset(&mirror, 0, sizeof mirror);
     eitp__state_fields(state, &mirror, integers, numbers);
     status = eitp__json_get_text(root, "format", &format, error);
     if (!status)
-        status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &version, error);
+        status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &state->version, error);
     if (!status)
         status = eitp__json_get_text(root, "numerics", &numerics, error);
     if (!status)
@@ -304,12 +305,13 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__fail(error, EITP_ERROR_FORMAT, "this is not the state of an eitp checkpoint");
     state->info.config.optimizer = eitp__optimizer_named(optimizer);
     if (!status &&
-        (version < EITP__OLDEST_STATE_VERSION || version > EITP__STATE_VERSION ||
+        (state->version < EITP__OLDEST_STATE_VERSION || state->version > EITP__STATE_VERSION ||
          strlen(precision) >= sizeof state->info.precision || state->info.config.optimizer == EITP_OPTIMIZER_COUNT))
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                             "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads versions %d "
                             "to %d; start from its weights with --model",
-                            (long long)version, precision, optimizer, EITP__OLDEST_STATE_VERSION, EITP__STATE_VERSION);
+                            (long long)state->version, precision, optimizer, EITP__OLDEST_STATE_VERSION,
+                            EITP__STATE_VERSION);
     for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++) {
         if (!eitp__json_member(root, integers[i].name))
             status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", integers[i].name);
@@ -445,7 +447,7 @@ static eitp_status eitp__load_checked(const eitp_trainer *trainer, const char *c
     return status;
 }
 
-/* Reads the moments that another optimizer wrote. */
+/* Reads the moments that another optimizer wrote, or an earlier version. */
 static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint,
                                          const eitp_checkpoint_info *written, eitp_error *error) {
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
@@ -480,6 +482,14 @@ static eitp_status eitp__follow_shrinking(eitp_trainer *trainer, const eitp__sta
     return eitp__trainer_reshape(trainer, &theirs, error);
 }
 
+/* Is the optimizer's state what this version keeps? */
+static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
+    eitp_optimizer optimizer = trainer->config.optimizer;
+    return written->info.config.optimizer == optimizer &&
+           (written->version >= EITP__MOMENTUM_STATE_VERSION ||
+            eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_FACTORED);
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
@@ -489,7 +499,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
         status = eitp__load_model_state(trainer, checkpoint, state.model_checksum, error);
-    if (!status && state.info.config.optimizer == trainer->config.optimizer)
+    if (!status && eitp__has_same_optimizer(trainer, &state))
         status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
                                     error);
     else if (!status)
