@@ -3491,7 +3491,7 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_head;
 EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_row_squares,
     eitp__shape_column_squares, eitp__shape_row_products, eitp__shape_column_products, eitp__shape_commit,
     eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored_momentum, eitp__shape_factored, eitp__shape_sgd;
-EITP__PRIVATE eitp__flops_rule eitp__flops_products;
+EITP__PRIVATE eitp__flops_rule eitp__flops_products, eitp__flops_adamw, eitp__flops_factored;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 /* <<src/tensor/op_rules.h */
@@ -29512,6 +29512,16 @@ EITP__PRIVATE double eitp__flops_products(const eitp__node *node) {
     return 2.0 * EITP__DIRECTIONS * (double)eitp__elements(node->inputs[0]);
 }
 
+/* Of an element: a moving mean or two, a root and a quotient, and as much again for each of two 8-bit moments. */
+EITP__PRIVATE double eitp__flops_adamw(const eitp__node *node) {
+    return (node->inputs[7] ? 24.0 : 8.0) * (double)eitp__elements(node->inputs[0]);
+}
+
+/* The same, and what the first moment changes. */
+EITP__PRIVATE double eitp__flops_factored(const eitp__node *node) {
+    return (node->inputs[8] ? 8.0 + 2 * EITP__DIRECTIONS : 8.0) * (double)eitp__elements(node->inputs[0]);
+}
+
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     int64_t extent = 2;
@@ -29975,7 +29985,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      {1, 3, 4, 0, 7, 8, 9},
      0,
      0,
-     eitp__flops_elements,
+     eitp__flops_adamw,
      NULL},
     {"factored_means",
      4,
@@ -30017,7 +30027,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      {1, 0, 7},
      0,
      0,
-     eitp__flops_elements,
+     eitp__flops_factored,
      NULL},
     {"sgd", 3, 8, 4, eitp__shape_sgd, NULL, NULL, 0, EITP__NO_WRT, {1, 3, 0, 7}, 0, 0, eitp__flops_elements, NULL},
     {"rows", 1, 1, 1, eitp__shape_rows, eitp__gradient_rows, NULL, 0, EITP__NO_WRT, {1}, 0, 0, NULL, NULL},

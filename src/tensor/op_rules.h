@@ -95,7 +95,7 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_head;
 EITP__PRIVATE eitp__shape_rule eitp__shape_accumulate, eitp__shape_sum_squares, eitp__shape_row_squares,
     eitp__shape_column_squares, eitp__shape_row_products, eitp__shape_column_products, eitp__shape_commit,
     eitp__shape_adamw, eitp__shape_factored_means, eitp__shape_factored_momentum, eitp__shape_factored, eitp__shape_sgd;
-EITP__PRIVATE eitp__flops_rule eitp__flops_products;
+EITP__PRIVATE eitp__flops_rule eitp__flops_products, eitp__flops_adamw, eitp__flops_factored;
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 

@@ -124,6 +124,16 @@ EITP__PRIVATE double eitp__flops_products(const eitp__node *node) {
     return 2.0 * EITP__DIRECTIONS * (double)eitp__elements(node->inputs[0]);
 }
 
+/* Of an element: a moving mean or two, a root and a quotient, and as much again for each of two 8-bit moments. */
+EITP__PRIVATE double eitp__flops_adamw(const eitp__node *node) {
+    return (node->inputs[7] ? 24.0 : 8.0) * (double)eitp__elements(node->inputs[0]);
+}
+
+/* The same, and what the first moment changes. */
+EITP__PRIVATE double eitp__flops_factored(const eitp__node *node) {
+    return (node->inputs[8] ? 8.0 + 2 * EITP__DIRECTIONS : 8.0) * (double)eitp__elements(node->inputs[0]);
+}
+
 EITP__PRIVATE eitp_status eitp__shape_commit(eitp__node *node, eitp_error *error) {
     const eitp_tensor *sum = node->inputs[0], *scale = node->input_count > 2 ? node->inputs[2] : NULL;
     int64_t extent = 2;
