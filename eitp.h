@@ -41748,17 +41748,30 @@ static int eitp__is_candidate(const eitp_fit *fit, eitp_optimizer optimizer) {
     return optimizer != EITP_ADAMW8_SR && (!asked || strcmp(asked, "fp16"));
 }
 
-/* Looks for a rung of the optimizers, all with so much streamed; *last is the optimizer that was looked at last. */
+/* An optimizer that keeps less, of the same fidelity as one that fits, must be worth this much of a step's time. */
+#define EITP__WORTH_LESS 0.05
+
+/*
+ * Looks for a rung of the optimizers, all with so much streamed: the fastest of the most faithful that fit. *last is
+ * the optimizer that was looked at last.
+ */
 static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream stream, eitp_rung *chosen, eitp_rung *least,
                                           eitp_optimizer *last, eitp_error *error) {
     int is_offer = fit->any_optimizer && fit->any_stream && stream;
     eitp_status status = EITP_OK;
     for (int i = is_offer && eitp__is_candidate(fit, EITP_ADAMW8) ? EITP_ADAMW8 : 0;
-         i < EITP_OPTIMIZER_COUNT && !status && !chosen->fits; i++) {
-        if (!eitp__is_candidate(fit, (eitp_optimizer)i))
+         i < EITP_OPTIMIZER_COUNT && !status; i++) {
+        const eitp_optimizer optimizer = (eitp_optimizer)i;
+        eitp_rung rung;
+        if (chosen->fits && (!chosen->recomputed || eitp_optimizer_get(optimizer)->fidelity !=
+                                                        eitp_optimizer_get(chosen->optimizer)->fidelity))
+            break;
+        if (!eitp__is_candidate(fit, optimizer))
             continue;
-        *last = (eitp_optimizer)i;
-        status = eitp__choose_rung(fit, *last, stream, chosen, least, error);
+        *last = optimizer;
+        status = eitp__choose_rung(fit, optimizer, stream, &rung, least, error);
+        if (!status && rung.fits && (!chosen->fits || rung.seconds < (1 - EITP__WORTH_LESS) * chosen->seconds))
+            *chosen = rung;
     }
     return status;
 }
