@@ -27,8 +27,8 @@ static eitp_fit small_fit(const char *precision) {
 }
 
 /*
- * A budget is always kept; a smaller one is never more faithful, and not faster but for what is chosen greedily, or what
- * an optimizer that keeps less must be worth.
+ * A budget is always kept; a smaller one is never more faithful, and not faster but for what is chosen greedily, or
+ * what an optimizer that keeps less must be worth.
  */
 static void every_budget_is_kept(void) {
     const eitp_fit fit = small_fit("auto");
@@ -207,11 +207,43 @@ static void every_failed_allocation_is_an_error(void) {
     }
 }
 
+/* Variables go to a file only where nothing fits in memory, as few as will do, and compact ones. */
+static void streaming_is_the_last_resort(void) {
+    eitp_fit fit = small_fit("auto");
+    eitp_rung whole, smallest, rung;
+    REQUIRE_OK(eitp_fit_choose(&fit, &whole, NULL, &error_), error_);
+    fit.budget = 1;
+    CHECK(eitp_fit_choose(&fit, &rung, &smallest, &error_) == EITP_ERROR_MEMORY);
+    fit.any_stream = 1;
+    fit.budget = whole.total;
+    REQUIRE_OK(eitp_fit_choose(&fit, &rung, NULL, &error_), error_);
+    CHECK(!rung.stream && !rung.streamed && rung.optimizer == EITP_ADAMW);
+    fit.budget = smallest.total;
+    REQUIRE_OK(eitp_fit_choose(&fit, &rung, NULL, &error_), error_);
+    CHECK(!rung.stream && rung.optimizer == EITP_FACTORED && rung.file_reads + rung.file_writes == 0);
+    fit.budget = smallest.total - 1;
+    REQUIRE_OK(eitp_fit_choose(&fit, &rung, NULL, &error_), error_);
+    CHECK(rung.stream && rung.total <= fit.budget && rung.optimizer == EITP_ADAMW8);
+    CHECK(rung.streamed > 0 && rung.file_reads >= rung.file_writes && rung.file_writes > 0);
+    /* What is asked for is done, and with what was asked for. */
+    fit = small_fit("fp32");
+    fit.any_optimizer = 0;
+    for (int stream = EITP_STREAM_STATES; stream <= EITP_STREAM_ALL; stream++) {
+        fit.context.stream = (eitp_stream)stream;
+        REQUIRE_OK(eitp_fit_choose(&fit, &rung, NULL, &error_), error_);
+        CHECK((int)rung.stream == stream && rung.optimizer == EITP_ADAMW && rung.total < whole.total);
+        CHECK((rung.parameters < whole.parameters / 4) == (stream == EITP_STREAM_ALL));
+        CHECK(rung.states < whole.states / 4);
+        CHECK_THAT(rung.parameters + rung.states + rung.streamed == whole.parameters + whole.states, "%d", stream);
+    }
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {TEST(every_budget_is_kept),
                                       TEST(another_algorithm_is_asked_for),
                                       TEST(bytes_of_a_parameter),
                                       TEST(a_rung_is_what_is_made),
+                                      TEST(streaming_is_the_last_resort),
                                       TEST(a_context_for_plans_runs_nothing),
                                       TEST(every_failed_allocation_is_an_error)};
     return RUN_TESTS(tests, argc, argv);
