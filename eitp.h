@@ -765,8 +765,11 @@ typedef enum eitp_recompute {
     EITP_RECOMPUTE_LAYER = 3      /* everything that saves memory: whole layers */
 } eitp_recompute;
 
+/* A plan's memory: as little as it can do with, however much that is. */
+#define EITP_LEAST_MEMORY ((size_t)1)
+
 typedef struct eitp_plan_config {
-    size_t memory; /* bytes that arena and workspace may have together; 0: no limit */
+    size_t memory; /* bytes that arena and workspace may have together; 0: no limit; or EITP_LEAST_MEMORY */
     eitp_recompute recompute;
 } eitp_plan_config;
 
@@ -32256,9 +32259,9 @@ static eitp_status eitp__plan_fit(eitp_plan *plan, const eitp_plan_config *confi
     return status;
 }
 
-/* A plan without memory to run in, that may be larger than it should. */
-static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
-                                      eitp_error *error) {
+/* A plan without memory to run in. */
+static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                   eitp_error *error) {
     eitp_context *context = graph->context;
     eitp_plan *made;
     eitp_status status = eitp_graph_status(graph, error);
@@ -32290,10 +32293,35 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
     return EITP_OK;
 }
 
+/*
+ * A plan without memory to run in, that may be larger than it should. What is chosen greedily can miss a limit and yet
+ * come below it where it goes on, so then the least there is is tried too.
+ */
+static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                      eitp_error *error) {
+    eitp_status status = eitp__plan_make(graph, config, plan, error);
+    eitp_plan_config lower;
+    eitp_plan *least;
+    if (status || !config || config->memory <= EITP_LEAST_MEMORY || config->recompute != EITP_RECOMPUTE_AUTO ||
+        eitp__plan_bytes(*plan) <= config->memory)
+        return status;
+    lower = *config;
+    lower.memory = EITP_LEAST_MEMORY;
+    status = eitp__plan_make(graph, &lower, &least, error);
+    if (status || eitp__plan_bytes(least) < eitp__plan_bytes(*plan)) {
+        eitp_plan *larger = *plan;
+        *plan = least;
+        least = larger;
+    }
+    eitp_plan_destroy(least);
+    return status;
+}
+
 eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                     eitp_error *error) {
     eitp_status status = eitp__plan_prepare(graph, config, plan, error);
-    if (!status && config && config->memory && eitp__plan_bytes(*plan) > config->memory && !graph->context->plans_only)
+    if (!status && config && config->memory > EITP_LEAST_MEMORY && eitp__plan_bytes(*plan) > config->memory &&
+        !graph->context->plans_only)
         status = eitp__fail(error, EITP_ERROR_MEMORY,
                             "the plan needs %zu bytes beside the variables, and %zu are allowed; take smaller or fewer "
                             "sequences at a time",
@@ -41645,21 +41673,15 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
 
 /* ---- The choice ---- */
 
-/* Where a rung is this little too large, in parts of the budget, the smallest plan there is may do. */
-#define EITP__NEARLY_FITS 0.25
-
 /* Lets a rung that is too large compute again as much as it must. */
 static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
     eitp_status status = EITP_OK;
-    if (fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
-        return EITP_OK;
-    for (int attempt = 0; attempt < 4 && !status && !rung->fits && rung->plan.memory != 1; attempt++) {
+    for (int attempt = 0; attempt < 4 && !status && !rung->fits; attempt++) {
         size_t excess = rung->total - fit->budget, run = rung->arena + rung->workspace;
-        int is_missed = rung->plan.memory && run > rung->plan.memory;
-        if (is_missed && (double)excess > EITP__NEARLY_FITS * (double)fit->budget)
+        int is_least = rung->plan.memory && run > rung->plan.memory;
+        if (is_least || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
             break;
-        /* What is chosen greedily can miss a limit and yet come below it where it goes on. */
-        rung->plan.memory = is_missed || excess >= run || attempt == 3 ? 1 : run - excess;
+        rung->plan.memory = excess < run ? run - excess : EITP_LEAST_MEMORY;
         status = eitp_rung_measure(fit, rung, error);
     }
     return status;
@@ -41723,7 +41745,7 @@ static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optim
         rung.plan = fit->trainer.plan;
         rung.stream = stream;
         if (rung.plan.recompute == EITP_RECOMPUTE_AUTO)
-            rung.plan.memory = 1;
+            rung.plan.memory = EITP_LEAST_MEMORY;
         status = eitp_rung_measure(fit, &rung, error);
         if (!status)
             eitp__keep_smallest(&rung, smallest);

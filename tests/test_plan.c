@@ -565,6 +565,34 @@ static void a_view_of_rows(void) {
     eitp_context_destroy(context);
 }
 
+/* Within what memory there is, or an error that says what is needed; with the least that there is, always. */
+static void plans_keep_to_a_limit(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_plan_config config = EITP__ZERO;
+    eitp_plan_stats whole, least;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    training s;
+    char needed[32];
+    REQUIRE(training_begin(&s, context, &wide_transformer));
+    whole = eitp_plan_statistics(s.plan);
+    config.memory = EITP_LEAST_MEMORY;
+    REQUIRE_OK(eitp_plan_create_within(s.graph, &config, &plan, &error), error);
+    least = eitp_plan_statistics(plan);
+    eitp_plan_destroy(plan);
+    CHECK(least.recomputed > 0 && least.arena_bytes < whole.arena_bytes);
+    config.memory = least.arena_bytes + least.workspace_bytes;
+    REQUIRE_OK(eitp_plan_create_within(s.graph, &config, &plan, &error), error);
+    CHECK(eitp_plan_statistics(plan).arena_bytes + whole.workspace_bytes <= config.memory);
+    eitp_plan_destroy(plan);
+    config.memory = 1000;
+    CHECK(eitp_plan_create_within(s.graph, &config, &plan, &error) == EITP_ERROR_MEMORY && !plan);
+    snprintf(needed, sizeof needed, "%zu bytes", least.arena_bytes + least.workspace_bytes);
+    CHECK_THAT(strstr(error.message, needed) && strstr(error.message, "1000 are allowed"), "%s", error.message);
+    training_end(&s);
+    eitp_context_destroy(context);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(graphs_without_outputs),        TEST(reading_and_writing_is_checked),
@@ -573,6 +601,7 @@ int main(int argc, char **argv) {
         TEST(plans_share_the_arena),         TEST(arena_that_cannot_grow),
         TEST(several_plans_of_one_graph),    TEST(products_do_what_follows_them),
         TEST(rows_are_those_of_the_whole),   TEST(a_view_of_rows),
+        TEST(plans_keep_to_a_limit),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -138,9 +138,9 @@ static eitp_status eitp__plan_fit(eitp_plan *plan, const eitp_plan_config *confi
     return status;
 }
 
-/* A plan without memory to run in, that may be larger than it should. */
-static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
-                                      eitp_error *error) {
+/* A plan without memory to run in. */
+static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                   eitp_error *error) {
     eitp_context *context = graph->context;
     eitp_plan *made;
     eitp_status status = eitp_graph_status(graph, error);
@@ -172,10 +172,35 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
     return EITP_OK;
 }
 
+/*
+ * A plan without memory to run in, that may be larger than it should. What is chosen greedily can miss a limit and yet
+ * come below it where it goes on, so then the least there is is tried too.
+ */
+static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
+                                      eitp_error *error) {
+    eitp_status status = eitp__plan_make(graph, config, plan, error);
+    eitp_plan_config lower;
+    eitp_plan *least;
+    if (status || !config || config->memory <= EITP_LEAST_MEMORY || config->recompute != EITP_RECOMPUTE_AUTO ||
+        eitp__plan_bytes(*plan) <= config->memory)
+        return status;
+    lower = *config;
+    lower.memory = EITP_LEAST_MEMORY;
+    status = eitp__plan_make(graph, &lower, &least, error);
+    if (status || eitp__plan_bytes(least) < eitp__plan_bytes(*plan)) {
+        eitp_plan *larger = *plan;
+        *plan = least;
+        least = larger;
+    }
+    eitp_plan_destroy(least);
+    return status;
+}
+
 eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                     eitp_error *error) {
     eitp_status status = eitp__plan_prepare(graph, config, plan, error);
-    if (!status && config && config->memory && eitp__plan_bytes(*plan) > config->memory && !graph->context->plans_only)
+    if (!status && config && config->memory > EITP_LEAST_MEMORY && eitp__plan_bytes(*plan) > config->memory &&
+        !graph->context->plans_only)
         status = eitp__fail(error, EITP_ERROR_MEMORY,
                             "the plan needs %zu bytes beside the variables, and %zu are allowed; take smaller or fewer "
                             "sequences at a time",

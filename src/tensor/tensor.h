@@ -373,8 +373,11 @@ typedef enum eitp_recompute {
     EITP_RECOMPUTE_LAYER = 3      /* everything that saves memory: whole layers */
 } eitp_recompute;
 
+/* A plan's memory: as little as it can do with, however much that is. */
+#define EITP_LEAST_MEMORY ((size_t)1)
+
 typedef struct eitp_plan_config {
-    size_t memory; /* bytes that arena and workspace may have together; 0: no limit */
+    size_t memory; /* bytes that arena and workspace may have together; 0: no limit; or EITP_LEAST_MEMORY */
     eitp_recompute recompute;
 } eitp_plan_config;
 

@@ -159,21 +159,15 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
 
 /* ---- The choice ---- */
 
-/* Where a rung is this little too large, in parts of the budget, the smallest plan there is may do. */
-#define EITP__NEARLY_FITS 0.25
-
 /* Lets a rung that is too large compute again as much as it must. */
 static eitp_status eitp__shrink_rung(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
     eitp_status status = EITP_OK;
-    if (fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
-        return EITP_OK;
-    for (int attempt = 0; attempt < 4 && !status && !rung->fits && rung->plan.memory != 1; attempt++) {
+    for (int attempt = 0; attempt < 4 && !status && !rung->fits; attempt++) {
         size_t excess = rung->total - fit->budget, run = rung->arena + rung->workspace;
-        int is_missed = rung->plan.memory && run > rung->plan.memory;
-        if (is_missed && (double)excess > EITP__NEARLY_FITS * (double)fit->budget)
+        int is_least = rung->plan.memory && run > rung->plan.memory;
+        if (is_least || fit->trainer.plan.recompute != EITP_RECOMPUTE_AUTO)
             break;
-        /* What is chosen greedily can miss a limit and yet come below it where it goes on. */
-        rung->plan.memory = is_missed || excess >= run || attempt == 3 ? 1 : run - excess;
+        rung->plan.memory = excess < run ? run - excess : EITP_LEAST_MEMORY;
         status = eitp_rung_measure(fit, rung, error);
     }
     return status;
@@ -237,7 +231,7 @@ static eitp_status eitp__find_smallest(const eitp_fit *fit, eitp_optimizer optim
         rung.plan = fit->trainer.plan;
         rung.stream = stream;
         if (rung.plan.recompute == EITP_RECOMPUTE_AUTO)
-            rung.plan.memory = 1;
+            rung.plan.memory = EITP_LEAST_MEMORY;
         status = eitp_rung_measure(fit, &rung, error);
         if (!status)
             eitp__keep_smallest(&rung, smallest);
