@@ -8,7 +8,7 @@
  * What no allocator counts: stacks, pages that are partly used, buffers of files; and what a control group counts
  * beside the process: page tables, 8 bytes a page, and pages of a streamed file that are on their way to the disk.
  */
-#define EITP__PROCESS_SLACK ((size_t)3 << 20)
+#define EITP__PROCESS_SLACK ((size_t)4 << 20)
 #define EITP__PAGE_TABLES 512
 #define EITP__STREAM_SLACK ((size_t)4 << 20)
 
