@@ -250,7 +250,7 @@ static void what_was_changed_is_read_again(void) {
         changed = eitp_accumulate(w, eitp_fill(graph, EITP_F32, 2, shape, 0.25), NULL);
         rows = eitp_output(eitp_sum(eitp_exp(eitp__rows(changed, 40, 100)), EITP_ALL_DIMENSIONS, 0));
         for (int i = 0; i < 5; i++) {
-            char name[8];
+            char name[16];
             eitp_tensor *other;
             snprintf(name, sizeof name, "u%d", i);
             other = eitp_exp(eitp_parameter(graph, name, 2, shape));
