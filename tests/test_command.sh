@@ -378,12 +378,17 @@ exits 0 "a streamed run goes on" train --resume streamed --steps 3 --threads 1
 check "it is streamed again" grep -q '^streamed: ' err
 exits 0 "in memory if it is told so" train --resume streamed --steps 4 --threads 1 --stream none
 check "it is in memory" test "$(grep -c '^streamed: ' err)" -eq 0
-exits 0 "plan: as much in a file as must be" $plan --stream auto --memory-budget "$((total * 2 / 10))" --json
+exits 2 "streaming is offered" $plan --memory-budget 12M
+check "streaming is offered: what it would need" grep -q -- '--stream auto ([0-9]*M)' out
+# Between what is needed in memory and with a file.
+between=$(sed -n 's/.*would do is \([0-9]*\)M;.*--stream auto (\([0-9]*\)M).*/\1 + \2/p' out)
+between=$(((${between:-0}) / 2))M
+exits 0 "plan: as much in a file as must be" $plan --stream auto --memory-budget $between --json
 check "plan: compact, and streamed" grep -q '"chosen": {"optimizer": "adamw8", .*"streamed": [1-9]' out
 exits 0 "plan: no more than must be" $plan --stream auto --json
 check "plan: all in memory" grep -q '"chosen": {"optimizer": "adamw", .*"streamed": 0' out
-exits 2 "streaming is offered" $plan --memory-budget "$((total * 2 / 10))"
-check "streaming is offered: what it would need" grep -q -- '--stream auto (fits: [0-9]*M)' out
+exits 2 "streaming would do" $plan --memory-budget $between
+check "streaming would do: with what it needs" grep -q -- '--stream auto (fits: [0-9]*M)' out
 refuses 1 "cannot open for writing 'nowhere/file'" $large --steps 2 --stream all --stream-file nowhere/file --output-dir gone
 exits 2 "train in too little" $large --steps 2 --memory-budget 12M --output-dir gone
 check "train in too little: one line" test "$(grep -c '^error: .* does not fit into 12 MB: the smallest --memory-budget' err)" -eq 1
