@@ -41524,7 +41524,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
  */
 #define EITP__PROCESS_SLACK ((size_t)4 << 20)
 #define EITP__PAGE_TABLES 512
-#define EITP__STREAM_SLACK ((size_t)4 << 20)
+#define EITP__STREAM_SLACK ((size_t)3 << 20)
 
 /* A host's allocator, the bytes that are taken through it, and the most that they and the arena have at a time. */
 typedef struct eitp__counter {
