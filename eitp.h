@@ -5945,9 +5945,12 @@ static void eitp__worker_lock(eitp__worker *worker) {
         pthread_mutex_lock(&worker->mutex);
 }
 
+/* Also tells the other side, which may wait for what has changed. */
 static void eitp__worker_unlock(eitp__worker *worker) {
-    if (worker->has_thread)
-        pthread_mutex_unlock(&worker->mutex);
+    if (!worker->has_thread)
+        return;
+    pthread_cond_broadcast(&worker->changed);
+    pthread_mutex_unlock(&worker->mutex);
 }
 
 static void *eitp__worker_thread(void *argument) {
@@ -5992,7 +5995,6 @@ static void eitp__worker_end(eitp__worker *worker) {
         return;
     eitp__worker_lock(worker);
     worker->ends = 1;
-    pthread_cond_broadcast(&worker->changed);
     eitp__worker_unlock(worker);
     pthread_join(worker->thread, NULL);
     pthread_cond_destroy(&worker->changed);
@@ -6003,10 +6005,6 @@ static void eitp__worker_end(eitp__worker *worker) {
 static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
     while (worker->done < number)
         pthread_cond_wait(&worker->changed, &worker->mutex);
-}
-
-static void eitp__worker_tell(eitp__worker *worker) {
-    pthread_cond_broadcast(&worker->changed);
 }
 
 #else
@@ -6030,10 +6028,6 @@ static void eitp__worker_end(eitp__worker *worker) {
 static void eitp__worker_await(eitp__worker *worker, uint64_t number) {
     (void)worker;
     (void)number;
-}
-
-static void eitp__worker_tell(eitp__worker *worker) {
-    (void)worker;
 }
 
 #endif
@@ -6073,7 +6067,6 @@ EITP__PRIVATE uint64_t eitp__worker_give(eitp__worker *worker, eitp__work work, 
         eitp__worker_await(worker, worker->given + 1 - EITP__WORKER_QUEUE);
     number = ++worker->given;
     worker->jobs[number % EITP__WORKER_QUEUE] = job;
-    eitp__worker_tell(worker);
     eitp__worker_unlock(worker);
     return number;
 }

@@ -54,15 +54,16 @@ static double draw(void) {
     return (double)(random_state >> 8) / 8388608.0 - 1.0;
 }
 
-/* A vector of d0 elements, or a matrix of d0 rows of d1. */
-static EITP__UNUSED eitp__operand small_operand(void *data, eitp_dtype dtype, int rank, int64_t d0, int64_t d1) {
+/* A dense operand of rank 0 to 3; the dimensions beyond the rank are 1. */
+static EITP__UNUSED eitp__operand operand(void *data, eitp_dtype dtype, int rank, int64_t d0, int64_t d1, int64_t d2) {
     eitp__operand x = EITP__ZERO;
     x.data = data;
     x.dtype = dtype;
     x.rank = rank;
     x.shape[0] = d0;
     x.shape[1] = d1;
-    x.elements = d0 * (rank > 1 ? d1 : 1);
+    x.shape[2] = d2;
+    x.elements = d0 * d1 * d2;
     return x;
 }
 

@@ -71,10 +71,10 @@ static eitp__call squares_call(eitp__slot slot, eitp_dtype dtype, int64_t first,
     call.dtype = dtype;
     call.input_count = 2;
     call.output_count = 1;
-    call.inputs[0] = small_operand(rows, dtype, 2, last - first, columns);
+    call.inputs[0] = operand(rows, dtype, 2, last - first, columns, 1);
     if (first && !by_row)
-        call.inputs[1] = small_operand(made, EITP_F64, 1, columns, 0);
-    call.outputs[0] = small_operand(made + (by_row ? first : 0), EITP_F64, 1, by_row ? last - first : columns, 0);
+        call.inputs[1] = operand(made, EITP_F64, 1, columns, 1, 1);
+    call.outputs[0] = operand(made + (by_row ? first : 0), EITP_F64, 1, by_row ? last - first : columns, 1, 1);
     return call;
 }
 
@@ -129,13 +129,13 @@ static eitp__call products_call(eitp__slot slot, eitp_dtype dtype, int64_t first
     int64_t rows = last - first, k = EITP__DIRECTIONS;
     call.input_count = slot == EITP__SLOT_ROW_PRODUCTS ? 2 : 3;
     if (slot == EITP__SLOT_ROW_PRODUCTS) {
-        call.inputs[1] = small_operand(along, EITP_F32, 2, k, columns);
-        call.outputs[0] = small_operand(made + first * k, EITP_F32, 2, rows, k);
+        call.inputs[1] = operand(along, EITP_F32, 2, k, columns, 1);
+        call.outputs[0] = operand(made + first * k, EITP_F32, 2, rows, k, 1);
         return call;
     }
-    call.inputs[1] = small_operand(moved + first * k, EITP_F32, 2, rows, k);
-    call.inputs[2] = small_operand(first ? made : NULL, EITP_F32, 2, k, columns);
-    call.outputs[0] = small_operand(made, EITP_F32, 2, k, columns);
+    call.inputs[1] = operand(moved + first * k, EITP_F32, 2, rows, k, 1);
+    call.inputs[2] = operand(first ? made : NULL, EITP_F32, 2, k, columns, 1);
+    call.outputs[0] = operand(made, EITP_F32, 2, k, columns, 1);
     return call;
 }
 
@@ -215,16 +215,16 @@ static void check_means(int has_rows, float scale, float apply) {
     call.slot = EITP__SLOT_FACTORED_MEANS;
     call.reals[0] = 0.9;
     call.input_count = 6;
-    call.inputs[0] = call.outputs[0] = small_operand(columns, EITP_F32, 1, COLUMNS, 0);
-    call.inputs[1] = small_operand(column_squares, EITP_F64, 1, COLUMNS, 0);
-    call.inputs[2] = small_operand((void *)(uintptr_t)step, EITP_F32, 1, 2, 0);
-    call.inputs[3] = small_operand((void *)(uintptr_t)made, EITP_F32, 1, 2, 0);
+    call.inputs[0] = call.outputs[0] = operand(columns, EITP_F32, 1, COLUMNS, 1, 1);
+    call.inputs[1] = operand(column_squares, EITP_F64, 1, COLUMNS, 1, 1);
+    call.inputs[2] = operand((void *)(uintptr_t)step, EITP_F32, 1, 2, 1, 1);
+    call.inputs[3] = operand((void *)(uintptr_t)made, EITP_F32, 1, 2, 1, 1);
     if (has_rows) {
-        call.inputs[4] = call.outputs[3] = small_operand(rows, EITP_F32, 1, ROWS, 0);
-        call.inputs[5] = small_operand(row_squares, EITP_F64, 1, ROWS, 0);
+        call.inputs[4] = call.outputs[3] = operand(rows, EITP_F32, 1, ROWS, 1, 1);
+        call.inputs[5] = operand(row_squares, EITP_F64, 1, ROWS, 1, 1);
     }
-    call.outputs[1] = small_operand(column_roots, EITP_F32, 1, COLUMNS, 0);
-    call.outputs[2] = small_operand(row_roots, EITP_F32, 1, has_rows ? ROWS : 1, 0);
+    call.outputs[1] = operand(column_roots, EITP_F32, 1, COLUMNS, 1, 1);
+    call.outputs[2] = operand(row_roots, EITP_F32, 1, has_rows ? ROWS : 1, 1, 1);
     tables[EITP__ISA_REF].kernels[EITP__SLOT_FACTORED_MEANS][EITP_F32].run(&call, 0, 1, NULL);
     if (apply == 0.0f) {
         CHECK(!memcmp(rows, old_rows, sizeof rows) && !memcmp(columns, old_columns, sizeof columns));
@@ -262,14 +262,14 @@ static void test_means_of_nothing(void) {
     eitp__call call = EITP__ZERO;
     call.slot = EITP__SLOT_FACTORED_MEANS;
     call.reals[0] = 0.9;
-    call.inputs[0] = small_operand(columns, EITP_F32, 1, COLUMNS, 0);
-    call.inputs[1] = small_operand(column_squares, EITP_F64, 1, COLUMNS, 0);
-    call.inputs[2] = small_operand(step, EITP_F32, 1, 2, 0);
-    call.inputs[3] = small_operand(made, EITP_F32, 1, 2, 0);
-    call.inputs[4] = small_operand(rows, EITP_F32, 1, ROWS, 0);
-    call.inputs[5] = small_operand(row_squares, EITP_F64, 1, ROWS, 0);
-    call.outputs[1] = small_operand(column_roots, EITP_F32, 1, COLUMNS, 0);
-    call.outputs[2] = small_operand(row_roots, EITP_F32, 1, ROWS, 0);
+    call.inputs[0] = operand(columns, EITP_F32, 1, COLUMNS, 1, 1);
+    call.inputs[1] = operand(column_squares, EITP_F64, 1, COLUMNS, 1, 1);
+    call.inputs[2] = operand(step, EITP_F32, 1, 2, 1, 1);
+    call.inputs[3] = operand(made, EITP_F32, 1, 2, 1, 1);
+    call.inputs[4] = operand(rows, EITP_F32, 1, ROWS, 1, 1);
+    call.inputs[5] = operand(row_squares, EITP_F64, 1, ROWS, 1, 1);
+    call.outputs[1] = operand(column_roots, EITP_F32, 1, COLUMNS, 1, 1);
+    call.outputs[2] = operand(row_roots, EITP_F32, 1, ROWS, 1, 1);
     tables[EITP__ISA_REF].kernels[EITP__SLOT_FACTORED_MEANS][EITP_F32].run(&call, 0, 1, NULL);
     for (int i = 0; i < ROWS; i++)
         CHECK(row_roots[i] == 0);
@@ -294,15 +294,15 @@ static void run_moment(moment_case *c) {
     call.reals[0] = 0.9;
     call.input_count = 7;
     call.output_count = 4;
-    call.inputs[0] = call.outputs[0] = small_operand(c->directions, EITP_F32, 2, K, c->columns);
-    call.inputs[1] = call.outputs[1] = small_operand(c->m, EITP_F32, 2, ROWS, K);
-    call.inputs[2] = small_operand(c->row_products, EITP_F32, 2, ROWS, K);
-    call.inputs[3] = small_operand(c->column_products, EITP_F32, 2, K, c->columns);
-    call.inputs[4] = small_operand(c->step, EITP_F32, 1, 2, 0);
-    call.inputs[5] = small_operand(c->made, EITP_F32, 1, 2, 0);
-    call.inputs[6] = small_operand(c->squares, EITP_F64, 1, c->columns, 0);
-    call.outputs[2] = small_operand(c->moved, EITP_F32, 2, ROWS, K);
-    call.outputs[3] = small_operand(c->along, EITP_F32, 2, K, c->columns);
+    call.inputs[0] = call.outputs[0] = operand(c->directions, EITP_F32, 2, K, c->columns, 1);
+    call.inputs[1] = call.outputs[1] = operand(c->m, EITP_F32, 2, ROWS, K, 1);
+    call.inputs[2] = operand(c->row_products, EITP_F32, 2, ROWS, K, 1);
+    call.inputs[3] = operand(c->column_products, EITP_F32, 2, K, c->columns, 1);
+    call.inputs[4] = operand(c->step, EITP_F32, 1, 2, 1, 1);
+    call.inputs[5] = operand(c->made, EITP_F32, 1, 2, 1, 1);
+    call.inputs[6] = operand(c->squares, EITP_F64, 1, c->columns, 1, 1);
+    call.outputs[2] = operand(c->moved, EITP_F32, 2, ROWS, K, 1);
+    call.outputs[3] = operand(c->along, EITP_F32, 2, K, c->columns, 1);
     tables[EITP__ISA_REF].kernels[EITP__SLOT_FACTORED_MOMENTUM][EITP_F32].run(&call, 0, 1, NULL);
 }
 
@@ -526,26 +526,26 @@ static eitp__call update_call(const update_case *c, int64_t first, int64_t last)
     call.slot = EITP__SLOT_FACTORED;
     call.dtype = f->dtype;
     call.inputs[0] = call.outputs[0] =
-        small_operand((char *)&now.parameter + at * eitp_dtype_size(f->dtype), f->dtype, 2, rows, c->columns);
+        operand((char *)&now.parameter + at * eitp_dtype_size(f->dtype), f->dtype, 2, rows, c->columns, 1);
     call.inputs[1] =
-        small_operand((char *)&gradient + at * eitp_dtype_size(f->gradient), f->gradient, 2, rows, c->columns);
-    call.inputs[2] = small_operand(row_roots + first, EITP_F32, 1, rows, 0);
-    call.inputs[3] = small_operand(column_roots, EITP_F32, 1, c->columns, 0);
-    call.inputs[4] = small_operand(hyper, EITP_F32, 1, 2, 0);
-    call.inputs[5] = small_operand(commit, EITP_F32, 1, 2, 0);
-    call.outputs[1] = small_operand(sums + 2 * (at / EITP__SUM_BLOCK), EITP_F64, 2,
-                                    (rows * c->columns + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2);
+        operand((char *)&gradient + at * eitp_dtype_size(f->gradient), f->gradient, 2, rows, c->columns, 1);
+    call.inputs[2] = operand(row_roots + first, EITP_F32, 1, rows, 1, 1);
+    call.inputs[3] = operand(column_roots, EITP_F32, 1, c->columns, 1, 1);
+    call.inputs[4] = operand(hyper, EITP_F32, 1, 2, 1, 1);
+    call.inputs[5] = operand(commit, EITP_F32, 1, 2, 1, 1);
+    call.outputs[1] = operand(sums + 2 * (at / EITP__SUM_BLOCK), EITP_F64, 2,
+                              (rows * c->columns + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2, 1);
     call.input_count = 10;
     call.output_count = 2;
     if (c->has_moment) {
-        call.inputs[8] = small_operand(moved + first * K, EITP_F32, 2, rows, K);
-        call.inputs[9] = small_operand(along, EITP_F32, 2, K, c->columns);
+        call.inputs[8] = operand(moved + first * K, EITP_F32, 2, rows, K, 1);
+        call.inputs[9] = operand(along, EITP_F32, 2, K, c->columns, 1);
     }
     if (f->remainder != NO_REMAINDER)
-        call.inputs[6] = call.outputs[call.output_count++] = small_operand(
-            (char *)&now.remainder + at * eitp_dtype_size(f->remainder), f->remainder, 2, rows, c->columns);
+        call.inputs[6] = call.outputs[call.output_count++] =
+            operand((char *)&now.remainder + at * eitp_dtype_size(f->remainder), f->remainder, 2, rows, c->columns, 1);
     else if (f->dtype == EITP_BF16)
-        call.inputs[7] = small_operand(key, EITP_I64, 1, 3, 0);
+        call.inputs[7] = operand(key, EITP_I64, 1, 3, 1, 1);
     call.integers[0] = 1500;
     call.integers[1] = (int64_t)at;
     call.reals[0] = epsilon;

@@ -1,5 +1,5 @@
 /* Plans: what can be read and written, where everything lies in the arena, and several plans side by side. */
-#include "tests/transformer.h"
+#include "tests/training.h"
 
 /* ---- What a graph can be read and written by ---- */
 
@@ -105,50 +105,20 @@ static void null_backend_counts_calls(void) {
 
 /* ---- The arena ---- */
 
-/* A training step's graph, its plan, and what it takes to run it. */
-typedef struct training {
-    eitp_context *context;
-    eitp_graph *graph;
-    transformer t;
-    eitp_update update;
-    eitp_plan *plan;
-} training;
-
-static int training_begin(training *s, eitp_context *context, const transformer_config *config) {
-    eitp_adamw_config adamw = eitp_adamw_config_default();
+static int begin(training *s, eitp_context *context, const transformer_config *config) {
     eitp_error error = EITP__ZERO;
-    eitp_status status;
-    memset(s, 0, sizeof *s);
-    s->context = context;
-    status = eitp_graph_create(context, &s->graph, &error);
-    if (!status) {
-        s->t = transformer_make(s->graph, config);
-        eitp_output(s->t.loss);
-        status = eitp_adamw_minimize(s->t.loss, &adamw, &s->update, &error);
-    }
-    if (!status)
-        status = eitp_plan_create(s->graph, &s->plan, &error);
+    eitp_status status = training_begin(s, context, config, NULL, &error);
     CHECK_THAT(!status, "%s", error.message);
     if (!status)
         transformer_initialize(context);
     return !status;
 }
 
-static void training_end(training *s) {
-    eitp_plan_destroy(s->plan);
-    eitp_graph_destroy(s->graph);
-}
-
-/* Runs step `step`; returns the loss. */
-static float training_step(training *s, int64_t step) {
-    float hyper[2] = {0.01f, 0}, limit = 0.5f, loss = 0;
+/* The loss of step `step`. */
+static float loss_of(training *s, int64_t step) {
     eitp_error error = EITP__ZERO;
-    hyper[1] = (float)step;
-    transformer_write(&s->t, s->plan, s->t.config.rows, step);
-    CHECK(eitp_plan_write(s->plan, s->update.hyper, hyper, sizeof hyper, &error) == EITP_OK);
-    CHECK(eitp_plan_write(s->plan, s->update.limit, &limit, sizeof limit, &error) == EITP_OK);
-    CHECK_THAT(eitp_plan_run(s->plan, &error) == EITP_OK, "%s", error.message);
-    CHECK_THAT(eitp_plan_read(s->plan, s->t.loss, &loss, sizeof loss, &error) == EITP_OK, "%s", error.message);
+    float loss = 0;
+    CHECK_THAT(!training_step(s, step, 0.5f, &loss, &error), "%s", error.message);
     return loss;
 }
 
@@ -186,7 +156,7 @@ static void arena_is_tight_and_nothing_overlaps(void) {
     eitp_context *context = open_context("ref", 1);
     training s;
     deep.layers = 12;
-    if (training_begin(&s, context, &deep)) {
+    if (begin(&s, context, &deep)) {
         eitp_plan_stats stats = eitp_plan_statistics(s.plan);
         check_layout(s.plan);
         CHECK_THAT((double)stats.arena_bytes <= 1.15 * (double)stats.largest_bytes, "%zu bytes for %zu",
@@ -299,21 +269,21 @@ static void plans_share_the_arena(void) {
     training small, large;
     float first, again;
     size_t before;
-    if (training_begin(&small, context, &tiny_transformer)) {
+    if (begin(&small, context, &tiny_transformer)) {
         transformer_config config = tiny_transformer;
-        first = training_step(&small, 1);
+        first = loss_of(&small, 1);
         before = eitp_context_arena_bytes(context);
         config.rows = 90;
         config.sequences = 14;
-        if (training_begin(&large, context, &config)) { /* which also initializes the parameters again */
+        if (begin(&large, context, &config)) { /* which also initializes the parameters again */
             CHECK(eitp_context_arena_bytes(context) > before);
             CHECK(eitp_variable_count(context) == (size_t)small.t.parameter_count * 3);
             for (size_t i = 0; i < eitp_variable_count(context); i++)
                 if (eitp_variable_at(context, i).role == EITP_OPTIMIZER)
                     CHECK(eitp_variable_fill(context, eitp_variable_at(context, i).name, 0, NULL) == EITP_OK);
-            again = training_step(&small, 1);
+            again = loss_of(&small, 1);
             CHECK_THAT(first == again, "%.9g, then %.9g", (double)first, (double)again);
-            CHECK(training_step(&large, 2) > 0 && training_step(&small, 3) > 0);
+            CHECK(loss_of(&large, 2) > 0 && loss_of(&small, 3) > 0);
         }
         training_end(&large);
     }
@@ -574,7 +544,7 @@ static void plans_keep_to_a_limit(void) {
     eitp_error error = EITP__ZERO;
     training s;
     char needed[32];
-    REQUIRE(training_begin(&s, context, &wide_transformer));
+    REQUIRE(begin(&s, context, &wide_transformer));
     whole = eitp_plan_statistics(s.plan);
     config.memory = EITP_LEAST_MEMORY;
     REQUIRE_OK(eitp_plan_create_within(s.graph, &config, &plan, &error), error);

@@ -32,18 +32,6 @@ static void fill(int which, int64_t count, double scale) {
         input[which][i] = (float)(scale * draw());
 }
 
-static eitp__operand operand(void *data, eitp_dtype dtype, int rank, int64_t d0, int64_t d1, int64_t d2) {
-    eitp__operand x = EITP__ZERO;
-    x.data = data;
-    x.dtype = dtype;
-    x.rank = rank;
-    x.shape[0] = d0;
-    x.shape[1] = d1;
-    x.shape[2] = d2;
-    x.elements = (rank > 0 ? d0 : 1) * (rank > 1 ? d1 : 1) * (rank > 2 ? d2 : 1);
-    return x;
-}
-
 static void add_input(eitp__call *call, int rank, int64_t d0, int64_t d1, int64_t d2) {
     call->inputs[call->input_count] = operand(input[call->input_count], EITP_F32, rank, d0, d1, d2);
     call->input_count++;

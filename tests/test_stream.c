@@ -1,6 +1,6 @@
 /* Variables in a file: the thread that moves them, windows that are read and written in order, disks that fail. */
 #include "tests/faults.h"
-#include "tests/transformer.h"
+#include "tests/training.h"
 
 static eitp_error error_;
 
@@ -73,14 +73,6 @@ static void a_job_that_fails_ends_those_after_it(void) {
 
 /* ---- A training step with variables in a file ---- */
 
-typedef struct training {
-    eitp_context *context;
-    eitp_graph *graph;
-    transformer t;
-    eitp_update update;
-    eitp_plan *plan;
-} training;
-
 static eitp_status open_streamed(const eitp_host *host, const char *path, eitp_stream stream, const char *precision,
                                  eitp_context **context, eitp_error *error) {
     eitp_context_config config = eitp_context_config_default();
@@ -93,39 +85,20 @@ static eitp_status open_streamed(const eitp_host *host, const char *path, eitp_s
     return eitp_context_create(&config, context, error);
 }
 
-static eitp_status begin_training(training *s, const eitp_host *host, const char *path, eitp_stream stream,
+static eitp_status begin_streamed(training *s, const eitp_host *host, const char *path, eitp_stream stream,
                                   eitp_error *error) {
     eitp_adamw_config adamw = eitp_adamw_config_default();
+    eitp_context *context;
     eitp_status status;
     memset(s, 0, sizeof *s);
     adamw.piece_bytes = 65536;
-    status = open_streamed(host, path, stream, NULL, &s->context, error);
-    if (!status)
-        status = eitp_graph_create(s->context, &s->graph, error);
-    if (!status) {
-        s->t = transformer_make(s->graph, &wide_transformer);
-        eitp_output(s->t.loss);
-        status = eitp_graph_status(s->graph, error);
-    }
-    if (!status)
-        status = eitp_adamw_minimize(s->t.loss, &adamw, &s->update, error);
-    return status ? status : eitp_plan_create(s->graph, &s->plan, error);
+    status = open_streamed(host, path, stream, NULL, &context, error);
+    return status ? status : training_begin(s, context, &wide_transformer, &adamw, error);
 }
 
-static void end_training(training *s) {
-    eitp_plan_destroy(s->plan);
-    eitp_graph_destroy(s->graph);
+static void end_streamed(training *s) {
+    training_end(s);
     eitp_context_destroy(s->context);
-}
-
-static eitp_status run_training(training *s, int step, eitp_error *error) {
-    const float hyper[2] = {0.01f, (float)step}, limit = 0.5f;
-    eitp_status status;
-    transformer_write(&s->t, s->plan, wide_transformer.rows, step);
-    status = eitp_plan_write(s->plan, s->update.hyper, hyper, sizeof hyper, error);
-    if (!status)
-        status = eitp_plan_write(s->plan, s->update.limit, &limit, sizeof limit, error);
-    return status ? status : eitp_plan_run(s->plan, error);
 }
 
 static uint32_t state_of(const training *s) {
@@ -176,10 +149,10 @@ static void streamed_steps_have_the_same_bits(void) {
     for (int stream = EITP_STREAM_NONE; stream <= EITP_STREAM_ALL; stream++) {
         training s;
         size_t resident = 0;
-        REQUIRE_OK(begin_training(&s, &host, path, (eitp_stream)stream, &error_), error_);
+        REQUIRE_OK(begin_streamed(&s, &host, path, (eitp_stream)stream, &error_), error_);
         transformer_initialize(s.context);
         for (int step = 1; step <= 3; step++)
-            REQUIRE_OK(run_training(&s, step, &error_), error_);
+            REQUIRE_OK(training_step(&s, step, 0.5f, NULL, &error_), error_);
         for (int role = 0; role <= EITP_REMAINDER; role++)
             resident += eitp_context_variable_bytes(s.context, (eitp_role)role);
         if (!stream) {
@@ -196,7 +169,7 @@ static void streamed_steps_have_the_same_bits(void) {
             /* The file has no name any more: nothing is left, whatever becomes of the process. */
             CHECK(access(path, F_OK) != 0);
         }
-        end_training(&s);
+        end_streamed(&s);
     }
     scratch_remove(directory);
 }
@@ -217,15 +190,15 @@ static void a_streamed_plan_can_be_profiled(void) {
         training s;
         int steps = 0;
         eitp_profiler profiler;
-        REQUIRE_OK(begin_training(&s, &host, path, EITP_STREAM_ALL, &error_), error_);
+        REQUIRE_OK(begin_streamed(&s, &host, path, EITP_STREAM_ALL, &error_), error_);
         transformer_initialize(s.context);
         profiler.user = &steps;
         profiler.step = count_step;
         eitp_context_profile(s.context, profiled ? &profiler : NULL);
-        REQUIRE_OK(run_training(&s, 1, &error_), error_);
+        REQUIRE_OK(training_step(&s, 1, 0.5f, NULL, &error_), error_);
         CHECK(steps == (profiled ? eitp_plan_statistics(s.plan).nodes : 0));
         states[profiled] = state_of(&s);
-        end_training(&s);
+        end_streamed(&s);
     }
     CHECK(states[0] == states[1]);
     scratch_remove(directory);
@@ -375,10 +348,10 @@ static void every_failed_file_call_is_an_error(void) {
         f.fail_file_call = n;
         f.code = ENOSPC;
         f.largest_transfer = 40000;
-        status = begin_training(&s, &f.host, path, EITP_STREAM_ALL, &error_);
+        status = begin_streamed(&s, &f.host, path, EITP_STREAM_ALL, &error_);
         calls = f.file_calls;
         if (!status)
-            status = run_training(&s, 1, &error_);
+            status = training_step(&s, 1, 0.5f, NULL, &error_);
         if (f.failed_call && strcmp(f.failed_call, "close") && strcmp(f.failed_call, "remove")) {
             CHECK_THAT(status == EITP_ERROR_IO && strstr(error_.message, "stream"), "call %ld (%s): %s", n,
                        f.failed_call, error_.message);
@@ -388,8 +361,8 @@ static void every_failed_file_call_is_an_error(void) {
         }
         /* The failure is not remembered: what is asked for next is done. */
         if (status && n > calls)
-            CHECK_THAT(!run_training(&s, 1, &error_), "call %ld: %s", n, error_.message);
-        end_training(&s);
+            CHECK_THAT(!training_step(&s, 1, 0.5f, NULL, &error_), "call %ld: %s", n, error_.message);
+        end_streamed(&s);
         more = faults_end(&f);
         CHECK(access(path, F_OK) != 0);
     }
@@ -408,9 +381,9 @@ static void every_failed_allocation_is_an_error(void) {
         eitp_status status;
         faults_begin(&f);
         f.fail_allocation = n;
-        status = begin_training(&s, &f.host, path, EITP_STREAM_ALL, &error_);
+        status = begin_streamed(&s, &f.host, path, EITP_STREAM_ALL, &error_);
         CHECK_THAT(!status || status == EITP_ERROR_MEMORY, "allocation %ld: %s", n, error_.message);
-        end_training(&s);
+        end_streamed(&s);
         more = faults_end(&f);
         CHECK(access(path, F_OK) != 0);
     }

@@ -186,34 +186,32 @@ static eitp__call update_call(const form *f, int64_t first, int64_t count) {
     int is_sgd = slot == EITP__SLOT_SGD;
     call.slot = slot;
     call.dtype = f->dtype;
-    call.inputs[0] = small_operand((char *)&now.parameter + at * size, f->dtype, 1, count, 0);
+    call.inputs[0] = operand((char *)&now.parameter + at * size, f->dtype, 1, count, 1, 1);
     call.inputs[1] =
-        small_operand((char *)&gradient + at * eitp_dtype_size(gradient_dtype(f)), gradient_dtype(f), 1, count, 0);
-    call.inputs[2] = small_operand((char *)&now.m + at * moment, f->is_packed ? EITP_I8 : wide, 1, count, 0);
+        operand((char *)&gradient + at * eitp_dtype_size(gradient_dtype(f)), gradient_dtype(f), 1, count, 1, 1);
+    call.inputs[2] = operand((char *)&now.m + at * moment, f->is_packed ? EITP_I8 : wide, 1, count, 1, 1);
     if (!is_sgd)
-        call.inputs[3] = small_operand((char *)&now.v + at * moment, f->is_packed ? EITP_U8 : wide, 1, count, 0);
-    call.inputs[4] = small_operand(hyper, EITP_F32, 1, 2, 0);
-    call.inputs[5] = small_operand(commit, EITP_F32, 1, 2, 0);
+        call.inputs[3] = operand((char *)&now.v + at * moment, f->is_packed ? EITP_U8 : wide, 1, count, 1, 1);
+    call.inputs[4] = operand(hyper, EITP_F32, 1, 2, 1, 1);
+    call.inputs[5] = operand(commit, EITP_F32, 1, 2, 1, 1);
     call.outputs[call.output_count++] = call.inputs[0];
     call.outputs[call.output_count++] = call.inputs[2];
     if (!is_sgd)
         call.outputs[call.output_count++] = call.inputs[3];
     call.outputs[call.output_count++] =
-        small_operand(sums, EITP_F64, 2, (count + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2);
+        operand(sums, EITP_F64, 2, (count + EITP__SUM_BLOCK - 1) / EITP__SUM_BLOCK, 2, 1);
     call.input_count = is_sgd ? 8 : 10;
     if (f->remainder != NO_REMAINDER) {
         call.inputs[6] =
-            small_operand((char *)&now.remainder + at * eitp_dtype_size(f->remainder), f->remainder, 1, count, 0);
+            operand((char *)&now.remainder + at * eitp_dtype_size(f->remainder), f->remainder, 1, count, 1, 1);
         call.outputs[call.output_count++] = call.inputs[6];
     }
     if (f->is_packed) {
-        call.inputs[7] = call.outputs[call.output_count++] =
-            small_operand(now.m_scale + group, EITP_BF16, 1, groups, 0);
-        call.inputs[8] = call.outputs[call.output_count++] =
-            small_operand(now.v_scale + group, EITP_BF16, 1, groups, 0);
+        call.inputs[7] = call.outputs[call.output_count++] = operand(now.m_scale + group, EITP_BF16, 1, groups, 1, 1);
+        call.inputs[8] = call.outputs[call.output_count++] = operand(now.v_scale + group, EITP_BF16, 1, groups, 1, 1);
     }
     if (is_stochastic(f))
-        call.inputs[is_sgd ? 7 : 9] = small_operand(key, EITP_I64, 1, 3, 0);
+        call.inputs[is_sgd ? 7 : 9] = operand(key, EITP_I64, 1, 3, 1, 1);
     call.integers[0] = 1500;
     call.integers[1] = 1000 + first;
     call.reals[0] = beta1;
@@ -648,11 +646,11 @@ static void check_commit(double sum, float limit, const float *loss_scale, doubl
     call.dtype = EITP_F64;
     call.input_count = 3;
     call.output_count = 2;
-    call.inputs[0] = small_operand(&sum, EITP_F64, 1, 1, 0);
-    call.inputs[1] = small_operand(&limit, EITP_F32, 1, 1, 0);
-    call.inputs[2] = small_operand(loss_scale ? &copy : NULL, EITP_F32, 1, 1, 0);
-    call.outputs[0] = small_operand(scale_and_apply, EITP_F32, 1, 2, 0);
-    call.outputs[1] = small_operand(&norm, EITP_F32, 1, 1, 0);
+    call.inputs[0] = operand(&sum, EITP_F64, 1, 1, 1, 1);
+    call.inputs[1] = operand(&limit, EITP_F32, 1, 1, 1, 1);
+    call.inputs[2] = operand(loss_scale ? &copy : NULL, EITP_F32, 1, 1, 1, 1);
+    call.outputs[0] = operand(scale_and_apply, EITP_F32, 1, 2, 1, 1);
+    call.outputs[1] = operand(&norm, EITP_F32, 1, 1, 1, 1);
     for (int isa = 0; isa < EITP__ISA_COUNT; isa++) {
         tables[isa].kernels[EITP__SLOT_COMMIT][EITP_F64].run(&call, 0, 1, NULL);
         CHECK(fabs((double)scale_and_apply[0] - scale) <= 1e-7 * scale);
