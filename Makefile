@@ -82,7 +82,7 @@ endif
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all test quickstart check check-all examples install clean help test-programs print-skipped FORCE
+.PHONY: all test test-bochs quickstart check check-all examples install clean help test-programs print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
@@ -90,6 +90,7 @@ help:
 	@echo 'make             eitp.h and the command build/eitp'
 	@echo 'make eitp.h      the header, from the modules in src/manifest'
 	@echo 'make test        builds and runs every test; TEST=word runs those with the word in their name'
+	@echo 'make test-bochs  the same, but for real sets, on an emulated processor with AVX-512 and AMX (Debian; hours)'
 	@echo 'make quickstart  builds, then trains something small'
 	@echo 'make check       is eitp.h fresh, are the rules kept (quick)'
 	@echo 'make check-all   the same with static analysis and every combination of compiler and options (slow)'
@@ -174,6 +175,9 @@ $(BUILD)/fuzz/tests/fuzz_%: tests/fuzz_%.c tools/fuzz_main.c $(BUILD)/split/ever
 # Dependencies are installed first, so what was found is found again in the make that tools/test.sh starts.
 test:
 	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' sh tools/test.sh
+
+test-bochs:
+	+@MAKE='$(MAKE)' BUILD='$(BUILD)' TEST='$(TEST)' sh tools/bochs.sh
 
 quickstart:
 	@sh tools/install_dependencies.sh quickstart

@@ -2837,6 +2837,21 @@ static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32
 }
 /* <<kernels/update.h */
 
+/* >>kernels/tiles.h */
+/* How the tiles of AMX are configured: all eight with 16 rows of 64 bytes. */
+
+/* What LDTILECFG reads. */
+typedef struct eitp__amx_tiles {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t columns[16]; /* bytes of a row */
+    uint8_t rows[16];
+} eitp__amx_tiles;
+
+/* Constant, since the intrinsic of GCC 12 says of these 64 bytes only that it reads the first eight. */
+EITP__UNUSED static const eitp__amx_tiles eitp__amx_whole_tiles = {
+    1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+/* <<kernels/tiles.h */
+
 /* >>kernels/peak/peak.h */
 /* Loops of products in registers: what an instruction set can do at most. They measure, and compute nothing. */
 
@@ -16750,15 +16765,6 @@ static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const 
     EITP__TURN(rows)(r, to, to_stride);
 }
 
-/* The same 32 bits as f32, from rows that any number of 16-bit elements separates. */
-static inline __attribute__((always_inline, unused)) void EITP__TURN(pairs)(const uint16_t *from, int64_t stride,
-                                                                            float *to, int64_t to_stride) {
-    __m256 r[8];
-    for (int i = 0; i < 8; i++)
-        r[i] = _mm256_loadu_ps((const float *)(const void *)(from + i * stride));
-    EITP__TURN(rows)(r, to, to_stride);
-}
-
 #undef EITP__TURN
 /* <<kernels/matmul_turn.inc */
 
@@ -22385,15 +22391,6 @@ static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const 
     EITP__TURN(rows)(r, to, to_stride);
 }
 
-/* The same 32 bits as f32, from rows that any number of 16-bit elements separates. */
-static inline __attribute__((always_inline, unused)) void EITP__TURN(pairs)(const uint16_t *from, int64_t stride,
-                                                                            float *to, int64_t to_stride) {
-    __m256 r[8];
-    for (int i = 0; i < 8; i++)
-        r[i] = _mm256_loadu_ps((const float *)(const void *)(from + i * stride));
-    EITP__TURN(rows)(r, to, to_stride);
-}
-
 #undef EITP__TURN
 /* <<kernels/matmul_turn.inc */
 
@@ -24653,7 +24650,7 @@ EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
  *   EITP__MATMUL_INLINE           what inline functions begin with
  * and either what matmul_block.inc needs or, before, the function
  *   EITP__MATMUL(block)(units, a, row, step, b, sums, stride)   as there, row being DEPTH and step 1
- * and finds the macros undefined again afterwards. Multiples: DEPTH of 8 and of UNITS, TILE_ROWS and WIDTH of 16.
+ * and finds the macros undefined again afterwards. Multiples: DEPTH of 16 and of UNITS, TILE_ROWS and WIDTH of 16.
  *
  * Both a and b come stored with k innermost or with k outermost. a is packed as rows of pairs: copied, or made pairs of
  * and turned. b is packed as panels with k outermost: turned, or made pairs of. So a weight is turned in the products
@@ -24670,72 +24667,6 @@ EITP__PRIVATE void eitp__register_avx512_kernels(eitp__kernel_table *table) {
 #define EITP__MATMUL_LOAD(p) _mm512_loadu_ps(p)
 #define EITP__MATMUL_STORE(p, v) _mm512_storeu_ps(p, v)
 #define EITP__MATMUL_SPREAD(x) _mm512_set1_ps(x)
-#define EITP__TURN(name) EITP__MATMUL(turn_##name)
-
-/* >>kernels/matmul_turn.inc */
-/*
- * Turns 8 x 8 elements of a matrix, for x86 sets. The including file defines EITP__TURN(name), the name of a function
- * of this instance, and finds it undefined again afterwards.
- */
-static inline __attribute__((always_inline, unused)) void EITP__TURN(rows)(const __m256 r[8], float *to,
-                                                                           int64_t stride) {
-    __m256 s0 = _mm256_unpacklo_ps(r[0], r[1]), s1 = _mm256_unpackhi_ps(r[0], r[1]);
-    __m256 s2 = _mm256_unpacklo_ps(r[2], r[3]), s3 = _mm256_unpackhi_ps(r[2], r[3]);
-    __m256 s4 = _mm256_unpacklo_ps(r[4], r[5]), s5 = _mm256_unpackhi_ps(r[4], r[5]);
-    __m256 s6 = _mm256_unpacklo_ps(r[6], r[7]), s7 = _mm256_unpackhi_ps(r[6], r[7]);
-    __m256 t0 = _mm256_shuffle_ps(s0, s2, 0x44), t1 = _mm256_shuffle_ps(s0, s2, 0xee);
-    __m256 t2 = _mm256_shuffle_ps(s1, s3, 0x44), t3 = _mm256_shuffle_ps(s1, s3, 0xee);
-    __m256 t4 = _mm256_shuffle_ps(s4, s6, 0x44), t5 = _mm256_shuffle_ps(s4, s6, 0xee);
-    __m256 t6 = _mm256_shuffle_ps(s5, s7, 0x44), t7 = _mm256_shuffle_ps(s5, s7, 0xee);
-    _mm256_storeu_ps(to, _mm256_permute2f128_ps(t0, t4, 0x20));
-    _mm256_storeu_ps(to + stride, _mm256_permute2f128_ps(t1, t5, 0x20));
-    _mm256_storeu_ps(to + 2 * stride, _mm256_permute2f128_ps(t2, t6, 0x20));
-    _mm256_storeu_ps(to + 3 * stride, _mm256_permute2f128_ps(t3, t7, 0x20));
-    _mm256_storeu_ps(to + 4 * stride, _mm256_permute2f128_ps(t0, t4, 0x31));
-    _mm256_storeu_ps(to + 5 * stride, _mm256_permute2f128_ps(t1, t5, 0x31));
-    _mm256_storeu_ps(to + 6 * stride, _mm256_permute2f128_ps(t2, t6, 0x31));
-    _mm256_storeu_ps(to + 7 * stride, _mm256_permute2f128_ps(t3, t7, 0x31));
-}
-
-static inline __attribute__((always_inline, unused)) void EITP__TURN(f32)(const float *from, int64_t stride, float *to,
-                                                                          int64_t to_stride) {
-    __m256 r[8];
-    for (int i = 0; i < 8; i++)
-        r[i] = _mm256_loadu_ps(from + i * stride);
-    EITP__TURN(rows)(r, to, to_stride);
-}
-
-static inline __attribute__((always_inline, unused)) void EITP__TURN(bf16)(const uint16_t *from, int64_t stride,
-                                                                           float *to, int64_t to_stride) {
-    __m256 r[8];
-    for (int i = 0; i < 8; i++) {
-        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
-        r[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-    }
-    EITP__TURN(rows)(r, to, to_stride);
-}
-
-static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const uint16_t *from, int64_t stride,
-                                                                          float *to, int64_t to_stride) {
-    __m256 r[8];
-    for (int i = 0; i < 8; i++) {
-        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
-        r[i] = _mm256_cvtph_ps(bits);
-    }
-    EITP__TURN(rows)(r, to, to_stride);
-}
-
-/* The same 32 bits as f32, from rows that any number of 16-bit elements separates. */
-static inline __attribute__((always_inline, unused)) void EITP__TURN(pairs)(const uint16_t *from, int64_t stride,
-                                                                            float *to, int64_t to_stride) {
-    __m256 r[8];
-    for (int i = 0; i < 8; i++)
-        r[i] = _mm256_loadu_ps((const float *)(const void *)(from + i * stride));
-    EITP__TURN(rows)(r, to, to_stride);
-}
-
-#undef EITP__TURN
-/* <<kernels/matmul_turn.inc */
 #ifdef EITP__MATMUL_ROWS
 
 /* >>kernels/matmul_block.inc */
@@ -24797,13 +24728,26 @@ EITP__MATMUL_INLINE int64_t EITP__MATMUL(units)(int64_t depth) {
     return (depth + 2 * EITP__MATMUL_UNITS - 1) / (2 * EITP__MATMUL_UNITS) * EITP__MATMUL_UNITS;
 }
 
+/* What is left of 16 lanes when `left` are. */
+EITP__MATMUL_INLINE __mmask16 EITP__MATMUL(lanes)(int64_t left) {
+    return (__mmask16)(left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1u : 0u);
+}
+
 /* The pairs of `count` columns of two rows (`second` is NULL where k is odd and ends), and zeros up to `padded`, a
  * multiple of 16. */
 EITP__MATMUL_INLINE void EITP__MATMUL(pair_rows)(const uint16_t *first, const uint16_t *second, int64_t count,
                                                  int64_t padded, uint32_t *to) {
-    for (int64_t j = 0; j < padded; j += 16) {
-        int64_t left = count - j;
-        __mmask16 mask = (__mmask16)(left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1u : 0u);
+    /* In each part of 128 bits four columns of the first 16 and four of the second, as the halves are interleaved. */
+    const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
+    int64_t j = 0;
+    for (; second && j + 32 <= count; j += 32) {
+        __m512i low = _mm512_maskz_permutexvar_epi64(0xff, order, _mm512_loadu_si512(first + j));
+        __m512i high = _mm512_maskz_permutexvar_epi64(0xff, order, _mm512_loadu_si512(second + j));
+        _mm512_storeu_si512(to + j, _mm512_maskz_unpacklo_epi16(0xffffffffu, low, high));
+        _mm512_storeu_si512(to + j + 16, _mm512_maskz_unpackhi_epi16(0xffffffffu, low, high));
+    }
+    for (; j < padded; j += 16) {
+        __mmask16 mask = EITP__MATMUL(lanes)(count - j);
         __m512i low = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, first + j));
         if (second) {
             __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, second + j));
@@ -24811,6 +24755,42 @@ EITP__MATMUL_INLINE void EITP__MATMUL(pair_rows)(const uint16_t *first, const ui
         }
         _mm512_storeu_si512(to + j, low);
     }
+}
+
+/* Four rows of 16 pairs, `stride` 16-bit elements apart; in part i of 128 bits of turned[j] is column 4 * i + j. */
+EITP__MATMUL_INLINE void EITP__MATMUL(turn_rows)(const uint16_t *from, int64_t stride, __m512 turned[4]) {
+    __m512 r0 = _mm512_loadu_ps(from), r1 = _mm512_loadu_ps(from + stride);
+    __m512 r2 = _mm512_loadu_ps(from + 2 * stride), r3 = _mm512_loadu_ps(from + 3 * stride);
+    __m512 s0 = _mm512_maskz_unpacklo_ps(0xffff, r0, r1), s1 = _mm512_maskz_unpackhi_ps(0xffff, r0, r1);
+    __m512 s2 = _mm512_maskz_unpacklo_ps(0xffff, r2, r3), s3 = _mm512_maskz_unpackhi_ps(0xffff, r2, r3);
+    turned[0] = _mm512_maskz_shuffle_ps(0xffff, s0, s2, 0x44);
+    turned[1] = _mm512_maskz_shuffle_ps(0xffff, s0, s2, 0xee);
+    turned[2] = _mm512_maskz_shuffle_ps(0xffff, s1, s3, 0x44);
+    turned[3] = _mm512_maskz_shuffle_ps(0xffff, s1, s3, 0xee);
+}
+
+/* Rows 0, 4, 8 and 12 of what is turned, from one vector of each four rows. */
+EITP__MATMUL_INLINE void EITP__MATMUL(turn_parts)(__m512 a, __m512 b, __m512 c, __m512 d, uint32_t *to,
+                                                  int64_t stride) {
+    __m512 s0 = _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0x44), s1 = _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0xee);
+    __m512 s2 = _mm512_maskz_shuffle_f32x4(0xffff, c, d, 0x44), s3 = _mm512_maskz_shuffle_f32x4(0xffff, c, d, 0xee);
+    _mm512_storeu_ps(to, _mm512_maskz_shuffle_f32x4(0xffff, s0, s2, 0x88));
+    _mm512_storeu_ps(to + 4 * stride, _mm512_maskz_shuffle_f32x4(0xffff, s0, s2, 0xdd));
+    _mm512_storeu_ps(to + 8 * stride, _mm512_maskz_shuffle_f32x4(0xffff, s1, s3, 0x88));
+    _mm512_storeu_ps(to + 12 * stride, _mm512_maskz_shuffle_f32x4(0xffff, s1, s3, 0xdd));
+}
+
+/* Turns 16 rows of 16 pairs, `stride` 16-bit elements apart, into rows `to_stride` pairs apart. */
+EITP__MATMUL_INLINE void EITP__MATMUL(turn)(const uint16_t *from, int64_t stride, uint32_t *to, int64_t to_stride) {
+    __m512 a[4], b[4], c[4], d[4];
+    EITP__MATMUL(turn_rows)(from, stride, a);
+    EITP__MATMUL(turn_rows)(from + 4 * stride, stride, b);
+    EITP__MATMUL(turn_rows)(from + 8 * stride, stride, c);
+    EITP__MATMUL(turn_rows)(from + 12 * stride, stride, d);
+    EITP__MATMUL(turn_parts)(a[0], b[0], c[0], d[0], to, to_stride);
+    EITP__MATMUL(turn_parts)(a[1], b[1], c[1], d[1], to + to_stride, to_stride);
+    EITP__MATMUL(turn_parts)(a[2], b[2], c[2], d[2], to + 2 * to_stride, to_stride);
+    EITP__MATMUL(turn_parts)(a[3], b[3], c[3], d[3], to + 3 * to_stride, to_stride);
 }
 
 /* The pair of steps p and p + 1 of a row of `depth` steps. */
@@ -24822,33 +24802,37 @@ static void EITP__MATMUL(pack_a_rows)(const uint16_t *a, int64_t stride, int64_t
                                       uint32_t *packed) {
     int64_t units = EITP__MATMUL(units)(depth), i = 0;
     for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH) {
-        memcpy(packed, a, (size_t)(depth / 2) * sizeof *packed);
-        for (int64_t p = depth / 2; p < units; p++)
+        int64_t p = 0;
+        for (; p + 32 <= depth / 2; p += 32) {
+            _mm512_storeu_si512(packed + p, _mm512_loadu_si512(a + 2 * p));
+            _mm512_storeu_si512(packed + p + 16, _mm512_loadu_si512(a + 2 * p + 32));
+        }
+        for (; p < units; p++)
             packed[p] = EITP__MATMUL(pair)(a, 2 * p, depth);
     }
     for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
         memset(packed, 0, (size_t)units * sizeof *packed);
 }
 
-/* From a that is stored as [depth, rows]: eight pairs of k at a time. DEPTH is a multiple of 8. */
+/* From a that is stored as [depth, rows]: 16 pairs of k at a time. */
 static void EITP__MATMUL(pack_a_turned)(const uint16_t *a, int64_t stride, int64_t depth, int64_t rows,
                                         uint32_t *packed) {
-    uint32_t pairs[8][EITP__MATMUL_TILE_ROWS];
+    uint32_t pairs[16][EITP__MATMUL_TILE_ROWS];
     int64_t units = EITP__MATMUL(units)(depth), padded = (rows + 15) / 16 * 16;
     int64_t blocks = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
     memset(pairs, 0, sizeof pairs);
-    for (int64_t p = 0; p < units; p += 8) {
-        for (int64_t s = 0; s < 8; s++) {
+    for (int64_t p = 0; p < units; p += 16) {
+        for (int64_t s = 0; s < 16; s++) {
             const uint16_t *row = a + 2 * (p + s) * stride;
             if (2 * (p + s) < depth)
                 EITP__MATMUL(pair_rows)(row, 2 * (p + s) + 1 < depth ? row + stride : NULL, rows, padded, pairs[s]);
             else
                 memset(pairs[s], 0, (size_t)padded * sizeof(uint32_t));
         }
-        for (int64_t i = 0; i < blocks; i += 8)
-            EITP__MATMUL(turn_f32)
-        ((const float *)(const void *)(pairs[0] + i), EITP__MATMUL_TILE_ROWS,
-         (float *)(void *)(packed + i * EITP__MATMUL_DEPTH + p), EITP__MATMUL_DEPTH);
+        for (int64_t i = 0; i < blocks; i += 16)
+            EITP__MATMUL(turn)
+        ((const uint16_t *)(const void *)(pairs[0] + i), 2 * EITP__MATMUL_TILE_ROWS,
+         packed + i * EITP__MATMUL_DEPTH + p, EITP__MATMUL_DEPTH);
     }
 }
 
@@ -24863,25 +24847,29 @@ static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const uint16_t *a, i
 static void EITP__MATMUL(pack_b_rows)(const uint16_t *b, int64_t stride, int64_t depth, int64_t columns,
                                       uint32_t *panels) {
     int64_t units = EITP__MATMUL(units)(depth);
-    for (int64_t p = 0; p < units; p++, b += 2 * stride, panels += EITP__MATMUL_WIDTH)
+    for (int64_t p = 0; p < units; p++, b += 2 * stride, panels += EITP__MATMUL_WIDTH) {
+        const uint16_t *second = 2 * p + 1 < depth ? b + stride : NULL;
         for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
             uint32_t *to = panels + j * EITP__MATMUL_DEPTH;
             int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
-            if (2 * p < depth)
-                EITP__MATMUL(pair_rows)
-            (b + j, 2 * p + 1 < depth ? b + stride + j : NULL, width, EITP__MATMUL_WIDTH, to);
-            else memset(to, 0, EITP__MATMUL_WIDTH * sizeof *to);
+            if (2 * p >= depth)
+                memset(to, 0, EITP__MATMUL_WIDTH * sizeof *to);
+            else if (second && width == EITP__MATMUL_WIDTH) /* with a width that the compiler knows */
+                EITP__MATMUL(pair_rows)(b + j, second + j, EITP__MATMUL_WIDTH, EITP__MATMUL_WIDTH, to);
+            else
+                EITP__MATMUL(pair_rows)(b + j, second ? second + j : NULL, width, EITP__MATMUL_WIDTH, to);
         }
+    }
 }
 
 /* A panel from b that is stored as [columns, depth]. */
 static void EITP__MATMUL(pack_b_turned)(const uint16_t *b, int64_t stride, int64_t depth, int64_t columns,
                                         uint32_t *panel) {
-    int64_t units = EITP__MATMUL(units)(depth), done_columns = columns / 8 * 8, done_units = depth / 16 * 8;
-    for (int64_t j = 0; j < done_columns; j += 8)
-        for (int64_t p = 0; p < done_units; p += 8)
-            EITP__MATMUL(turn_pairs)
-    (b + j * stride + 2 * p, stride, (float *)(void *)(panel + p * EITP__MATMUL_WIDTH + j), EITP__MATMUL_WIDTH);
+    int64_t units = EITP__MATMUL(units)(depth), done_columns = columns / 16 * 16, done_units = depth / 32 * 16;
+    for (int64_t j = 0; j < done_columns; j += 16)
+        for (int64_t p = 0; p < done_units; p += 16)
+            EITP__MATMUL(turn)
+    (b + j * stride + 2 * p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
     for (int64_t j = 0; j < columns; j++)
         for (int64_t p = j < done_columns ? done_units : 0; p < units; p++)
             panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL(pair)(b + j * stride, 2 * p, depth);
@@ -25111,24 +25099,19 @@ EITP__PRIVATE void eitp__register_avx512bf16_kernels(eitp__kernel_table *table) 
 #define EITP__AMX_WIDTH 32  /* columns of a panel: two tiles */
 #define EITP__AMX_DEPTH 128 /* pairs along k in a panel */
 
-/* Tiles 0 to 3 are sums, 4 and 5 rows of a, 6 and 7 columns of b; each has 16 rows of 64 bytes. */
-static void eitp__amx_configure(void) {
-    uint8_t configuration[64];
-    memset(configuration, 0, sizeof configuration);
-    configuration[0] = 1; /* the palette */
-    for (int i = 0; i < 8; i++) {
-        configuration[16 + 2 * i] = 64;
-        configuration[48 + i] = 16;
-    }
-    _tile_loadconfig(configuration);
-}
+/* Before a tile is loaded: GCC's intrinsic does not say that it reads memory, and what was written to it may wait. */
+#define EITP__AMX_WRITE_FIRST() __asm__ volatile("" ::: "memory")
 
-/* sums += a * b for 32 rows and columns. TDPBF16PS adds up 16 pairs before it adds them to a sum. */
+/*
+ * sums += a * b for 32 rows and columns. TDPBF16PS adds up 16 pairs before it adds them to a sum. Tiles 0 to 3 are
+ * sums, 4 and 5 rows of a, 6 and 7 columns of b.
+ */
 static void eitp__amx_matmul_block(int64_t units, const uint32_t *a, int64_t row, int64_t step, const uint32_t *b,
                                    float *sums, int64_t stride) {
     const size_t sum_bytes = (size_t)stride * sizeof *sums, a_bytes = (size_t)row * sizeof *a;
     const size_t b_bytes = EITP__AMX_WIDTH * sizeof *b;
     (void)step;
+    EITP__AMX_WRITE_FIRST();
     _tile_loadd(0, sums, sum_bytes);
     _tile_loadd(1, sums + 16, sum_bytes);
     _tile_loadd(2, sums + 16 * stride, sum_bytes);
@@ -25170,7 +25153,7 @@ static void eitp__amx_matmul_block(int64_t units, const uint32_t *a, int64_t row
  *   EITP__MATMUL_INLINE           what inline functions begin with
  * and either what matmul_block.inc needs or, before, the function
  *   EITP__MATMUL(block)(units, a, row, step, b, sums, stride)   as there, row being DEPTH and step 1
- * and finds the macros undefined again afterwards. Multiples: DEPTH of 8 and of UNITS, TILE_ROWS and WIDTH of 16.
+ * and finds the macros undefined again afterwards. Multiples: DEPTH of 16 and of UNITS, TILE_ROWS and WIDTH of 16.
  *
  * Both a and b come stored with k innermost or with k outermost. a is packed as rows of pairs: copied, or made pairs of
  * and turned. b is packed as panels with k outermost: turned, or made pairs of. So a weight is turned in the products
@@ -25187,72 +25170,6 @@ static void eitp__amx_matmul_block(int64_t units, const uint32_t *a, int64_t row
 #define EITP__MATMUL_LOAD(p) _mm512_loadu_ps(p)
 #define EITP__MATMUL_STORE(p, v) _mm512_storeu_ps(p, v)
 #define EITP__MATMUL_SPREAD(x) _mm512_set1_ps(x)
-#define EITP__TURN(name) EITP__MATMUL(turn_##name)
-
-/* >>kernels/matmul_turn.inc */
-/*
- * Turns 8 x 8 elements of a matrix, for x86 sets. The including file defines EITP__TURN(name), the name of a function
- * of this instance, and finds it undefined again afterwards.
- */
-static inline __attribute__((always_inline, unused)) void EITP__TURN(rows)(const __m256 r[8], float *to,
-                                                                           int64_t stride) {
-    __m256 s0 = _mm256_unpacklo_ps(r[0], r[1]), s1 = _mm256_unpackhi_ps(r[0], r[1]);
-    __m256 s2 = _mm256_unpacklo_ps(r[2], r[3]), s3 = _mm256_unpackhi_ps(r[2], r[3]);
-    __m256 s4 = _mm256_unpacklo_ps(r[4], r[5]), s5 = _mm256_unpackhi_ps(r[4], r[5]);
-    __m256 s6 = _mm256_unpacklo_ps(r[6], r[7]), s7 = _mm256_unpackhi_ps(r[6], r[7]);
-    __m256 t0 = _mm256_shuffle_ps(s0, s2, 0x44), t1 = _mm256_shuffle_ps(s0, s2, 0xee);
-    __m256 t2 = _mm256_shuffle_ps(s1, s3, 0x44), t3 = _mm256_shuffle_ps(s1, s3, 0xee);
-    __m256 t4 = _mm256_shuffle_ps(s4, s6, 0x44), t5 = _mm256_shuffle_ps(s4, s6, 0xee);
-    __m256 t6 = _mm256_shuffle_ps(s5, s7, 0x44), t7 = _mm256_shuffle_ps(s5, s7, 0xee);
-    _mm256_storeu_ps(to, _mm256_permute2f128_ps(t0, t4, 0x20));
-    _mm256_storeu_ps(to + stride, _mm256_permute2f128_ps(t1, t5, 0x20));
-    _mm256_storeu_ps(to + 2 * stride, _mm256_permute2f128_ps(t2, t6, 0x20));
-    _mm256_storeu_ps(to + 3 * stride, _mm256_permute2f128_ps(t3, t7, 0x20));
-    _mm256_storeu_ps(to + 4 * stride, _mm256_permute2f128_ps(t0, t4, 0x31));
-    _mm256_storeu_ps(to + 5 * stride, _mm256_permute2f128_ps(t1, t5, 0x31));
-    _mm256_storeu_ps(to + 6 * stride, _mm256_permute2f128_ps(t2, t6, 0x31));
-    _mm256_storeu_ps(to + 7 * stride, _mm256_permute2f128_ps(t3, t7, 0x31));
-}
-
-static inline __attribute__((always_inline, unused)) void EITP__TURN(f32)(const float *from, int64_t stride, float *to,
-                                                                          int64_t to_stride) {
-    __m256 r[8];
-    for (int i = 0; i < 8; i++)
-        r[i] = _mm256_loadu_ps(from + i * stride);
-    EITP__TURN(rows)(r, to, to_stride);
-}
-
-static inline __attribute__((always_inline, unused)) void EITP__TURN(bf16)(const uint16_t *from, int64_t stride,
-                                                                           float *to, int64_t to_stride) {
-    __m256 r[8];
-    for (int i = 0; i < 8; i++) {
-        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
-        r[i] = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-    }
-    EITP__TURN(rows)(r, to, to_stride);
-}
-
-static inline __attribute__((always_inline, unused)) void EITP__TURN(f16)(const uint16_t *from, int64_t stride,
-                                                                          float *to, int64_t to_stride) {
-    __m256 r[8];
-    for (int i = 0; i < 8; i++) {
-        __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + i * stride));
-        r[i] = _mm256_cvtph_ps(bits);
-    }
-    EITP__TURN(rows)(r, to, to_stride);
-}
-
-/* The same 32 bits as f32, from rows that any number of 16-bit elements separates. */
-static inline __attribute__((always_inline, unused)) void EITP__TURN(pairs)(const uint16_t *from, int64_t stride,
-                                                                            float *to, int64_t to_stride) {
-    __m256 r[8];
-    for (int i = 0; i < 8; i++)
-        r[i] = _mm256_loadu_ps((const float *)(const void *)(from + i * stride));
-    EITP__TURN(rows)(r, to, to_stride);
-}
-
-#undef EITP__TURN
-/* <<kernels/matmul_turn.inc */
 #ifdef EITP__MATMUL_ROWS
 
 /* >>kernels/matmul_block.inc */
@@ -25314,13 +25231,26 @@ EITP__MATMUL_INLINE int64_t EITP__MATMUL(units)(int64_t depth) {
     return (depth + 2 * EITP__MATMUL_UNITS - 1) / (2 * EITP__MATMUL_UNITS) * EITP__MATMUL_UNITS;
 }
 
+/* What is left of 16 lanes when `left` are. */
+EITP__MATMUL_INLINE __mmask16 EITP__MATMUL(lanes)(int64_t left) {
+    return (__mmask16)(left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1u : 0u);
+}
+
 /* The pairs of `count` columns of two rows (`second` is NULL where k is odd and ends), and zeros up to `padded`, a
  * multiple of 16. */
 EITP__MATMUL_INLINE void EITP__MATMUL(pair_rows)(const uint16_t *first, const uint16_t *second, int64_t count,
                                                  int64_t padded, uint32_t *to) {
-    for (int64_t j = 0; j < padded; j += 16) {
-        int64_t left = count - j;
-        __mmask16 mask = (__mmask16)(left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1u : 0u);
+    /* In each part of 128 bits four columns of the first 16 and four of the second, as the halves are interleaved. */
+    const __m512i order = _mm512_set_epi64(7, 3, 6, 2, 5, 1, 4, 0);
+    int64_t j = 0;
+    for (; second && j + 32 <= count; j += 32) {
+        __m512i low = _mm512_maskz_permutexvar_epi64(0xff, order, _mm512_loadu_si512(first + j));
+        __m512i high = _mm512_maskz_permutexvar_epi64(0xff, order, _mm512_loadu_si512(second + j));
+        _mm512_storeu_si512(to + j, _mm512_maskz_unpacklo_epi16(0xffffffffu, low, high));
+        _mm512_storeu_si512(to + j + 16, _mm512_maskz_unpackhi_epi16(0xffffffffu, low, high));
+    }
+    for (; j < padded; j += 16) {
+        __mmask16 mask = EITP__MATMUL(lanes)(count - j);
         __m512i low = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, first + j));
         if (second) {
             __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, second + j));
@@ -25328,6 +25258,42 @@ EITP__MATMUL_INLINE void EITP__MATMUL(pair_rows)(const uint16_t *first, const ui
         }
         _mm512_storeu_si512(to + j, low);
     }
+}
+
+/* Four rows of 16 pairs, `stride` 16-bit elements apart; in part i of 128 bits of turned[j] is column 4 * i + j. */
+EITP__MATMUL_INLINE void EITP__MATMUL(turn_rows)(const uint16_t *from, int64_t stride, __m512 turned[4]) {
+    __m512 r0 = _mm512_loadu_ps(from), r1 = _mm512_loadu_ps(from + stride);
+    __m512 r2 = _mm512_loadu_ps(from + 2 * stride), r3 = _mm512_loadu_ps(from + 3 * stride);
+    __m512 s0 = _mm512_maskz_unpacklo_ps(0xffff, r0, r1), s1 = _mm512_maskz_unpackhi_ps(0xffff, r0, r1);
+    __m512 s2 = _mm512_maskz_unpacklo_ps(0xffff, r2, r3), s3 = _mm512_maskz_unpackhi_ps(0xffff, r2, r3);
+    turned[0] = _mm512_maskz_shuffle_ps(0xffff, s0, s2, 0x44);
+    turned[1] = _mm512_maskz_shuffle_ps(0xffff, s0, s2, 0xee);
+    turned[2] = _mm512_maskz_shuffle_ps(0xffff, s1, s3, 0x44);
+    turned[3] = _mm512_maskz_shuffle_ps(0xffff, s1, s3, 0xee);
+}
+
+/* Rows 0, 4, 8 and 12 of what is turned, from one vector of each four rows. */
+EITP__MATMUL_INLINE void EITP__MATMUL(turn_parts)(__m512 a, __m512 b, __m512 c, __m512 d, uint32_t *to,
+                                                  int64_t stride) {
+    __m512 s0 = _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0x44), s1 = _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0xee);
+    __m512 s2 = _mm512_maskz_shuffle_f32x4(0xffff, c, d, 0x44), s3 = _mm512_maskz_shuffle_f32x4(0xffff, c, d, 0xee);
+    _mm512_storeu_ps(to, _mm512_maskz_shuffle_f32x4(0xffff, s0, s2, 0x88));
+    _mm512_storeu_ps(to + 4 * stride, _mm512_maskz_shuffle_f32x4(0xffff, s0, s2, 0xdd));
+    _mm512_storeu_ps(to + 8 * stride, _mm512_maskz_shuffle_f32x4(0xffff, s1, s3, 0x88));
+    _mm512_storeu_ps(to + 12 * stride, _mm512_maskz_shuffle_f32x4(0xffff, s1, s3, 0xdd));
+}
+
+/* Turns 16 rows of 16 pairs, `stride` 16-bit elements apart, into rows `to_stride` pairs apart. */
+EITP__MATMUL_INLINE void EITP__MATMUL(turn)(const uint16_t *from, int64_t stride, uint32_t *to, int64_t to_stride) {
+    __m512 a[4], b[4], c[4], d[4];
+    EITP__MATMUL(turn_rows)(from, stride, a);
+    EITP__MATMUL(turn_rows)(from + 4 * stride, stride, b);
+    EITP__MATMUL(turn_rows)(from + 8 * stride, stride, c);
+    EITP__MATMUL(turn_rows)(from + 12 * stride, stride, d);
+    EITP__MATMUL(turn_parts)(a[0], b[0], c[0], d[0], to, to_stride);
+    EITP__MATMUL(turn_parts)(a[1], b[1], c[1], d[1], to + to_stride, to_stride);
+    EITP__MATMUL(turn_parts)(a[2], b[2], c[2], d[2], to + 2 * to_stride, to_stride);
+    EITP__MATMUL(turn_parts)(a[3], b[3], c[3], d[3], to + 3 * to_stride, to_stride);
 }
 
 /* The pair of steps p and p + 1 of a row of `depth` steps. */
@@ -25339,33 +25305,37 @@ static void EITP__MATMUL(pack_a_rows)(const uint16_t *a, int64_t stride, int64_t
                                       uint32_t *packed) {
     int64_t units = EITP__MATMUL(units)(depth), i = 0;
     for (; i < rows; i++, a += stride, packed += EITP__MATMUL_DEPTH) {
-        memcpy(packed, a, (size_t)(depth / 2) * sizeof *packed);
-        for (int64_t p = depth / 2; p < units; p++)
+        int64_t p = 0;
+        for (; p + 32 <= depth / 2; p += 32) {
+            _mm512_storeu_si512(packed + p, _mm512_loadu_si512(a + 2 * p));
+            _mm512_storeu_si512(packed + p + 16, _mm512_loadu_si512(a + 2 * p + 32));
+        }
+        for (; p < units; p++)
             packed[p] = EITP__MATMUL(pair)(a, 2 * p, depth);
     }
     for (; i % EITP__MATMUL_ROW_COUNT; i++, packed += EITP__MATMUL_DEPTH)
         memset(packed, 0, (size_t)units * sizeof *packed);
 }
 
-/* From a that is stored as [depth, rows]: eight pairs of k at a time. DEPTH is a multiple of 8. */
+/* From a that is stored as [depth, rows]: 16 pairs of k at a time. */
 static void EITP__MATMUL(pack_a_turned)(const uint16_t *a, int64_t stride, int64_t depth, int64_t rows,
                                         uint32_t *packed) {
-    uint32_t pairs[8][EITP__MATMUL_TILE_ROWS];
+    uint32_t pairs[16][EITP__MATMUL_TILE_ROWS];
     int64_t units = EITP__MATMUL(units)(depth), padded = (rows + 15) / 16 * 16;
     int64_t blocks = (rows + EITP__MATMUL_ROW_COUNT - 1) / EITP__MATMUL_ROW_COUNT * EITP__MATMUL_ROW_COUNT;
     memset(pairs, 0, sizeof pairs);
-    for (int64_t p = 0; p < units; p += 8) {
-        for (int64_t s = 0; s < 8; s++) {
+    for (int64_t p = 0; p < units; p += 16) {
+        for (int64_t s = 0; s < 16; s++) {
             const uint16_t *row = a + 2 * (p + s) * stride;
             if (2 * (p + s) < depth)
                 EITP__MATMUL(pair_rows)(row, 2 * (p + s) + 1 < depth ? row + stride : NULL, rows, padded, pairs[s]);
             else
                 memset(pairs[s], 0, (size_t)padded * sizeof(uint32_t));
         }
-        for (int64_t i = 0; i < blocks; i += 8)
-            EITP__MATMUL(turn_f32)
-        ((const float *)(const void *)(pairs[0] + i), EITP__MATMUL_TILE_ROWS,
-         (float *)(void *)(packed + i * EITP__MATMUL_DEPTH + p), EITP__MATMUL_DEPTH);
+        for (int64_t i = 0; i < blocks; i += 16)
+            EITP__MATMUL(turn)
+        ((const uint16_t *)(const void *)(pairs[0] + i), 2 * EITP__MATMUL_TILE_ROWS,
+         packed + i * EITP__MATMUL_DEPTH + p, EITP__MATMUL_DEPTH);
     }
 }
 
@@ -25380,25 +25350,29 @@ static void EITP__MATMUL(pack_a)(const eitp__matmul *sizes, const uint16_t *a, i
 static void EITP__MATMUL(pack_b_rows)(const uint16_t *b, int64_t stride, int64_t depth, int64_t columns,
                                       uint32_t *panels) {
     int64_t units = EITP__MATMUL(units)(depth);
-    for (int64_t p = 0; p < units; p++, b += 2 * stride, panels += EITP__MATMUL_WIDTH)
+    for (int64_t p = 0; p < units; p++, b += 2 * stride, panels += EITP__MATMUL_WIDTH) {
+        const uint16_t *second = 2 * p + 1 < depth ? b + stride : NULL;
         for (int64_t j = 0; j < columns; j += EITP__MATMUL_WIDTH) {
             uint32_t *to = panels + j * EITP__MATMUL_DEPTH;
             int64_t width = columns - j < EITP__MATMUL_WIDTH ? columns - j : EITP__MATMUL_WIDTH;
-            if (2 * p < depth)
-                EITP__MATMUL(pair_rows)
-            (b + j, 2 * p + 1 < depth ? b + stride + j : NULL, width, EITP__MATMUL_WIDTH, to);
-            else memset(to, 0, EITP__MATMUL_WIDTH * sizeof *to);
+            if (2 * p >= depth)
+                memset(to, 0, EITP__MATMUL_WIDTH * sizeof *to);
+            else if (second && width == EITP__MATMUL_WIDTH) /* with a width that the compiler knows */
+                EITP__MATMUL(pair_rows)(b + j, second + j, EITP__MATMUL_WIDTH, EITP__MATMUL_WIDTH, to);
+            else
+                EITP__MATMUL(pair_rows)(b + j, second ? second + j : NULL, width, EITP__MATMUL_WIDTH, to);
         }
+    }
 }
 
 /* A panel from b that is stored as [columns, depth]. */
 static void EITP__MATMUL(pack_b_turned)(const uint16_t *b, int64_t stride, int64_t depth, int64_t columns,
                                         uint32_t *panel) {
-    int64_t units = EITP__MATMUL(units)(depth), done_columns = columns / 8 * 8, done_units = depth / 16 * 8;
-    for (int64_t j = 0; j < done_columns; j += 8)
-        for (int64_t p = 0; p < done_units; p += 8)
-            EITP__MATMUL(turn_pairs)
-    (b + j * stride + 2 * p, stride, (float *)(void *)(panel + p * EITP__MATMUL_WIDTH + j), EITP__MATMUL_WIDTH);
+    int64_t units = EITP__MATMUL(units)(depth), done_columns = columns / 16 * 16, done_units = depth / 32 * 16;
+    for (int64_t j = 0; j < done_columns; j += 16)
+        for (int64_t p = 0; p < done_units; p += 16)
+            EITP__MATMUL(turn)
+    (b + j * stride + 2 * p, stride, panel + p * EITP__MATMUL_WIDTH + j, EITP__MATMUL_WIDTH);
     for (int64_t j = 0; j < columns; j++)
         for (int64_t p = j < done_columns ? done_units : 0; p < units; p++)
             panel[p * EITP__MATMUL_WIDTH + j] = EITP__MATMUL(pair)(b + j * stride, 2 * p, depth);
@@ -25587,7 +25561,7 @@ static eitp__kernel EITP__MATMUL(kernel)(const char *set) {
 
 /* Tiles are taken for a piece at a time: a thread that holds none costs the system less to switch. */
 static void eitp__amx_run(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    eitp__amx_configure();
+    _tile_loadconfig(&eitp__amx_whole_tiles);
     eitp__amx_matmul_run(call, begin, end, workspace);
     _tile_release();
 }
@@ -25847,22 +25821,9 @@ static void EITP__PEAK_NAME(int64_t rounds, float *scratch) {
 #pragma GCC target("amx-tile,amx-bf16")
 #endif
 
-/* What LDTILECFG reads: 64 bytes. */
-typedef struct eitp__peak_tiles {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t columns[16]; /* bytes of a row */
-    uint8_t rows[16];
-} eitp__peak_tiles;
-
-/* All eight tiles have 16 rows of 64 bytes; 6 and 7 are the factors, the others sums. */
+/* Tiles 6 and 7 are the factors, the others sums. */
 static void eitp__peak_amx(int64_t rounds, float *scratch) {
-    eitp__peak_tiles tiles = EITP__ZERO;
-    tiles.palette = 1;
-    for (int i = 0; i < 8; i++) {
-        tiles.columns[i] = 64;
-        tiles.rows[i] = 16;
-    }
-    _tile_loadconfig(&tiles);
+    _tile_loadconfig(&eitp__amx_whole_tiles);
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);

@@ -84,6 +84,14 @@ EMULATED(__m512, ps, mm512_unpackhi_ps, (__m512 x, __m512 z), (a.ps = x, b.ps = 
          y.f[i] = i & 1 ? b.f[i / 4 * 4 + 2 + i % 4 / 2] : a.f[i / 4 * 4 + 2 + i % 4 / 2])
 EMULATED(__m512, ps, mm512_shuffle_ps, (__m512 x, __m512 z, unsigned at), (a.ps = x, b.ps = z), 16,
          y.f[i] = (i % 4 < 2 ? a.f : b.f)[(unsigned)(i / 4 * 4) + (at >> i % 4 * 2 & 3)])
+EMULATED(__m512, ps, mm512_shuffle_f32x4, (__m512 x, __m512 z, unsigned at), (a.ps = x, b.ps = z), 16,
+         y.f[i] = (i < 8 ? a.f : b.f)[(at >> i / 4 * 2 & 3) * 4 + (unsigned)i % 4])
+EMULATED(__m512i, si, mm512_permutexvar_epi64, (__m512i at, __m512i x), (a.si = at, b.si = x), 8,
+         y.q[i] = b.q[a.q[i] & 7])
+EMULATED(__m512i, si, mm512_unpacklo_epi16, (__m512i x, __m512i z), (a.si = x, b.si = z), 32,
+         y.h[i] = (i & 1 ? b.h : a.h)[i / 8 * 8 + 0 + i % 8 / 2])
+EMULATED(__m512i, si, mm512_unpackhi_epi16, (__m512i x, __m512i z), (a.si = x, b.si = z), 32,
+         y.h[i] = (i & 1 ? b.h : a.h)[i / 8 * 8 + 4 + i % 8 / 2])
 EMULATED(__m512, ps, mm512_mask_loadu_ps, (__m512 rest, __mmask16 mask, const void *p), (y.ps = rest), 16,
          if (mask >> i & 1) memcpy(&y.f[i], (const char *)p + 4 * i, 4))
 EMULATED(__m512, ps, mm512_mask_blend_ps, (__mmask16 mask, __m512 x, __m512 z), (a.ps = x, b.ps = z), 16,
@@ -336,6 +344,14 @@ EMULATED_INLINE __m512 emulated_mm512_dpbf16_ps(__m512 sums, __m512i x, __m512i 
 #define _mm512_unpackhi_ps emulated_mm512_unpackhi_ps
 #undef _mm512_maskz_unpackhi_ps
 #define _mm512_maskz_unpackhi_ps(mask, a, b) emulated_mm512_unpackhi_ps(a, b) /* of all lanes */
+#undef _mm512_maskz_shuffle_f32x4
+#define _mm512_maskz_shuffle_f32x4(mask, a, b, at) emulated_mm512_shuffle_f32x4(a, b, at) /* of all lanes */
+#undef _mm512_maskz_permutexvar_epi64
+#define _mm512_maskz_permutexvar_epi64(mask, at, a) emulated_mm512_permutexvar_epi64(at, a) /* of all lanes */
+#undef _mm512_maskz_unpacklo_epi16
+#define _mm512_maskz_unpacklo_epi16(mask, a, b) emulated_mm512_unpacklo_epi16(a, b) /* of all lanes */
+#undef _mm512_maskz_unpackhi_epi16
+#define _mm512_maskz_unpackhi_epi16(mask, a, b) emulated_mm512_unpackhi_epi16(a, b) /* of all lanes */
 #undef _mm512_shuffle_ps
 #define _mm512_shuffle_ps emulated_mm512_shuffle_ps
 #undef _mm512_maskz_shuffle_ps

@@ -11,12 +11,12 @@
 
 #define GRAPHS_UNUSED __attribute__((unused))
 
-enum { KERNEL_SETS = 3, BUILD_LEAVES = 200, BUILD_OUTPUTS = 48 };
+enum { KERNEL_SETS = 5, BUILD_LEAVES = 200, BUILD_OUTPUTS = 48 };
 
-static const char *const kernel_sets[KERNEL_SETS] = {"ref", "avx2", "avx512"};
+static const char *const kernel_sets[KERNEL_SETS] = {"ref", "avx2", "avx512", "avx512bf16", "amx"};
 
-/* A context with that kernel set on the CPU; NULL where this machine has not got it. */
-static GRAPHS_UNUSED eitp_context *open_context(const char *set, int threads) {
+/* A context with that kernel set on the CPU, in "fp32", "bf16", ...; NULL where this machine has not got the set. */
+static GRAPHS_UNUSED eitp_context *open_context_in(const char *precision, const char *set, int threads) {
     eitp_context_config config = eitp_context_config_default();
     eitp_context *context = NULL;
     eitp_error error = EITP__ZERO;
@@ -24,9 +24,14 @@ static GRAPHS_UNUSED eitp_context *open_context(const char *set, int threads) {
     config.device = "cpu";
     config.threads = threads;
     config.isa = set;
+    config.precision = precision;
     status = eitp_context_create(&config, &context, &error);
     CHECK_THAT(status == EITP_OK || (status == EITP_ERROR_UNSUPPORTED && strcmp(set, "ref")), "%s", error.message);
     return context;
+}
+
+static GRAPHS_UNUSED eitp_context *open_context(const char *set, int threads) {
+    return open_context_in(NULL, set, threads);
 }
 
 static GRAPHS_UNUSED void print_kernel_sets(void) {

@@ -74,14 +74,14 @@ static int set_available(const char *set) {
     return context != NULL;
 }
 
-/* Bits of what every set computes in its own way: exponentials, sums along rows, products. */
+/* Bits of what every set computes in its own way: exponentials, sums along rows, products in f32 and in bf16. */
 static uint64_t fingerprint(const char *isa) {
     eitp_context *context = NULL;
     eitp_plan *plan = NULL;
     eitp_error error;
     uint64_t hash = 14695981039346656037u;
     static double values[64 * 64];
-    eitp_tensor *x, *y, *outputs[3];
+    eitp_tensor *x, *y, *outputs[4];
     build b;
     if (create("cpu", isa, 1, &context, &error))
         return 0;
@@ -91,10 +91,11 @@ static uint64_t fingerprint(const char *isa) {
     outputs[0] = eitp_output(eitp_exp(x));
     outputs[1] = eitp_output(eitp_softmax(x));
     outputs[2] = eitp_output(eitp_matmul(x, y));
+    outputs[3] = eitp_output(eitp_matmul_wide(eitp_cast(x, EITP_BF16), eitp_cast(y, EITP_BF16), 0, 0));
     CHECK_THAT(eitp_plan_create(b.graph, &plan, &error) == EITP_OK, "%s", error.message);
     if (plan) {
         run_leaves(&b, plan);
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 4; i++) {
             read_values(plan, outputs[i], values);
             for (size_t j = 0; j < sizeof values; j++)
                 hash = (hash ^ ((const unsigned char *)values)[j]) * 1099511628211u;
@@ -108,7 +109,7 @@ static uint64_t fingerprint(const char *isa) {
 
 /* What is forced runs: the description says it, and the bits are its own. */
 static void kernel_sets_can_be_forced(void) {
-    uint64_t bits[KERNEL_SETS] = {0, 0, 0};
+    uint64_t bits[KERNEL_SETS] = {0};
     int best = 0;
     set_environment("EITP_ISA", NULL);
     for (int i = 0; i < KERNEL_SETS; i++) {

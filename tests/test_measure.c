@@ -21,7 +21,8 @@ static void loops_compute_what_they_count(void) {
         for (int i = 0; i < EITP__PEAK_SCRATCH; i++)
             memcpy(&scratch[i], &halves, sizeof halves);
         start = isa == EITP__ISA_AMX ? 0 : scratch[0];
-        scratch[sixth[isa]] = sixth[isa] ? 2 : start;
+        if (sixth[isa])
+            scratch[sixth[isa]] = 2;
         peak.run(3, scratch);
         if (isa == EITP__ISA_REF)
             CHECK(scratch[0] == 0.9375f && scratch[47] == 0.9375f && scratch[48] == 0.5f && scratch[20] == 1.125f);

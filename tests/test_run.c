@@ -379,22 +379,27 @@ static int same_training(const trained *a, const trained *b) {
            !memcmp(a->bytes, b->bytes, a->size);
 }
 
+static void check_threads(const char *precision, const char *set) {
+    eitp_context *context = open_context_in(precision, set, 1);
+    trained one;
+    if (!context)
+        return;
+    printf("    %s\n", eitp_context_description(context));
+    one = train(context, &wide_transformer);
+    CHECK(one.losses[0] > 4 && one.losses[STEPS - 1] < one.losses[0] && isfinite(one.losses[STEPS - 1]));
+    for (int threads = 2; threads <= 3; threads++) {
+        trained more = train(open_context_in(precision, set, threads), &wide_transformer);
+        CHECK_THAT(same_training(&one, &more), "%s, %s with %d threads", precision, set, threads);
+        trained_release(&more);
+    }
+    trained_release(&one);
+}
+
 /* Forward, backward and AdamW give the same bits on 1, 2 and 3 threads. */
 static void threads_do_not_change_bits(void) {
     for (int set = 0; set < KERNEL_SETS; set++) {
-        eitp_context *context = open_context(kernel_sets[set], 1);
-        trained one;
-        if (!context)
-            continue;
-        printf("    %s\n", eitp_context_description(context));
-        one = train(context, &wide_transformer);
-        CHECK(one.losses[0] > 4 && one.losses[STEPS - 1] < one.losses[0] && isfinite(one.losses[STEPS - 1]));
-        for (int threads = 2; threads <= 3; threads++) {
-            trained more = train(open_context(kernel_sets[set], threads), &wide_transformer);
-            CHECK_THAT(same_training(&one, &more), "%s with %d threads", kernel_sets[set], threads);
-            trained_release(&more);
-        }
-        trained_release(&one);
+        check_threads("fp32", kernel_sets[set]);
+        check_threads("bf16", kernel_sets[set]);
     }
 }
 

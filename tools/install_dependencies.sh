@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what `make test` or `make quickstart` can use and the machine lacks, through apt-get, where that is
+# Installs what `make test`, `make quickstart` or `make test-bochs` can use and the machine lacks, through apt-get, where that is
 # possible without a question; says what it does. Nothing here is needed: what stays missing is left out, visibly.
 # INSTALL=0 keeps it from trying.
 BUILD=${BUILD:-build} CC=${CC:-cc} CLANG=${CLANG:-clang}
@@ -45,6 +45,11 @@ install() {
     fi
 }
 
+if [ "$1" = bochs ]; then
+    command -v g++ >/dev/null 2>&1 || install g++
+    command -v xorriso >/dev/null 2>&1 || install xorriso
+    exit 0
+fi
 has_openblas || install libopenblas-dev
 if [ "$1" = test ]; then
     command -v "$CLANG" >/dev/null 2>&1 || install clang

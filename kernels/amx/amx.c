@@ -1,4 +1,5 @@
 /* The bf16 products for processors with AMX: tiles, and their products of bf16. */
+#include "kernels/tiles.h"
 #include "kernels/matmul.h"
 
 #if defined(__x86_64__)
@@ -19,24 +20,19 @@
 #define EITP__AMX_WIDTH 32  /* columns of a panel: two tiles */
 #define EITP__AMX_DEPTH 128 /* pairs along k in a panel */
 
-/* Tiles 0 to 3 are sums, 4 and 5 rows of a, 6 and 7 columns of b; each has 16 rows of 64 bytes. */
-static void eitp__amx_configure(void) {
-    uint8_t configuration[64];
-    memset(configuration, 0, sizeof configuration);
-    configuration[0] = 1; /* the palette */
-    for (int i = 0; i < 8; i++) {
-        configuration[16 + 2 * i] = 64;
-        configuration[48 + i] = 16;
-    }
-    _tile_loadconfig(configuration);
-}
+/* Before a tile is loaded: GCC's intrinsic does not say that it reads memory, and what was written to it may wait. */
+#define EITP__AMX_WRITE_FIRST() __asm__ volatile("" ::: "memory")
 
-/* sums += a * b for 32 rows and columns. TDPBF16PS adds up 16 pairs before it adds them to a sum. */
+/*
+ * sums += a * b for 32 rows and columns. TDPBF16PS adds up 16 pairs before it adds them to a sum. Tiles 0 to 3 are
+ * sums, 4 and 5 rows of a, 6 and 7 columns of b.
+ */
 static void eitp__amx_matmul_block(int64_t units, const uint32_t *a, int64_t row, int64_t step, const uint32_t *b,
                                    float *sums, int64_t stride) {
     const size_t sum_bytes = (size_t)stride * sizeof *sums, a_bytes = (size_t)row * sizeof *a;
     const size_t b_bytes = EITP__AMX_WIDTH * sizeof *b;
     (void)step;
+    EITP__AMX_WRITE_FIRST();
     _tile_loadd(0, sums, sum_bytes);
     _tile_loadd(1, sums + 16, sum_bytes);
     _tile_loadd(2, sums + 16 * stride, sum_bytes);
@@ -70,7 +66,7 @@ static void eitp__amx_matmul_block(int64_t units, const uint32_t *a, int64_t row
 
 /* Tiles are taken for a piece at a time: a thread that holds none costs the system less to switch. */
 static void eitp__amx_run(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
-    eitp__amx_configure();
+    _tile_loadconfig(&eitp__amx_whole_tiles);
     eitp__amx_matmul_run(call, begin, end, workspace);
     _tile_release();
 }

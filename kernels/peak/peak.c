@@ -1,5 +1,7 @@
 #include "kernels/peak/peak.h"
 
+#include "kernels/tiles.h"
+
 #define EITP__PEAK_TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define EITP__PEAK_TWENTY_FOUR(X)                                                                                      \
     EITP__PEAK_TWELVE(X) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23)
@@ -74,22 +76,9 @@ typedef float eitp__peak_f32x4 __attribute__((vector_size(16)));
 #pragma GCC target("amx-tile,amx-bf16")
 #endif
 
-/* What LDTILECFG reads: 64 bytes. */
-typedef struct eitp__peak_tiles {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t columns[16]; /* bytes of a row */
-    uint8_t rows[16];
-} eitp__peak_tiles;
-
-/* All eight tiles have 16 rows of 64 bytes; 6 and 7 are the factors, the others sums. */
+/* Tiles 6 and 7 are the factors, the others sums. */
 static void eitp__peak_amx(int64_t rounds, float *scratch) {
-    eitp__peak_tiles tiles = EITP__ZERO;
-    tiles.palette = 1;
-    for (int i = 0; i < 8; i++) {
-        tiles.columns[i] = 64;
-        tiles.rows[i] = 16;
-    }
-    _tile_loadconfig(&tiles);
+    _tile_loadconfig(&eitp__amx_whole_tiles);
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
