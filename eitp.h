@@ -2716,23 +2716,17 @@ typedef struct eitp__matmul_tile {
 EITP__PRIVATE eitp__matmul_tile eitp__matmul_tile_at(const eitp__matmul *sizes, int64_t item, int64_t tile_rows,
                                                      int64_t tile_columns);
 
-/* Cache lines of a matrix that will be read soon: from `row`, `rows` rows of `bytes` bytes that are `stride` apart. */
+/* Rows of a matrix that will be read soon: `rows` of `bytes` bytes that are `stride` apart, in `times` turns. */
 typedef struct eitp__matmul_prefetch {
     const char *row;
-    int64_t stride, bytes, rows;
-    int64_t done, lines; /* bytes of the row at hand; lines at a time */
+    int64_t stride, bytes, rows, times;
+    int64_t due; /* rows, in parts of `times` */
 } eitp__matmul_prefetch;
 
-static inline EITP__UNUSED void eitp__matmul_prefetch_lines(eitp__matmul_prefetch *next) {
-    for (int64_t i = 0; i < next->lines && next->rows > 0; i++) {
-        __builtin_prefetch(next->row + next->done, 0, 2);
-        next->done += 64;
-        if (next->done >= next->bytes) {
-            next->done = 0;
-            next->row += next->stride;
-            next->rows--;
-        }
-    }
+static inline EITP__UNUSED void eitp__matmul_prefetch_turn(eitp__matmul_prefetch *next) {
+    for (next->due += next->rows; next->due >= next->times; next->due -= next->times, next->row += next->stride)
+        for (int64_t at = 0; at < next->bytes; at += 64)
+            __builtin_prefetch(next->row + at, 0, 2);
 }
 
 /* What y is multiplied by before a product is added to it: 0 where it is only written. */
@@ -8007,10 +8001,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -8018,8 +8009,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -8041,8 +8032,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -8373,10 +8364,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -8384,8 +8372,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -8407,8 +8395,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -8739,10 +8727,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -8750,8 +8735,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -8773,8 +8758,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -9105,10 +9090,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -9116,8 +9098,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -9139,8 +9121,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -17036,10 +17018,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -17047,8 +17026,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -17070,8 +17049,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -17397,10 +17376,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -17408,8 +17384,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -17431,8 +17407,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -17758,10 +17734,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -17769,8 +17742,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -17792,8 +17765,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -22662,10 +22635,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -22673,8 +22643,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -22696,8 +22666,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -23023,10 +22993,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -23034,8 +23001,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -23057,8 +23024,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -23384,10 +23351,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -23395,8 +23359,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -23418,8 +23382,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -24965,10 +24929,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -24976,8 +24937,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -24999,8 +24960,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);
@@ -25468,10 +25429,7 @@ static void EITP__MATMUL(start)(const eitp__call *call, const eitp__matmul_tile 
     }
 }
 
-/*
- * What is packed after this: `depth` steps of k from x, of `extent` rows or columns, and as many cache lines a time as
- * it takes to be done after `times`.
- */
+/* What is packed after this, in `times` turns: `depth` steps of k from x, of `extent` rows or columns. */
 static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x, int64_t stride, int is_along,
                                                     int64_t depth, int64_t extent, int64_t times) {
     eitp__matmul_prefetch next;
@@ -25479,8 +25437,8 @@ static eitp__matmul_prefetch EITP__MATMUL(prefetch)(const EITP__MATMUL_STORED *x
     next.stride = stride * (int64_t)sizeof *x;
     next.bytes = (is_along ? depth : extent) * (int64_t)sizeof *x;
     next.rows = depth > 0 ? is_along ? extent : depth : 0;
-    next.done = 0;
-    next.lines = next.rows * (next.bytes / 64 + 1) / times + 1;
+    next.times = times;
+    next.due = 0;
     return next;
 }
 
@@ -25502,8 +25460,8 @@ static void EITP__MATMUL(sum)(const eitp__matmul *sizes, const eitp__matmul_tile
         EITP__MATMUL(pack_b)(sizes, b, depth, tile->columns, workspace->panels);
         for (int64_t j = 0; j < tile->columns; j += EITP__MATMUL_WIDTH)
             for (int64_t i = 0; i < tile->rows; i += EITP__MATMUL_ROW_COUNT) {
-                eitp__matmul_prefetch_lines(&next_a);
-                eitp__matmul_prefetch_lines(&next_b);
+                eitp__matmul_prefetch_turn(&next_a);
+                eitp__matmul_prefetch_turn(&next_b);
                 EITP__MATMUL(multiply)
                 (sizes, depth, workspace->packed + i * EITP__MATMUL_DEPTH, workspace->panels + j * EITP__MATMUL_DEPTH,
                  workspace->sums + i * EITP__MATMUL_TILE_COLUMNS + j, EITP__MATMUL_TILE_COLUMNS);

@@ -12,23 +12,17 @@ typedef struct eitp__matmul_tile {
 EITP__PRIVATE eitp__matmul_tile eitp__matmul_tile_at(const eitp__matmul *sizes, int64_t item, int64_t tile_rows,
                                                      int64_t tile_columns);
 
-/* Cache lines of a matrix that will be read soon: from `row`, `rows` rows of `bytes` bytes that are `stride` apart. */
+/* Rows of a matrix that will be read soon: `rows` of `bytes` bytes that are `stride` apart, in `times` turns. */
 typedef struct eitp__matmul_prefetch {
     const char *row;
-    int64_t stride, bytes, rows;
-    int64_t done, lines; /* bytes of the row at hand; lines at a time */
+    int64_t stride, bytes, rows, times;
+    int64_t due; /* rows, in parts of `times` */
 } eitp__matmul_prefetch;
 
-static inline EITP__UNUSED void eitp__matmul_prefetch_lines(eitp__matmul_prefetch *next) {
-    for (int64_t i = 0; i < next->lines && next->rows > 0; i++) {
-        __builtin_prefetch(next->row + next->done, 0, 2);
-        next->done += 64;
-        if (next->done >= next->bytes) {
-            next->done = 0;
-            next->row += next->stride;
-            next->rows--;
-        }
-    }
+static inline EITP__UNUSED void eitp__matmul_prefetch_turn(eitp__matmul_prefetch *next) {
+    for (next->due += next->rows; next->due >= next->times; next->due -= next->times, next->row += next->stride)
+        for (int64_t at = 0; at < next->bytes; at += 64)
+            __builtin_prefetch(next->row + at, 0, 2);
 }
 
 /* What y is multiplied by before a product is added to it: 0 where it is only written. */
