@@ -177,7 +177,7 @@ test:
 	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' sh tools/test.sh
 
 test-bochs:
-	+@MAKE='$(MAKE)' BUILD='$(BUILD)' TEST='$(TEST)' sh tools/bochs.sh
+	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' TEST='$(TEST)' sh tools/bochs.sh
 
 quickstart:
 	@sh tools/install_dependencies.sh quickstart

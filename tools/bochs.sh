@@ -8,7 +8,7 @@
 set -u
 LC_ALL=C
 export LC_ALL
-MAKE=${MAKE:-make} BUILD=${BUILD:-build} TEST=${TEST:-} QUICK=${QUICK:-} BOCHS_LIMIT=${BOCHS_LIMIT:-36000}
+MAKE=${MAKE:-make} CC=${CC:-cc} BUILD=${BUILD:-build} TEST=${TEST:-} QUICK=${QUICK:-} BOCHS_LIMIT=${BOCHS_LIMIT:-36000}
 work=$(mkdir -p "$BUILD/bochs" && cd "$BUILD/bochs" && pwd)
 
 die() {
@@ -24,7 +24,7 @@ apt_options="-o Dir::Etc::SourceList=$work/apt/sources -o Dir::Etc::SourceParts=
 
 open_repository() {
     mirror=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' | awk '$1 == "Debian" && !/security/ { print $2; exit }')
-    [ -n "$mirror" ] || die "apt-get knows no Debian repository: this target needs Debian"
+    [ -n "$mirror" ] || die "apt-get knows no Debian repository: this needs Debian, and 'apt-get update' before"
     mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial"
     for line in "deb $release" "deb-src $release" "deb $release-backports"; do
         echo "${line% *} [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror ${line#* } main"
@@ -72,7 +72,7 @@ test_programs() {
 build_tests() {
     programs=$(test_programs)
     [ -n "$programs" ] || die "no test program has '$TEST' in its name"
-    $MAKE -s BUILD="$work/static" LDFLAGS=-static OPENBLAS=0 SANITIZE=0 FUZZER=0 \
+    $MAKE -s BUILD="$work/static" CC="$CC" LDFLAGS=-static OPENBLAS=0 SANITIZE=0 FUZZER=0 \
         $(echo "$programs" | sed "s,^,$work/static/split/tests/,") || die "the tests were not built"
 }
 
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     return 1;
 }
 END
-    ${CC:-cc} -static -O2 "$work/chrt.c" -o "$root/bin/chrt" || die "no static program can be linked"
+    $CC -static -O2 "$work/chrt.c" -o "$root/bin/chrt" || die "no static program can be linked"
 }
 
 write_root() {
@@ -151,6 +151,7 @@ run() {
     echo "running $(echo $programs) (output: $work/output)"
     rm -f "$work/output" "$work"/disc.iso.lock
     timeout -k 5 "$BOCHS_LIMIT" "$work/source/bochs" -q -f "$work/machine" >"$work/run.log" 2>&1
+    [ -e "$work/output" ] || die "Bochs did not start: see $work/run.log"
 }
 
 # Results of every program, and their sums; a program without one failed.
