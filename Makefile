@@ -197,6 +197,7 @@ print-skipped:
 	@$(if $(filter 0,$(OPENBLAS)),echo 'SKIPPED OpenBLAS: switched off or no cblas.h and -lopenblas',:)
 	@$(if $(filter 0,$(SANITIZE)),echo 'SKIPPED sanitizers: $(CC) cannot link them',:)
 	@echo 'SKIPPED emulated kernel sets packed and under sanitizers: they are tested with the modules apart'
+	@echo 'SKIPPED some shapes of test_matmul packed and under sanitizers: all are multiplied with the modules apart'
 	@$(if $(filter 0,$(FUZZER)),echo 'SKIPPED fuzzing: no clang with libFuzzer; the seeds alone are run',:)
 
 install: all

@@ -56,17 +56,33 @@ run_blocks() { # document, 1 where the blocks are in its first comment
     done <"$work/list"
 }
 
-# The documentation in eitp.h has to show a program; without one nothing here would notice that it is gone.
-run_blocks eitp.h 1
-if ! grep -q '^run .*\.c ' "$work/list"; then
-    echo "put a whole program between \`\`\`c and \`\`\` in src/documentation.h" >"$work/log"
-    fail "eitp.h: its documentation has no program"
-fi
+# The blocks of a document: what there is to say of them, then how many passed and failed.
+document() { # document, 1 where the blocks are in its first comment
+    run_blocks "$1" "$2"
+    # Without a program in eitp.h's documentation nothing here would notice that it is gone.
+    if [ "$2" = 1 ] && ! grep -q '^run .*\.c ' "$work/list"; then
+        echo "put a whole program between \`\`\`c and \`\`\` in src/documentation.h" >"$work/log"
+        fail "$1: its documentation has no program"
+    fi
+    echo "$passed $failed"
+}
+
+results=$root/$BUILD/blocks
+mkdir -p "$results"
+document eitp.h 1 >"$results/eitp.h.result" &
 if [ -e README.md ]; then
-    run_blocks README.md 0
+    document README.md 0 >"$results/README.md.result" &
 else
     echo "SKIPPED README.md: there is none"
+    echo "0 0" >"$results/README.md.result"
 fi
+wait
+for result in "$results/eitp.h.result" "$results/README.md.result"; do
+    sed '$d' "$result"
+    set -- $(tail -n 1 "$result")
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+done
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
