@@ -2831,7 +2831,7 @@ static inline EITP__UNUSED uint16_t eitp__random_half(const int64_t *key, uint32
 }
 /* <<kernels/update.h */
 
-/* >>kernels/tiles.h */
+/* >>kernels/amx_tiles.h */
 /* How the tiles of AMX are configured: all eight with 16 rows of 64 bytes. */
 
 /* What LDTILECFG reads. */
@@ -2844,7 +2844,7 @@ typedef struct eitp__amx_tiles {
 /* Constant, since the intrinsic of GCC 12 says of these 64 bytes only that it reads the first eight. */
 EITP__UNUSED static const eitp__amx_tiles eitp__amx_whole_tiles = {
     1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
-/* <<kernels/tiles.h */
+/* <<kernels/amx_tiles.h */
 
 /* >>kernels/peak/peak.h */
 /* Loops of products in registers: what an instruction set can do at most. They measure, and compute nothing. */
@@ -24692,11 +24692,6 @@ EITP__MATMUL_INLINE int64_t EITP__MATMUL(units)(int64_t depth) {
     return (depth + 2 * EITP__MATMUL_UNITS - 1) / (2 * EITP__MATMUL_UNITS) * EITP__MATMUL_UNITS;
 }
 
-/* What is left of 16 lanes when `left` are. */
-EITP__MATMUL_INLINE __mmask16 EITP__MATMUL(lanes)(int64_t left) {
-    return (__mmask16)(left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1u : 0u);
-}
-
 /* The pairs of `count` columns of two rows (`second` is NULL where k is odd and ends), and zeros up to `padded`, a
  * multiple of 16. */
 EITP__MATMUL_INLINE void EITP__MATMUL(pair_rows)(const uint16_t *first, const uint16_t *second, int64_t count,
@@ -24711,7 +24706,8 @@ EITP__MATMUL_INLINE void EITP__MATMUL(pair_rows)(const uint16_t *first, const ui
         _mm512_storeu_si512(to + j + 16, _mm512_maskz_unpackhi_epi16(0xffffffffu, low, high));
     }
     for (; j < padded; j += 16) {
-        __mmask16 mask = EITP__MATMUL(lanes)(count - j);
+        int64_t left = count - j;
+        __mmask16 mask = (__mmask16)(left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1u : 0u);
         __m512i low = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, first + j));
         if (second) {
             __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, second + j));
@@ -25192,11 +25188,6 @@ EITP__MATMUL_INLINE int64_t EITP__MATMUL(units)(int64_t depth) {
     return (depth + 2 * EITP__MATMUL_UNITS - 1) / (2 * EITP__MATMUL_UNITS) * EITP__MATMUL_UNITS;
 }
 
-/* What is left of 16 lanes when `left` are. */
-EITP__MATMUL_INLINE __mmask16 EITP__MATMUL(lanes)(int64_t left) {
-    return (__mmask16)(left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1u : 0u);
-}
-
 /* The pairs of `count` columns of two rows (`second` is NULL where k is odd and ends), and zeros up to `padded`, a
  * multiple of 16. */
 EITP__MATMUL_INLINE void EITP__MATMUL(pair_rows)(const uint16_t *first, const uint16_t *second, int64_t count,
@@ -25211,7 +25202,8 @@ EITP__MATMUL_INLINE void EITP__MATMUL(pair_rows)(const uint16_t *first, const ui
         _mm512_storeu_si512(to + j + 16, _mm512_maskz_unpackhi_epi16(0xffffffffu, low, high));
     }
     for (; j < padded; j += 16) {
-        __mmask16 mask = EITP__MATMUL(lanes)(count - j);
+        int64_t left = count - j;
+        __mmask16 mask = (__mmask16)(left >= 16 ? 0xffffu : left > 0 ? (1u << left) - 1u : 0u);
         __m512i low = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, first + j));
         if (second) {
             __m512i high = _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(mask, second + j));

@@ -105,15 +105,6 @@ static void null_backend_counts_calls(void) {
 
 /* ---- The arena ---- */
 
-static int begin(training *s, eitp_context *context, const transformer_config *config) {
-    eitp_error error = EITP__ZERO;
-    eitp_status status = training_begin(s, context, config, NULL, &error);
-    CHECK_THAT(!status, "%s", error.message);
-    if (!status)
-        transformer_initialize(context);
-    return !status;
-}
-
 /* The loss of step `step`. */
 static float loss_of(training *s, int64_t step) {
     eitp_error error = EITP__ZERO;
@@ -156,7 +147,7 @@ static void arena_is_tight_and_nothing_overlaps(void) {
     eitp_context *context = open_context("ref", 1);
     training s;
     deep.layers = 12;
-    if (begin(&s, context, &deep)) {
+    if (training_begin_initialized(&s, context, &deep)) {
         eitp_plan_stats stats = eitp_plan_statistics(s.plan);
         check_layout(s.plan);
         CHECK_THAT((double)stats.arena_bytes <= 1.15 * (double)stats.largest_bytes, "%zu bytes for %zu",
@@ -269,13 +260,13 @@ static void plans_share_the_arena(void) {
     training small, large;
     float first, again;
     size_t before;
-    if (begin(&small, context, &tiny_transformer)) {
+    if (training_begin_initialized(&small, context, &tiny_transformer)) {
         transformer_config config = tiny_transformer;
         first = loss_of(&small, 1);
         before = eitp_context_arena_bytes(context);
         config.rows = 90;
         config.sequences = 14;
-        if (begin(&large, context, &config)) { /* which also initializes the parameters again */
+        if (training_begin_initialized(&large, context, &config)) { /* which also initializes the parameters again */
             CHECK(eitp_context_arena_bytes(context) > before);
             CHECK(eitp_variable_count(context) == (size_t)small.t.parameter_count * 3);
             for (size_t i = 0; i < eitp_variable_count(context); i++)
@@ -544,7 +535,7 @@ static void plans_keep_to_a_limit(void) {
     eitp_error error = EITP__ZERO;
     training s;
     char needed[32];
-    REQUIRE(begin(&s, context, &wide_transformer));
+    REQUIRE(training_begin_initialized(&s, context, &wide_transformer));
     whole = eitp_plan_statistics(s.plan);
     config.memory = EITP_LEAST_MEMORY;
     REQUIRE_OK(eitp_plan_create_within(s.graph, &config, &plan, &error), error);

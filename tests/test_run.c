@@ -341,15 +341,6 @@ static void trained_release(trained *r) {
     r->bytes = NULL;
 }
 
-/* Whether it began, with the parameters' first values. */
-static int begin(training *s, eitp_context *context, const transformer_config *config) {
-    eitp_error error = EITP__ZERO;
-    if (training_begin(s, context, config, NULL, &error))
-        return 0;
-    transformer_initialize(context);
-    return 1;
-}
-
 static void end(training *s) {
     training_end(s);
     eitp_context_destroy(s->context);
@@ -361,7 +352,7 @@ static trained train(eitp_context *context, const transformer_config *config) {
     eitp_error error = EITP__ZERO;
     int begun;
     memset(&r, 0, sizeof r);
-    begun = begin(&s, context, config);
+    begun = training_begin_initialized(&s, context, config);
     for (int i = 0; i < STEPS && begun; i++)
         CHECK(!training_step(&s, i + 1, 0.5f, &r.losses[i], &error));
     for (size_t i = 0; i < eitp_variable_count(context) && begun; i++) {
@@ -449,7 +440,7 @@ static void updates_follow_all_readers(void) {
         if (!context)
             continue;
         before = run_rows(context, &tiny_transformer, tiny_transformer.rows); /* step 3 */
-        REQUIRE(begin(&s, context, &tiny_transformer));
+        REQUIRE(training_begin_initialized(&s, context, &tiny_transformer));
         REQUIRE_OK(training_step(&s, 3, 0, &loss, &error), error);
         CHECK((double)loss == before.values[0]);
         for (int i = 0; i < s.t.parameter_count; i++) {
@@ -490,7 +481,7 @@ static void running_allocates_nothing(void) {
         config.isa = kernel_sets[set];
         REQUIRE_OK(eitp_context_create(&config, &context, &error), error);
         capacity.capacity = 1;
-        REQUIRE(begin(&s, context, &capacity));
+        REQUIRE(training_begin_initialized(&s, context, &capacity));
         before = f.allocations;
         f.fail_allocation = before + 1;
         f.all_allocations = 1;

@@ -31,6 +31,17 @@ static GRAPHS_UNUSED eitp_status training_begin(training *s, eitp_context *conte
     return status ? status : eitp_plan_create(s->graph, &s->plan, error);
 }
 
+/* Begins with AdamW's defaults and the parameters' first values; whether it did. */
+static GRAPHS_UNUSED int training_begin_initialized(training *s, eitp_context *context,
+                                                    const transformer_config *config) {
+    eitp_error error = EITP__ZERO;
+    eitp_status status = training_begin(s, context, config, NULL, &error);
+    CHECK_THAT(!status, "%s", error.message);
+    if (!status)
+        transformer_initialize(context);
+    return !status;
+}
+
 static GRAPHS_UNUSED void training_end(training *s) {
     eitp_plan_destroy(s->plan);
     eitp_graph_destroy(s->graph);

@@ -1,5 +1,5 @@
 /* The bf16 products for processors with AMX: tiles, and their products of bf16. */
-#include "kernels/tiles.h"
+#include "kernels/amx_tiles.h"
 #include "kernels/matmul.h"
 
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
 #include "kernels/peak/peak.h"
 
-#include "kernels/tiles.h"
+#include "kernels/amx_tiles.h"
 
 #define EITP__PEAK_TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 #define EITP__PEAK_TWENTY_FOUR(X)                                                                                      \

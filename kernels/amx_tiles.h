@@ -1,6 +1,6 @@
 /* How the tiles of AMX are configured: all eight with 16 rows of 64 bytes. */
-#ifndef EITP_TILES_H
-#define EITP_TILES_H
+#ifndef EITP_AMX_TILES_H
+#define EITP_AMX_TILES_H
 
 #include "kernels/kernels.h"
 
