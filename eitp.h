@@ -689,6 +689,15 @@ EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_te
 EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
 
 /*
+ * The same rows, with a gradient that is summed by distinct id before it is added to the table's: `unique` I32 [u]
+ * lists the ids of a whole step, -1 where there are fewer than u, and `inverse` I32 [n] has the place of each of `ids`
+ * in it, as torch.unique gives them. A table that is used elsewhere too, as one that is tied to the output head, then
+ * has the same gradient to the bit however many passes accumulate it: see eitp_accumulate_gradients.
+ */
+EITP_API eitp_tensor *eitp_embedding_unique(eitp_tensor *table, eitp_tensor *ids, eitp_tensor *unique,
+                                            eitp_tensor *inverse);
+
+/*
  * Zeroes elements with `probability` and scales the others by 1 / (1 - probability). `key` is I64 [3], written before a
  * run: seed, step, and the number within the step of row 0, so that a step draws the same however it is cut into
  * micro-batches.
@@ -744,7 +753,8 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
 /*
  * Adds the gradient of `loss` with respect to every trained parameter the graph uses to a variable of role
  * EITP_GRADIENT (F32 for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] *
- * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it.
+ * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it. What eitp_embedding_unique
+ * sums by distinct id is accumulated beside it, u rows in "gradient_rows.<u>.<name>", for the update to add.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
@@ -982,6 +992,9 @@ typedef struct eitp_model_inputs {
     eitp_tensor *positions; /* I32 [n], rows: the place of each token in its sequence */
     eitp_tensor *offsets;   /* I32 [sequences + 1]: see eitp_attention */
     eitp_tensor *key;       /* I64 [3]: see eitp_dropout; NULL: no dropout */
+    /* The distinct tokens of a step, I32 [u], and the place of each token among them, I32 [n], rows, of a model that is
+     * trained in several passes a step: see eitp_embedding_unique. NULL: not */
+    eitp_tensor *unique, *inverse;
 } eitp_model_inputs;
 
 /* Makes these inputs: `sequences` sequences of at most `longest` tokens; with_key adds the dropout key. */
@@ -1066,9 +1079,12 @@ typedef struct eitp_adamw_config {
     /* What the loss was multiplied by, F32 [1] of the same graph; it is divided out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1 */
     eitp_tensor *loss_scale;
+    /* Of eitp_adamw_apply, where gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the same
+     * graph. NULL: none were */
+    eitp_tensor *unique;
 } eitp_adamw_config;
 
-/* 0.9, 0.999, 1e-8, 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale */
+/* 0.9, 0.999, 1e-8, 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, no unique ids */
 EITP_API eitp_adamw_config eitp_adamw_config_default(void);
 
 /* What an update reads and tells: inputs are written before a run, outputs may be read after it. */
@@ -1559,6 +1575,13 @@ typedef struct eitp_trainer_config {
      * everything else; 1: they are kept in variables even so. The bits are the same.
      */
     int keep_gradients;
+    /*
+     * Micro-batches that are merged begin at rows where a sum over rows can be cut, so that `merged` changes no bit; 1:
+     * they follow one another without gaps, and the last bits may depend on `merged`. It only makes a difference where
+     * batch_size * block_size is not a multiple of what products of 16 bits add at once: 2 with AVX512-BF16, 32 with
+     * AMX.
+     */
+    int dense_rows;
     eitp_plan_config plan; /* what a run's plan may take, and what it computes again */
     uint64_t seed;         /* of dropout and shuffling */
     eitp_shuffle shuffle;
@@ -3031,7 +3054,7 @@ static inline EITP__UNUSED void eitp__ref_walk_on(const eitp__ref_grid *grid, ei
  * backends/backend.c. A backend never lists ops: it looks up slots, and what it does not support the plan expands.
  */
 
-#define EITP__BACKEND_API_VERSION 2
+#define EITP__BACKEND_API_VERSION 3
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: as many as there are processors */
@@ -3076,6 +3099,12 @@ struct eitp__backend_interface {
      * device is made for and not what it does today, so that a plan that depends on it is the same plan tomorrow.
      */
     void (*nominal_speed)(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes);
+
+    /*
+     * Terms that a product of this dtype adds at once. A sum over rows that is cut has the bits of the whole where the
+     * cut is at a multiple of it.
+     */
+    int (*sum_group)(const eitp__backend *backend, eitp_dtype dtype);
 
     /* Is there a kernel for this slot and dtype? */
     int (*supports)(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype);
@@ -3232,6 +3261,9 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
 /* Copies bytes of a variable that has memory or a place to or from memory of the host's. */
 EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp__variable *variable, size_t offset,
                                               void *memory, size_t size, int writes, eitp_error *error);
+
+/* Rows that products of the context's precision add at once: a sum over rows may be cut at multiples of it. */
+EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
 
 /* Takes back what was declared and allocated after there were so many; no graph or plan may know of it. */
 EITP__PRIVATE void eitp__variables_rewind(eitp_context *context, size_t variables, size_t segments);
@@ -3439,6 +3471,17 @@ EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eit
  * they are computed from, so that the whole need never be there.
  */
 EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end);
+
+/* Zeros like a table, to which rows are added at the ids; an id outside the table is left out. */
+EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table);
+
+/*
+ * Of a gradient term that eitp_embedding_unique made, the rows that are scattered once a step; NULL of any other. They
+ * are accumulated by themselves, in a variable whose name eitp__rows_gradient_name gives.
+ */
+EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient);
+EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
+                                                   eitp_error *error);
 
 /* A tensor of one value with the shape, dtype and rows of x. */
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
@@ -3725,8 +3768,12 @@ typedef struct eitp__attending {
 } eitp__attending;
 
 /* The hidden states [n, width] after the last layer norm, and the logits of hidden states. */
-EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph, eitp_tensor *tokens,
-                                             eitp_tensor *positions, const eitp__attending *attending);
+EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph,
+                                             const eitp_model_inputs *inputs, const eitp__attending *attending);
+
+/* True if the token embedding is trained and is the output head too, so that its gradient comes from both. */
+EITP__PRIVATE int eitp__gpt2_trains_tied_embedding(const eitp_model *model);
+
 EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden);
 /* <<src/model/gpt2.h */
 
@@ -4337,23 +4384,51 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 /* <<src/io/lora_files.h */
 
-/* >>src/train/evaluate.h */
-/* A plan that gives the loss of each token: for training windows and for evaluation. */
+/* >>src/train/batch.h */
+/* Batches of windows on their way into a plan: where sequences lie in its rows, and what the host keeps of them. */
 
 /* Targets that carry no loss; the value that PyTorch ignores. */
 #define EITP__IGNORED_TARGET (-100)
 
+/*
+ * Where sequences lie in the rows of a pass: those of a micro-batch one after the other, and `gap` rows of no target
+ * before the next micro-batch, so that each begins where a sum over rows can be cut. A gap is a sequence of its own.
+ */
+typedef struct eitp__layout {
+    int64_t sequences;   /* capacity */
+    int64_t longest;     /* tokens of each */
+    int64_t micro_batch; /* sequences */
+    int64_t gap;         /* rows */
+} eitp__layout;
+
+/* One micro-batch. */
+EITP__PRIVATE eitp__layout eitp__layout_plain(int64_t sequences, int64_t longest);
+
+/* The first row of a sequence. */
+EITP__PRIVATE int64_t eitp__layout_row(const eitp__layout *layout, int64_t sequence);
+
+/* Rows of the first `count` sequences, and gaps between them. */
+EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t count);
+
+/* The longest sequence, a gap or not. */
+EITP__PRIVATE int64_t eitp__layout_longest(const eitp__layout *layout);
+
+/* The inputs of a language model's graph for all its rows; with_key adds the dropout key. */
+EITP__PRIVATE eitp_model_inputs eitp__layout_inputs(const eitp__layout *layout, eitp_graph *graph, int with_key);
+
 /* Host buffers for a batch of windows. */
 typedef struct eitp__batch {
     eitp_host host;
-    int64_t sequences, longest;            /* capacity */
-    int32_t *tokens, *targets, *positions; /* [sequences * longest] */
-    int32_t *offsets;                      /* [sequences + 1] */
-    float *losses;                         /* [sequences * longest] */
+    eitp__layout layout;
+    int64_t rows, segments;                /* capacity; segments: sequences and gaps */
+    int32_t *tokens, *targets, *positions; /* [rows] */
+    int32_t *inverse;                      /* [rows]: see eitp_model_inputs; -1 in gaps */
+    int32_t *offsets;                      /* [segments + 1] */
+    float *losses;                         /* [rows] */
 } eitp__batch;
 
-EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, int64_t sequences, int64_t longest,
-                                             eitp__batch *batch, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp__layout *layout, eitp__batch *batch,
+                                             eitp_error *error);
 EITP__PRIVATE void eitp__batch_release(eitp__batch *batch);
 
 /* Reads samples [first, first + count) into the batch; checks every token against the vocabulary. */
@@ -4361,12 +4436,33 @@ EITP__PRIVATE eitp_status eitp__batch_read(eitp__batch *batch, const eitp_window
                                            int64_t count, int64_t vocabulary, eitp_error *error);
 
 /* Writes the first `count` sequences to a plan's inputs and sets its rows. */
-EITP__PRIVATE eitp_status eitp__batch_write(const eitp__batch *batch, int64_t count, eitp_plan *plan,
+EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, int64_t count, eitp_plan *plan,
                                             const eitp_model_inputs *inputs, eitp_tensor *targets, eitp_error *error);
 
 /* Reads the losses of `count` sequences; adds them to *sum and the number of valid targets to *valid. */
 EITP__PRIVATE eitp_status eitp__batch_losses(eitp__batch *batch, int64_t count, eitp_plan *plan, eitp_tensor *losses,
                                              double *sum, int64_t *valid, eitp_error *error);
+
+/* The distinct tokens of a step, in the order in which they come first. */
+typedef struct eitp__unique {
+    eitp_host host;
+    int64_t capacity, vocabulary;
+    int64_t count;
+    int32_t *tokens; /* [capacity], -1 from `count` on */
+    int32_t *places; /* [vocabulary]: of each token in `tokens`, or -1 */
+} eitp__unique;
+
+EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t capacity, int64_t vocabulary,
+                                              eitp__unique *unique, eitp_error *error);
+EITP__PRIVATE void eitp__unique_release(eitp__unique *unique);
+EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique);
+
+/* Adds the tokens of a batch's first `count` sequences, and fills in its `inverse`. */
+EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch, int64_t count);
+/* <<src/train/batch.h */
+
+/* >>src/train/evaluate.h */
+/* A plan that gives the loss of each token: for training windows and for evaluation. */
 
 /* A forward plan with losses. */
 typedef struct eitp__evaluator {
@@ -4375,7 +4471,7 @@ typedef struct eitp__evaluator {
     eitp_plan *plan;
     eitp_model_inputs inputs;
     eitp_tensor *targets, *losses;
-    int64_t sequences, longest;
+    eitp__layout layout;
 } eitp__evaluator;
 
 EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_t sequences, int64_t longest,
@@ -4435,7 +4531,8 @@ struct eitp_trainer {
     eitp_graph *update_graph;
     eitp_plan *update_plan;
     eitp_update update;
-    eitp_tensor *scale; /* F32 [1]: the loss scale; NULL: 1 */
+    eitp_tensor *update_unique; /* inputs.unique of that graph, where it has one */
+    eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */
 
     /* Dynamic loss scaling: the scale, steps since it changed, steps that were skipped. */
     double loss_scale;
@@ -4445,6 +4542,7 @@ struct eitp_trainer {
     int64_t evaluation_sequences; /* that it takes at a time; 0: a micro-batch */
     eitp__batch *batches;         /* one for each run of a step */
     int64_t batch_count;
+    eitp__unique unique; /* where the model trains a tied embedding */
     eitp__batch evaluation_batch;
     int64_t step;                /* steps made */
     eitp_step_shape asked_shape; /* that it was made with; the configuration has the one that it is shrunk to */
@@ -25912,6 +26010,12 @@ static eitp_dtype eitp__null_preferred_precision(const eitp__backend *backend) {
     return EITP_F32;
 }
 
+static int eitp__null_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
+    (void)backend;
+    (void)dtype;
+    return 1;
+}
+
 static void eitp__null_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
     (void)backend;
     (void)dtype;
@@ -25975,6 +26079,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_describe,
         eitp__null_preferred_precision,
         eitp__null_nominal_speed,
+        eitp__null_sum_group,
         eitp__null_supports,
         eitp__null_supports_epilogue,
         eitp__null_allocate,
@@ -26465,6 +26570,14 @@ static void eitp__cpu_nominal_speed(const eitp__backend *backend, eitp_dtype dty
     *bytes = 1.2e10 * cpu->threads;
 }
 
+/* VDPBF16PS adds pairs, TDPBF16PS 32 products; everything else is a chain of single additions. */
+static int eitp__cpu_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    if (dtype != EITP_BF16 || cpu->isa < EITP__ISA_AVX512BF16)
+        return 1;
+    return cpu->isa == EITP__ISA_AVX512BF16 ? 2 : 32;
+}
+
 static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {
     return &cpu->table.kernels[call->slot][call->dtype];
 }
@@ -26624,6 +26737,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_numerics,
         eitp__cpu_preferred_precision,
         eitp__cpu_nominal_speed,
+        eitp__cpu_sum_group,
         eitp__cpu_supports,
         eitp__cpu_supports_epilogue,
         eitp__cpu_allocate,
@@ -26818,6 +26932,10 @@ const char *eitp_context_numerics(const eitp_context *context) {
 
 eitp_dtype eitp_context_precision(const eitp_context *context) {
     return context->precision;
+}
+
+EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
+    return context->backend->interface->sum_group(context->backend, context->precision);
 }
 
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
@@ -28764,12 +28882,28 @@ eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids) {
     return eitp__apply2(EITP__OP_EMBEDDING, table, ids);
 }
 
+eitp_tensor *eitp_embedding_unique(eitp_tensor *table, eitp_tensor *ids, eitp_tensor *unique, eitp_tensor *inverse) {
+    eitp_tensor *inputs[4];
+    inputs[0] = table;
+    inputs[1] = ids;
+    inputs[2] = unique;
+    inputs[3] = inverse;
+    return eitp__apply(EITP__OP_EMBEDDING, inputs, 4, NULL);
+}
+
 EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *error) {
     const eitp_tensor *table = node->inputs[0], *ids = node->inputs[1];
     int64_t shape[2];
     eitp_status status =
         eitp__require(table->rank == 2 && eitp__is_floating(table->dtype) && ids->rank == 1 && ids->dtype == EITP_I32,
                       error, "the table must be a matrix, and the ids i32 of rank 1");
+    if (!status && node->input_count > 2) {
+        const eitp_tensor *unique = node->inputs[2], *inverse = node->inputs[3];
+        status = eitp__require(unique && unique->rank == 1 && unique->dtype == EITP_I32 && !unique->rows && inverse &&
+                                   inverse->dtype == EITP_I32 && eitp__same_shape(inverse, ids) &&
+                                   inverse->rows == ids->rows,
+                               error, "unique must be i32 of rank 1, and inverse i32 of the ids' shape");
+    }
     shape[0] = ids->shape[0];
     shape[1] = status ? 0 : table->shape[1];
     return status ? status : eitp__node_output(node, table->dtype, 2, shape, ids->rows, error);
@@ -28779,18 +28913,42 @@ EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_
     return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape, 0, error);
 }
 
-EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+/* A table of the given shape to which the rows of dy are added at the ids. */
+static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int64_t columns,
+                                             int is_deferred) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
-    if (node->inputs[0]->rows) {
+    attributes.shape[0] = rows;
+    attributes.shape[1] = columns;
+    attributes.integers[1] = is_deferred;
+    inputs[0] = ids;
+    inputs[1] = dy;
+    return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes);
+}
+
+EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    const eitp_tensor *table = node->inputs[0];
+    eitp_tensor *ids = node->inputs[1], *rows = dy[0];
+    int is_unique = node->input_count > 2;
+    if (table->rows) {
         eitp__graph_fail(node->graph, EITP_ERROR_UNSUPPORTED,
                          "embedding: choosing among rows whose number varies has no gradient");
         return;
     }
-    memcpy(attributes.shape, node->inputs[0]->shape, sizeof attributes.shape);
-    inputs[0] = node->inputs[1];
-    inputs[1] = dy[0];
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes));
+    if (is_unique) {
+        ids = node->inputs[2];
+        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], table->shape[1], 0);
+    }
+    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], is_unique));
+}
+
+EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table) {
+    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], 0) : NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
+    const eitp__node *node = gradient ? gradient->node : NULL;
+    return node && node->op == EITP__OP_EMBEDDING_BACKWARD && node->attributes.integers[1] ? node->inputs[1] : NULL;
 }
 
 /* The ids as rows of what EMBEDDING_BACKWARD makes. */
@@ -29838,7 +29996,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      1,
      eitp__flops_elements,
      NULL},
-    EITP__COMPOSITE("embedding", 2, 2, 1, eitp__shape_embedding, eitp__gradient_embedding, eitp__expand_embedding, 0, 0,
+    EITP__COMPOSITE("embedding", 2, 4, 1, eitp__shape_embedding, eitp__gradient_embedding, eitp__expand_embedding, 0, 0,
                     NULL),
     EITP__COMPOSITE_BY_ROWS("embedding_backward", 2, 2, 1, eitp__shape_embedding_backward,
                             eitp__gradient_embedding_backward, eitp__expand_embedding_backward, 0, 1, NULL,
@@ -30191,10 +30349,29 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
     return eitp_graph_status(graph, error);
 }
 
+EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
+                                                   eitp_error *error) {
+    if (snprintf(name, size, "gradient_rows.%lld.%s", (long long)rows, parameter) >= (int)size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long", parameter);
+    return EITP_OK;
+}
+
+/* Adds the deferred terms to a variable of their own, whose rows the update scatters: one sum of them for a step. */
+static void eitp__accumulate_rows(eitp_tensor *parameter, eitp_tensor *rows, eitp_tensor *carry) {
+    char name[256];
+    eitp_error error;
+    if (eitp__rows_gradient_name(eitp__variable_name(parameter), rows->shape[0], name, sizeof name, &error)) {
+        eitp__graph_fail(parameter->graph, error.status, "%s", error.message);
+        return;
+    }
+    eitp_accumulate(eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, rows->dtype, rows->rank, rows->shape),
+                    rows, carry);
+}
+
 /* Adds the terms of one parameter's gradient to its variable, one after the other: no sum of them is ever stored. */
 static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *term, eitp_tensor *carry) {
     char name[256];
-    eitp_tensor *target;
+    eitp_tensor *target, *rows = NULL, *rest = carry;
     if (snprintf(name, sizeof name, "gradient.%s", eitp__variable_name(parameter)) >= (int)sizeof name) {
         eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long",
                          eitp__variable_name(parameter));
@@ -30202,13 +30379,19 @@ static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *ter
     }
     target = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter),
                                   parameter->rank, parameter->shape);
-    if (!term)
-        target =
-            eitp_accumulate(target, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
     for (; term; term = term->next) {
-        target = eitp_accumulate(target, term->value, carry);
-        carry = NULL;
+        eitp_tensor *deferred = eitp__deferred_rows(term->value);
+        if (deferred) {
+            eitp__add_gradient(&rows, deferred);
+            continue;
+        }
+        target = eitp_accumulate(target, term->value, rest);
+        rest = NULL;
     }
+    if (rest)
+        eitp_accumulate(target, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), rest);
+    if (rows)
+        eitp__accumulate_rows(parameter, rows, carry);
 }
 
 eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
@@ -33464,10 +33647,21 @@ static eitp_tensor *eitp__gpt2_block(const eitp_model *model, eitp_tensor *x, in
     return eitp_add(x, eitp__gpt2_dropout(hidden, attending, config->residual_dropout));
 }
 
-EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph, eitp_tensor *tokens,
-                                             eitp_tensor *positions, const eitp__attending *attending) {
-    eitp_tensor *x = eitp_add(eitp_embedding(eitp__gpt2_tensor(model, graph, -1, "wte.weight"), tokens),
-                              eitp_embedding(eitp__gpt2_tensor(model, graph, -1, "wpe.weight"), positions));
+EITP__PRIVATE int eitp__gpt2_trains_tied_embedding(const eitp_model *model) {
+    int64_t index = eitp_variable_find(model->context, EITP__PREFIX "wte.weight");
+    return model->config.tied && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
+}
+
+static eitp_tensor *eitp__gpt2_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+    eitp_tensor *table = eitp__gpt2_tensor(model, graph, -1, "wte.weight");
+    return inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
+                          : eitp_embedding(table, inputs->tokens);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph,
+                                             const eitp_model_inputs *inputs, const eitp__attending *attending) {
+    eitp_tensor *x = eitp_add(eitp__gpt2_embedded(model, graph, inputs),
+                              eitp_embedding(eitp__gpt2_tensor(model, graph, -1, "wpe.weight"), inputs->positions));
     x = eitp__gpt2_dropout(x, attending, model->config.embedding_dropout);
     for (int64_t layer = 0; layer < model->config.layers; layer++)
         x = eitp__gpt2_block(model, x, layer, attending);
@@ -33491,6 +33685,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
     inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
+    inputs.unique = inputs.inverse = NULL;
     return inputs;
 }
 
@@ -33502,7 +33697,7 @@ static eitp_tensor *eitp__model_hidden(const eitp_model *model, eitp_graph *grap
     attending.key = inputs->key;
     attending.longest = longest;
     attending.position = NULL;
-    return eitp__gpt2_hidden(model, graph, inputs->tokens, inputs->positions, &attending);
+    return eitp__gpt2_hidden(model, graph, inputs, &attending);
 }
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
@@ -33546,17 +33741,18 @@ eitp_sampling eitp_sampling_default(void) {
 /* The graph: hidden states of the rows fed, and logits of the last of them only. */
 static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *error) {
     eitp_graph *graph = generator->graph;
+    eitp_model_inputs inputs = EITP__ZERO;
     eitp__attending attending;
     eitp_tensor *hidden;
     int64_t one = 1;
     memset(&attending, 0, sizeof attending);
-    generator->tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &generator->chunk);
-    generator->positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &generator->chunk);
+    generator->tokens = inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &generator->chunk);
+    generator->positions = inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &generator->chunk);
     generator->position = eitp_input(graph, "position", EITP_I32, 1, &one);
     generator->last = eitp_input(graph, "last row", EITP_I32, 1, &one);
     attending.position = generator->position;
     attending.longest = generator->capacity;
-    hidden = eitp__gpt2_hidden(generator->model, graph, generator->tokens, generator->positions, &attending);
+    hidden = eitp__gpt2_hidden(generator->model, graph, &inputs, &attending);
     generator->logits = eitp_output(eitp__gpt2_logits(generator->model, eitp_embedding(hidden, generator->last)));
     return eitp_plan_create(graph, &generator->plan, error);
 }
@@ -33959,6 +34155,7 @@ eitp_adamw_config eitp_adamw_config_default(void) {
     config.moments = EITP_MOMENTS_F32;
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
+    config.unique = NULL;
     return config;
 }
 
@@ -34212,6 +34409,29 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     return status;
 }
 
+/*
+ * The accumulated gradient of a parameter, with the rows that were accumulated beside it added; NULL if the graph has
+ * failed.
+ */
+static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const char *gradient, eitp_tensor *unique,
+                                               eitp_error *error) {
+    eitp_graph *graph = parameter->graph;
+    eitp_tensor *sum = eitp_variable_tensor(graph, gradient, EITP_GRADIENT, eitp__wide(parameter->dtype),
+                                            parameter->rank, parameter->shape);
+    char name[256];
+    int64_t shape[2];
+    if (!sum || !unique ||
+        eitp__rows_gradient_name(eitp__variable_name(parameter), unique->shape[0], name, sizeof name, error) ||
+        eitp_variable_find(graph->context, name) < 0)
+        return sum;
+    shape[0] = unique->shape[0];
+    shape[1] = parameter->shape[1];
+    return eitp_accumulate(
+        sum,
+        eitp__scatter_rows(unique, eitp_variable_tensor(graph, name, EITP_GRADIENT, sum->dtype, 2, shape), parameter),
+        NULL);
+}
+
 eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
                              eitp_error *error) {
     eitp_context *context = graph->context;
@@ -34227,9 +34447,11 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
             continue;
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);
-        pairs.gradients[pairs.count++] = eitp_variable_tensor(graph, name, EITP_GRADIENT, eitp__wide(parameter.dtype),
-                                                              parameter.rank, parameter.shape);
         status = eitp_graph_status(graph, error);
+        if (!status)
+            pairs.gradients[pairs.count] =
+                eitp__accumulated_gradient(pairs.parameters[pairs.count], name, config->unique, error);
+        pairs.count++;
     }
     if (!status)
         status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
@@ -39571,66 +39793,145 @@ eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_dire
 }
 /* <<src/io/checkpoint.c */
 
-/* >>src/train/evaluate.c */
-EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, int64_t sequences, int64_t longest,
-                                             eitp__batch *batch, eitp_error *error) {
-    size_t rows = (size_t)(sequences * longest), bytes = rows * sizeof(int32_t);
+/* >>src/train/batch.c */
+EITP__PRIVATE eitp__layout eitp__layout_plain(int64_t sequences, int64_t longest) {
+    eitp__layout layout;
+    layout.sequences = layout.micro_batch = sequences;
+    layout.longest = longest;
+    layout.gap = 0;
+    return layout;
+}
+
+EITP__PRIVATE int64_t eitp__layout_row(const eitp__layout *layout, int64_t sequence) {
+    return sequence * layout->longest + sequence / layout->micro_batch * layout->gap;
+}
+
+EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t count) {
+    return count ? eitp__layout_row(layout, count - 1) + layout->longest : 0;
+}
+
+/* Sequences, and gaps before micro-batches but the first. */
+static int64_t eitp__layout_segments(const eitp__layout *layout) {
+    return layout->sequences + (layout->gap ? (layout->sequences - 1) / layout->micro_batch : 0);
+}
+
+EITP__PRIVATE int64_t eitp__layout_longest(const eitp__layout *layout) {
+    return layout->gap > layout->longest ? layout->gap : layout->longest;
+}
+
+EITP__PRIVATE eitp_model_inputs eitp__layout_inputs(const eitp__layout *layout, eitp_graph *graph, int with_key) {
+    const int64_t rows = eitp__layout_rows(layout, layout->sequences), offsets = eitp__layout_segments(layout) + 1;
+    const int64_t key = 3;
+    eitp_model_inputs inputs = EITP__ZERO;
+    inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &rows);
+    inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
+    inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
+    inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
+    return inputs;
+}
+
+/* What gaps hold, wherever sequences do not: no target, and the first token of the vocabulary. */
+static void eitp__batch_clear(eitp__batch *batch) {
+    const eitp__layout *layout = &batch->layout;
+    for (int64_t i = 0; i < batch->rows; i++) {
+        batch->targets[i] = EITP__IGNORED_TARGET;
+        batch->inverse[i] = -1;
+    }
+    for (int64_t s = 0; s < layout->sequences; s++) {
+        for (int64_t i = 0; i < layout->longest; i++)
+            batch->positions[eitp__layout_row(layout, s) + i] = (int32_t)i;
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp__layout *layout, eitp__batch *batch,
+                                             eitp_error *error) {
+    size_t bytes;
     memset(batch, 0, sizeof *batch);
     batch->host = *host;
-    batch->sequences = sequences;
-    batch->longest = longest;
+    batch->layout = *layout;
+    batch->rows = eitp__layout_rows(layout, layout->sequences);
+    batch->segments = eitp__layout_segments(layout);
+    bytes = (size_t)batch->rows * sizeof(int32_t);
     batch->tokens = (int32_t *)eitp__allocate(host, bytes);
     batch->targets = (int32_t *)eitp__allocate(host, bytes);
     batch->positions = (int32_t *)eitp__allocate(host, bytes);
+    batch->inverse = (int32_t *)eitp__allocate(host, bytes);
     batch->losses = (float *)eitp__allocate(host, bytes);
-    batch->offsets = (int32_t *)eitp__allocate(host, (size_t)(sequences + 1) * sizeof *batch->offsets);
-    if (!batch->tokens || !batch->targets || !batch->positions || !batch->losses || !batch->offsets) {
+    batch->offsets = (int32_t *)eitp__allocate(host, (size_t)(batch->segments + 1) * sizeof *batch->offsets);
+    if (!batch->tokens || !batch->targets || !batch->positions || !batch->inverse || !batch->losses ||
+        !batch->offsets) {
         eitp__batch_release(batch);
-        return eitp__fail_memory(error, 5 * bytes, "a batch");
+        return eitp__fail_memory(error, 6 * bytes, "a batch");
     }
-    for (size_t i = 0; i < rows; i++)
-        batch->positions[i] = (int32_t)(i % (size_t)longest);
+    eitp__batch_clear(batch);
     return EITP_OK;
 }
 
 EITP__PRIVATE void eitp__batch_release(eitp__batch *batch) {
-    size_t bytes = (size_t)(batch->sequences * batch->longest) * sizeof(int32_t);
+    size_t bytes = (size_t)batch->rows * sizeof(int32_t);
     eitp__release(&batch->host, batch->tokens, bytes);
     eitp__release(&batch->host, batch->targets, bytes);
     eitp__release(&batch->host, batch->positions, bytes);
+    eitp__release(&batch->host, batch->inverse, bytes);
     eitp__release(&batch->host, batch->losses, bytes);
-    eitp__release(&batch->host, batch->offsets, (size_t)(batch->sequences + 1) * sizeof *batch->offsets);
+    eitp__release(&batch->host, batch->offsets, (size_t)(batch->segments + 1) * sizeof *batch->offsets);
     memset(batch, 0, sizeof *batch);
+}
+
+static eitp_status eitp__check_tokens(const int32_t *tokens, int64_t count, int64_t vocabulary, eitp_error *error) {
+    for (int64_t i = 0; i < count; i++) {
+        if (tokens[i] < 0 || tokens[i] >= vocabulary)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "the data has token id %d, but the model's vocabulary ends at %lld; use the model's "
+                              "tokenizer, or a larger --vocab-size",
+                              (int)tokens[i], (long long)vocabulary - 1);
+    }
+    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__batch_read(eitp__batch *batch, const eitp_windows *windows, uint64_t first,
                                            int64_t count, int64_t vocabulary, eitp_error *error) {
-    int64_t rows = count * batch->longest;
-    eitp_status status = eitp_windows_read(windows, first, count, batch->tokens, batch->targets, error);
-    for (int64_t i = 0; i < rows && !status; i++) {
-        int32_t largest = batch->tokens[i] > batch->targets[i] ? batch->tokens[i] : batch->targets[i];
-        if (largest >= vocabulary)
-            status = eitp__fail(error, EITP_ERROR_FORMAT,
-                                "the data has token id %d, but the model's vocabulary ends at %lld; use the model's "
-                                "tokenizer, or a larger --vocab-size",
-                                (int)largest, (long long)vocabulary - 1);
+    eitp_status status = EITP_OK;
+    for (int64_t s = 0; s < count && !status; s++) {
+        int64_t row = eitp__layout_row(&batch->layout, s), longest = batch->layout.longest;
+        status = eitp_windows_read(windows, first + (uint64_t)s, 1, batch->tokens + row, batch->targets + row, error);
+        if (!status)
+            status = eitp__check_tokens(batch->tokens + row, longest, vocabulary, error);
+        if (!status)
+            status = eitp__check_tokens(batch->targets + row, longest, vocabulary, error);
     }
     return status;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_write(const eitp__batch *batch, int64_t count, eitp_plan *plan,
+/* Where sequences and gaps begin; what there is no sequence for is empty. */
+static void eitp__fill_offsets(eitp__batch *batch, int64_t count) {
+    const eitp__layout *layout = &batch->layout;
+    int64_t segment = 0;
+    for (int64_t s = 0; s < count; s++) {
+        int64_t row = eitp__layout_row(layout, s);
+        if (layout->gap && s && s % layout->micro_batch == 0)
+            batch->offsets[segment++] = (int32_t)(row - layout->gap);
+        batch->offsets[segment++] = (int32_t)row;
+    }
+    while (segment <= batch->segments)
+        batch->offsets[segment++] = (int32_t)eitp__layout_rows(layout, count);
+}
+
+EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, int64_t count, eitp_plan *plan,
                                             const eitp_model_inputs *inputs, eitp_tensor *targets, eitp_error *error) {
-    size_t bytes = (size_t)(count * batch->longest) * sizeof(int32_t);
-    eitp_status status = eitp_plan_set_count(plan, count * batch->longest, error);
-    for (int64_t i = 0; i <= batch->sequences; i++)
-        batch->offsets[i] = (int32_t)((i < count ? i : count) * batch->longest);
+    int64_t rows = eitp__layout_rows(&batch->layout, count);
+    size_t bytes = (size_t)rows * sizeof(int32_t);
+    eitp_status status = eitp_plan_set_count(plan, rows, error);
+    eitp__fill_offsets(batch, count);
     if (!status)
         status = eitp_plan_write(plan, inputs->tokens, batch->tokens, bytes, error);
     if (!status)
         status = eitp_plan_write(plan, inputs->positions, batch->positions, bytes, error);
+    if (!status && inputs->inverse)
+        status = eitp_plan_write(plan, inputs->inverse, batch->inverse, bytes, error);
     if (!status)
         status = eitp_plan_write(plan, inputs->offsets, batch->offsets,
-                                 (size_t)(batch->sequences + 1) * sizeof *batch->offsets, error);
+                                 (size_t)(batch->segments + 1) * sizeof *batch->offsets, error);
     if (!status)
         status = eitp_plan_write(plan, targets, batch->targets, bytes, error);
     return status;
@@ -39638,15 +39939,63 @@ EITP__PRIVATE eitp_status eitp__batch_write(const eitp__batch *batch, int64_t co
 
 EITP__PRIVATE eitp_status eitp__batch_losses(eitp__batch *batch, int64_t count, eitp_plan *plan, eitp_tensor *losses,
                                              double *sum, int64_t *valid, eitp_error *error) {
-    int64_t rows = count * batch->longest;
+    int64_t rows = eitp__layout_rows(&batch->layout, count);
     eitp_status status = eitp_plan_read(plan, losses, batch->losses, (size_t)rows * sizeof *batch->losses, error);
     for (int64_t i = 0; i < rows && !status; i++) {
+        if (batch->targets[i] == EITP__IGNORED_TARGET)
+            continue;
         *sum += (double)batch->losses[i];
-        *valid += batch->targets[i] != EITP__IGNORED_TARGET;
+        ++*valid;
     }
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t capacity, int64_t vocabulary,
+                                              eitp__unique *unique, eitp_error *error) {
+    memset(unique, 0, sizeof *unique);
+    unique->host = *host;
+    unique->capacity = capacity;
+    unique->vocabulary = vocabulary;
+    unique->tokens = (int32_t *)eitp__allocate(host, (size_t)capacity * sizeof *unique->tokens);
+    unique->places = (int32_t *)eitp__allocate(host, (size_t)vocabulary * sizeof *unique->places);
+    if (!unique->tokens || !unique->places) {
+        eitp__unique_release(unique);
+        return eitp__fail_memory(error, (size_t)(capacity + vocabulary) * sizeof *unique->tokens,
+                                 "the distinct tokens of a step");
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__unique_release(eitp__unique *unique) {
+    eitp__release(&unique->host, unique->tokens, (size_t)unique->capacity * sizeof *unique->tokens);
+    eitp__release(&unique->host, unique->places, (size_t)unique->vocabulary * sizeof *unique->places);
+    memset(unique, 0, sizeof *unique);
+}
+
+EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique) {
+    unique->count = 0;
+    for (int64_t i = 0; i < unique->capacity; i++)
+        unique->tokens[i] = -1;
+    for (int64_t i = 0; i < unique->vocabulary; i++)
+        unique->places[i] = -1;
+}
+
+EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch, int64_t count) {
+    for (int64_t s = 0; s < count; s++) {
+        int64_t row = eitp__layout_row(&batch->layout, s);
+        for (int64_t i = row; i < row + batch->layout.longest; i++) {
+            int32_t token = batch->tokens[i];
+            if (unique->places[token] < 0) {
+                unique->places[token] = (int32_t)unique->count;
+                unique->tokens[unique->count++] = token;
+            }
+            batch->inverse[i] = unique->places[token];
+        }
+    }
+}
+/* <<src/train/batch.c */
+
+/* >>src/train/evaluate.c */
 /* Everything but the plan; what was made is the caller's to release, of a failure too. */
 static eitp_status eitp__evaluator_build(const eitp_model *model, int64_t sequences, int64_t longest,
                                          eitp__evaluator *evaluator, eitp_error *error) {
@@ -39655,13 +40004,12 @@ static eitp_status eitp__evaluator_build(const eitp_model *model, int64_t sequen
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
     evaluator->model = model;
-    evaluator->sequences = sequences;
-    evaluator->longest = longest;
+    evaluator->layout = eitp__layout_plain(sequences, longest);
     status = eitp_graph_create(eitp_model_context(model), &evaluator->graph, error);
     if (status)
         return status;
     graph = evaluator->graph;
-    evaluator->inputs = eitp_model_inputs_create(graph, sequences, longest, 0);
+    evaluator->inputs = eitp__layout_inputs(&evaluator->layout, graph, 0);
     evaluator->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
     evaluator->losses = eitp_output(
         eitp_model_losses(model, graph, &evaluator->inputs, longest, evaluator->targets, EITP__IGNORED_TARGET));
@@ -39696,12 +40044,13 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
     memset(evaluator, 0, sizeof *evaluator);
 }
 
-/* The sum of the losses of one sequence. */
+/* The mean loss of one sequence. */
 static double eitp__sequence_loss(const eitp__batch *batch, int64_t sequence) {
+    int64_t longest = batch->layout.longest, row = eitp__layout_row(&batch->layout, sequence);
     double sum = 0;
-    for (int64_t i = 0; i < batch->longest; i++)
-        sum += (double)batch->losses[sequence * batch->longest + i];
-    return sum / (double)batch->longest;
+    for (int64_t i = 0; i < longest; i++)
+        sum += (double)batch->losses[row + i];
+    return sum / (double)longest;
 }
 
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__batch *batch,
@@ -39713,7 +40062,8 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__
     uint64_t done = 0;
     eitp_status status = EITP_OK;
     while (done < count && !status) {
-        int64_t part = count - done < (uint64_t)evaluator->sequences ? (int64_t)(count - done) : evaluator->sequences;
+        int64_t most = evaluator->layout.sequences;
+        int64_t part = count - done < (uint64_t)most ? (int64_t)(count - done) : most;
         status = eitp__batch_read(batch, windows, done, part, vocabulary, error);
         if (!status)
             status = eitp__batch_write(batch, part, evaluator->plan, &evaluator->inputs, evaluator->targets, error);
@@ -39760,7 +40110,7 @@ eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, 
     count = windows > 0 && (uint64_t)windows < list.count ? (uint64_t)windows : list.count;
     status = eitp__evaluator_create(model, batch_size, block_size, &evaluator, error);
     if (!status)
-        status = eitp__batch_create(&host, batch_size, block_size, &batch, error);
+        status = eitp__batch_create(&host, &evaluator.layout, &batch, error);
     if (!status)
         status = eitp__evaluator_run(&evaluator, &batch, &list, count, evaluation, error);
     if (batch.tokens)
@@ -40181,20 +40531,49 @@ EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer) {
     return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
 }
 
+/* Where the sequences of a run lie: micro-batches begin where sums over rows can be cut, unless rows are dense. */
+static eitp__layout eitp__run_layout(const eitp_trainer *trainer) {
+    const eitp_trainer_config *config = &trainer->config;
+    const int64_t rows = config->batch_size * config->block_size;
+    const int64_t group = eitp__context_sum_group(eitp_model_context(trainer->model));
+    eitp__layout layout = eitp__layout_plain(eitp__run_capacity(trainer), config->block_size);
+    layout.micro_batch = config->batch_size;
+    layout.gap = config->dense_rows ? 0 : (group - rows % group) % group;
+    return layout;
+}
+
+/* Distinct tokens that a step can have. */
+static int64_t eitp__unique_capacity(const eitp_trainer *trainer) {
+    const eitp_trainer_config *config = &trainer->config;
+    int64_t tokens = config->batch_size * config->grad_accum * config->block_size;
+    int64_t vocabulary = eitp_model_config(trainer->model).vocabulary;
+    return tokens < vocabulary ? tokens : vocabulary;
+}
+
+static eitp_tensor *eitp__unique_input(const eitp_trainer *trainer, eitp_graph *graph) {
+    int64_t capacity = eitp__unique_capacity(trainer);
+    return eitp__gpt2_trains_tied_embedding(trainer->model) ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity)
+                                                            : NULL;
+}
+
 /* The graph of one run, up to the losses, and the number whose gradients are taken. */
 static eitp_status eitp__build_loss(eitp_trainer *trainer, eitp_tensor **loss, eitp_error *error) {
-    const eitp_trainer_config *config = &trainer->config;
-    int64_t sequences = eitp__run_capacity(trainer), rows = sequences * config->block_size, one = 1;
+    const eitp__layout layout = eitp__run_layout(trainer);
+    const int64_t rows = eitp__layout_rows(&layout, layout.sequences), one = 1;
     eitp_graph *graph;
     eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->gradient_graph, error);
     if (status)
         return status;
     graph = trainer->gradient_graph;
-    trainer->inputs = eitp_model_inputs_create(graph, sequences, config->block_size, eitp__has_dropout(trainer->model));
+    trainer->inputs = eitp__layout_inputs(&layout, graph, eitp__has_dropout(trainer->model));
+    trainer->inputs.unique = eitp__unique_input(trainer, graph);
+    if (trainer->inputs.unique)
+        trainer->inputs.inverse = eitp_input_rows(graph, "places of tokens", EITP_I32, 1, &rows);
     trainer->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
     trainer->weight = eitp_input(graph, "1 / targets", EITP_F32, 1, &one);
-    trainer->losses = eitp_output(eitp_model_losses(trainer->model, graph, &trainer->inputs, config->block_size,
-                                                    trainer->targets, EITP__IGNORED_TARGET));
+    trainer->losses =
+        eitp_output(eitp_model_losses(trainer->model, graph, &trainer->inputs, eitp__layout_longest(&layout),
+                                      trainer->targets, EITP__IGNORED_TARGET));
     *loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
     return eitp_graph_status(graph, error);
 }
@@ -40244,13 +40623,14 @@ static eitp_status eitp__build_update(eitp_trainer *trainer, eitp_error *error) 
     if (status)
         return status;
     adamw = eitp__adamw_in(trainer, trainer->update_graph);
+    adamw.unique = trainer->update_unique = eitp__unique_input(trainer, trainer->update_graph);
     return eitp_adamw_apply(trainer->update_graph, &adamw, &trainer->update, error);
 }
 
 static void eitp__discard_gradients(eitp_trainer *trainer) {
     eitp_graph_destroy(trainer->gradient_graph);
     trainer->gradient_graph = NULL;
-    trainer->carry = trainer->scale = NULL;
+    trainer->carry = trainer->scale = trainer->update_unique = NULL;
     memset(&trainer->update, 0, sizeof trainer->update);
 }
 
@@ -40355,6 +40735,7 @@ static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
 }
 
 static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) {
+    const eitp__layout layout = eitp__run_layout(trainer);
     eitp_status status = EITP_OK;
     size_t bytes = (size_t)eitp__trainer_runs(trainer) * sizeof *trainer->batches;
     trainer->batches = (eitp__batch *)eitp__allocate(&trainer->host, bytes);
@@ -40362,8 +40743,10 @@ static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) 
         return eitp__fail_memory(error, bytes, "the batches of a step");
     trainer->batch_count = eitp__trainer_runs(trainer);
     for (int64_t i = 0; i < trainer->batch_count && !status; i++)
-        status = eitp__batch_create(&trainer->host, eitp__run_capacity(trainer), trainer->config.block_size,
-                                    &trainer->batches[i], error);
+        status = eitp__batch_create(&trainer->host, &layout, &trainer->batches[i], error);
+    if (!status && trainer->inputs.unique)
+        status = eitp__unique_create(&trainer->host, eitp__unique_capacity(trainer),
+                                     eitp_model_config(trainer->model).vocabulary, &trainer->unique, error);
     return status;
 }
 
@@ -40382,8 +40765,7 @@ EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_erro
         status = eitp__evaluator_create(trainer->model, trainer->evaluation_sequences, config->block_size,
                                         &trainer->evaluator, error);
     if (!status && trainer->validates)
-        status = eitp__batch_create(&trainer->host, trainer->evaluation_sequences, config->block_size,
-                                    &trainer->evaluation_batch, error);
+        status = eitp__batch_create(&trainer->host, &trainer->evaluator.layout, &trainer->evaluation_batch, error);
     return status;
 }
 
@@ -40395,6 +40777,8 @@ EITP__PRIVATE void eitp__trainer_discard(eitp_trainer *trainer) {
     eitp__release(&trainer->host, trainer->batches, (size_t)trainer->batch_count * sizeof *trainer->batches);
     trainer->batches = NULL;
     trainer->batch_count = 0;
+    if (trainer->unique.tokens)
+        eitp__unique_release(&trainer->unique);
     if (trainer->evaluation_batch.tokens)
         eitp__batch_release(&trainer->evaluation_batch);
     eitp__evaluator_release(&trainer->evaluator);
@@ -40499,6 +40883,8 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_e
     uint64_t samples = (uint64_t)(trainer->config.batch_size * trainer->config.grad_accum);
     eitp_status status = EITP_OK;
     *valid = 0;
+    if (trainer->unique.tokens)
+        eitp__unique_clear(&trainer->unique);
     for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
         eitp__batch *batch = &trainer->batches[run];
         uint64_t first;
@@ -40506,8 +40892,10 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_e
         if (!count)
             break;
         status = eitp__batch_read(batch, &trainer->windows, first, count, vocabulary, error);
-        for (int64_t i = 0; i < count * batch->longest && !status; i++)
+        for (int64_t i = 0; i < eitp__layout_rows(&batch->layout, count) && !status; i++)
             *valid += batch->targets[i] != EITP__IGNORED_TARGET;
+        if (!status && trainer->unique.tokens)
+            eitp__unique_add(&trainer->unique, batch, count);
     }
     /* The next step's are fetched during this one. */
     if (!status)
@@ -40521,6 +40909,12 @@ static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const
     return input ? eitp_plan_write(plan, input, values, size, error) : EITP_OK;
 }
 
+static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *plan, eitp_tensor *input,
+                                      eitp_error *error) {
+    const eitp__unique *unique = &trainer->unique;
+    return eitp__write_values(plan, input, unique->tokens, (size_t)unique->capacity * sizeof *unique->tokens, error);
+}
+
 /* Runs forward and backward of one run of the step; where there is only one, the update too. */
 static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64_t count, int64_t valid, double *sum,
                                        eitp_error *error) {
@@ -40531,7 +40925,7 @@ static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64
     eitp_status status;
     key[0] = (int64_t)config->seed;
     key[1] = trainer->step + 1;
-    key[2] = run * eitp__run_capacity(trainer) * config->block_size;
+    key[2] = run * config->merged * (config->batch_size * config->block_size + trainer->batches[run].layout.gap);
     status = eitp__batch_write(&trainer->batches[run], count, plan, &trainer->inputs, trainer->targets, error);
     if (!status)
         status = eitp__write_values(plan, trainer->inputs.key, key, sizeof key, error);
@@ -40539,6 +40933,8 @@ static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64
         status = eitp__write_values(plan, trainer->weight, &weight, sizeof weight, error);
     if (!status)
         status = eitp__write_values(plan, trainer->carry, &carry, sizeof carry, error);
+    if (!status)
+        status = eitp__write_unique(trainer, plan, trainer->inputs.unique, error);
     if (!status)
         status = eitp_plan_run(plan, error);
     if (!status)
@@ -40585,6 +40981,8 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
         status = eitp__write_values(plan, update->key, key, sizeof key, error);
     if (!status)
         status = eitp__write_values(plan, update->limit, &limit, sizeof limit, error);
+    if (!status)
+        status = eitp__write_unique(trainer, plan, trainer->update_unique, error);
     return status ? status : eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);
 }
 

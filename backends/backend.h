@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 
-#define EITP__BACKEND_API_VERSION 2
+#define EITP__BACKEND_API_VERSION 3
 
 typedef struct eitp__backend_config {
     int threads;          /* 0: as many as there are processors */
@@ -55,6 +55,12 @@ struct eitp__backend_interface {
      * device is made for and not what it does today, so that a plan that depends on it is the same plan tomorrow.
      */
     void (*nominal_speed)(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes);
+
+    /*
+     * Terms that a product of this dtype adds at once. A sum over rows that is cut has the bits of the whole where the
+     * cut is at a multiple of it.
+     */
+    int (*sum_group)(const eitp__backend *backend, eitp_dtype dtype);
 
     /* Is there a kernel for this slot and dtype? */
     int (*supports)(const eitp__backend *backend, eitp__slot slot, eitp_dtype dtype);

@@ -528,6 +528,15 @@ static void case_embedding(build *b) {
     put_like(b, eitp_embedding(table, ids), y);
 }
 
+/* Ids that repeat and one that is outside, by way of the list of distinct ones; the list has room left. */
+static void case_embedding_unique(build *b) {
+    static const double ids[] = {3, 0, 3, 4, -1, 0, 3}, unique[] = {3, 0, 4, -1, -1, -1};
+    static const double inverse[] = {0, 1, 0, 2, -1, 1, 0};
+    eitp_tensor *table = real2(b, 5, b->small ? 3 : 66), *at = given(b, EITP_I32, 7, ids);
+    eitp_tensor *distinct = given(b, EITP_I32, 6, unique), *places = given(b, EITP_I32, 7, inverse);
+    put(b, eitp_embedding_unique(table, at, distinct, places));
+}
+
 static void case_dropout(build *b) {
     static const double key[3] = {77, 5, 1000};
     eitp_tensor *x = b->small ? real2(b, 4, 5) : real3(b, 30, 7, 111), *k = given(b, EITP_I64, 3, key);
@@ -655,6 +664,7 @@ static const op_case op_cases[] = {
     OP_CASE(log_softmax, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(layer_norm, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(embedding, 0, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(embedding_unique, 0, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(dropout, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(attention, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(attention_one_head, 1e-12, HAS_GRADIENT | HAS_SECOND),

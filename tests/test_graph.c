@@ -128,6 +128,7 @@ REFUSED(linear_bias, eitp_linear(l->matrix, eitp_transpose(l->other), l->vector,
 REFUSED(layer_norm_gain, eitp_layer_norm(l->matrix, l->ids, l->vector, 1e-5))
 REFUSED(layer_norm_vector, eitp_layer_norm(l->vector, l->vector, l->vector, 1e-5))
 REFUSED(embedding, eitp_embedding(l->matrix, l->grid))
+REFUSED(embedding_unique, eitp_embedding_unique(l->matrix, l->ids, l->ids, l->vector))
 REFUSED(dropout_key, eitp_dropout(l->matrix, l->ids, 0.5))
 REFUSED(dropout_one, eitp_dropout(l->matrix, l->key, 1))
 REFUSED(dropout_nan, eitp_dropout(l->matrix, l->key, (double)NAN))
@@ -218,6 +219,7 @@ static const struct {
     {refused_layer_norm_gain, {"layer_norm", "gain", "[4]"}},
     {refused_layer_norm_vector, {"layer_norm", "rank", "2"}},
     {refused_embedding, {"embedding", "matrix", "i32"}},
+    {refused_embedding_unique, {"embedding", "inverse", "i32"}},
     {refused_dropout_key, {"dropout", "key", "i64 [3]"}},
     {refused_dropout_one, {"dropout", "probability", "1"}},
     {refused_dropout_nan, {"dropout", "probability", "nan"}},

@@ -62,6 +62,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape,
     fit->trainer.block_size = model_block_size(o, NULL, shape->positions);
     fit->trainer.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
     fit->trainer.merged = options_integer(o, OPTION_MERGE);
+    fit->trainer.dense_rows = (int)options_integer(o, OPTION_DENSE_ROWS);
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
     fit->any_stream = stream == 1;
     fit->context.stream = stream > 1 ? (eitp_stream)(stream - 1) : EITP_STREAM_NONE;

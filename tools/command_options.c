@@ -117,6 +117,9 @@ static const option_row rows[] = {
      RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: what the processor multiplies fastest"},
     {"merge", "merge-micro-batches", KIND_INTEGER, 0, 1 << 20, "0", "N", FITS, 1,
      "micro-batches that one pass takes together; 0: as many as memory allows"},
+    {"dense-rows", "", KIND_FLAG, 0, 1, "0", "", FITS, 1,
+     "no gaps between the micro-batches of a pass: a little faster where batch x block is odd, but bits depend on "
+     "--merge"},
     {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto",
      "auto adamw=adamw-torch adamw8=adamw-8bit=adamw8bit=adamw-bnb-8bit adamw8-sr factored=adafactor sgd", FITS, 1,
      "what weights and moments are kept in; auto: the most faithful that fits; sgd, with momentum, only if asked for"},

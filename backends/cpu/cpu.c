@@ -140,6 +140,14 @@ static void eitp__cpu_nominal_speed(const eitp__backend *backend, eitp_dtype dty
     *bytes = 1.2e10 * cpu->threads;
 }
 
+/* VDPBF16PS adds pairs, TDPBF16PS 32 products; everything else is a chain of single additions. */
+static int eitp__cpu_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
+    const eitp__cpu *cpu = (const eitp__cpu *)(const void *)backend;
+    if (dtype != EITP_BF16 || cpu->isa < EITP__ISA_AVX512BF16)
+        return 1;
+    return cpu->isa == EITP__ISA_AVX512BF16 ? 2 : 32;
+}
+
 static const eitp__kernel *eitp__cpu_kernel(const eitp__cpu *cpu, const eitp__call *call) {
     return &cpu->table.kernels[call->slot][call->dtype];
 }
@@ -299,6 +307,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__cpu_backend(void) {
         eitp__cpu_numerics,
         eitp__cpu_preferred_precision,
         eitp__cpu_nominal_speed,
+        eitp__cpu_sum_group,
         eitp__cpu_supports,
         eitp__cpu_supports_epilogue,
         eitp__cpu_allocate,

@@ -36,6 +36,12 @@ static eitp_dtype eitp__null_preferred_precision(const eitp__backend *backend) {
     return EITP_F32;
 }
 
+static int eitp__null_sum_group(const eitp__backend *backend, eitp_dtype dtype) {
+    (void)backend;
+    (void)dtype;
+    return 1;
+}
+
 static void eitp__null_nominal_speed(const eitp__backend *backend, eitp_dtype dtype, double *flops, double *bytes) {
     (void)backend;
     (void)dtype;
@@ -99,6 +105,7 @@ EITP__PRIVATE const eitp__backend_interface *eitp__null_backend(void) {
         eitp__null_describe,
         eitp__null_preferred_precision,
         eitp__null_nominal_speed,
+        eitp__null_sum_group,
         eitp__null_supports,
         eitp__null_supports_epilogue,
         eitp__null_allocate,

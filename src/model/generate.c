@@ -28,17 +28,18 @@ eitp_sampling eitp_sampling_default(void) {
 /* The graph: hidden states of the rows fed, and logits of the last of them only. */
 static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *error) {
     eitp_graph *graph = generator->graph;
+    eitp_model_inputs inputs = EITP__ZERO;
     eitp__attending attending;
     eitp_tensor *hidden;
     int64_t one = 1;
     memset(&attending, 0, sizeof attending);
-    generator->tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &generator->chunk);
-    generator->positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &generator->chunk);
+    generator->tokens = inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &generator->chunk);
+    generator->positions = inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &generator->chunk);
     generator->position = eitp_input(graph, "position", EITP_I32, 1, &one);
     generator->last = eitp_input(graph, "last row", EITP_I32, 1, &one);
     attending.position = generator->position;
     attending.longest = generator->capacity;
-    hidden = eitp__gpt2_hidden(generator->model, graph, generator->tokens, generator->positions, &attending);
+    hidden = eitp__gpt2_hidden(generator->model, graph, &inputs, &attending);
     generator->logits = eitp_output(eitp__gpt2_logits(generator->model, eitp_embedding(hidden, generator->last)));
     return eitp_plan_create(graph, &generator->plan, error);
 }

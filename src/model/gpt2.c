@@ -298,10 +298,21 @@ static eitp_tensor *eitp__gpt2_block(const eitp_model *model, eitp_tensor *x, in
     return eitp_add(x, eitp__gpt2_dropout(hidden, attending, config->residual_dropout));
 }
 
-EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph, eitp_tensor *tokens,
-                                             eitp_tensor *positions, const eitp__attending *attending) {
-    eitp_tensor *x = eitp_add(eitp_embedding(eitp__gpt2_tensor(model, graph, -1, "wte.weight"), tokens),
-                              eitp_embedding(eitp__gpt2_tensor(model, graph, -1, "wpe.weight"), positions));
+EITP__PRIVATE int eitp__gpt2_trains_tied_embedding(const eitp_model *model) {
+    int64_t index = eitp_variable_find(model->context, EITP__PREFIX "wte.weight");
+    return model->config.tied && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
+}
+
+static eitp_tensor *eitp__gpt2_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+    eitp_tensor *table = eitp__gpt2_tensor(model, graph, -1, "wte.weight");
+    return inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
+                          : eitp_embedding(table, inputs->tokens);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph,
+                                             const eitp_model_inputs *inputs, const eitp__attending *attending) {
+    eitp_tensor *x = eitp_add(eitp__gpt2_embedded(model, graph, inputs),
+                              eitp_embedding(eitp__gpt2_tensor(model, graph, -1, "wpe.weight"), inputs->positions));
     x = eitp__gpt2_dropout(x, attending, model->config.embedding_dropout);
     for (int64_t layer = 0; layer < model->config.layers; layer++)
         x = eitp__gpt2_block(model, x, layer, attending);
@@ -325,6 +336,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
     inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
+    inputs.unique = inputs.inverse = NULL;
     return inputs;
 }
 
@@ -336,7 +348,7 @@ static eitp_tensor *eitp__model_hidden(const eitp_model *model, eitp_graph *grap
     attending.key = inputs->key;
     attending.longest = longest;
     attending.position = NULL;
-    return eitp__gpt2_hidden(model, graph, inputs->tokens, inputs->positions, &attending);
+    return eitp__gpt2_hidden(model, graph, inputs, &attending);
 }
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,

@@ -48,8 +48,12 @@ typedef struct eitp__attending {
 } eitp__attending;
 
 /* The hidden states [n, width] after the last layer norm, and the logits of hidden states. */
-EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph, eitp_tensor *tokens,
-                                             eitp_tensor *positions, const eitp__attending *attending);
+EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph,
+                                             const eitp_model_inputs *inputs, const eitp__attending *attending);
+
+/* True if the token embedding is trained and is the output head too, so that its gradient comes from both. */
+EITP__PRIVATE int eitp__gpt2_trains_tied_embedding(const eitp_model *model);
+
 EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden);
 
 #endif

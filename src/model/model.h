@@ -132,6 +132,9 @@ typedef struct eitp_model_inputs {
     eitp_tensor *positions; /* I32 [n], rows: the place of each token in its sequence */
     eitp_tensor *offsets;   /* I32 [sequences + 1]: see eitp_attention */
     eitp_tensor *key;       /* I64 [3]: see eitp_dropout; NULL: no dropout */
+    /* The distinct tokens of a step, I32 [u], and the place of each token among them, I32 [n], rows, of a model that is
+     * trained in several passes a step: see eitp_embedding_unique. NULL: not */
+    eitp_tensor *unique, *inverse;
 } eitp_model_inputs;
 
 /* Makes these inputs: `sequences` sequences of at most `longest` tokens; with_key adds the dropout key. */

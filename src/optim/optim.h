@@ -33,9 +33,12 @@ typedef struct eitp_adamw_config {
     /* What the loss was multiplied by, F32 [1] of the same graph; it is divided out (Micikevicius et al., "Mixed
      * Precision Training", arXiv 1710.03740). NULL: 1 */
     eitp_tensor *loss_scale;
+    /* Of eitp_adamw_apply, where gradients were accumulated through eitp_embedding_unique: its ids, I32 [u] of the same
+     * graph. NULL: none were */
+    eitp_tensor *unique;
 } eitp_adamw_config;
 
-/* 0.9, 0.999, 1e-8, 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale */
+/* 0.9, 0.999, 1e-8, 0.01, moments in F32, EITP_PIECE_BYTES, no loss scale, no unique ids */
 EITP_API eitp_adamw_config eitp_adamw_config_default(void);
 
 /* What an update reads and tells: inputs are written before a run, outputs may be read after it. */

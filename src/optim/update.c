@@ -12,6 +12,7 @@ eitp_adamw_config eitp_adamw_config_default(void) {
     config.moments = EITP_MOMENTS_F32;
     config.piece_bytes = EITP_PIECE_BYTES;
     config.loss_scale = NULL;
+    config.unique = NULL;
     return config;
 }
 
@@ -265,6 +266,29 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     return status;
 }
 
+/*
+ * The accumulated gradient of a parameter, with the rows that were accumulated beside it added; NULL if the graph has
+ * failed.
+ */
+static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const char *gradient, eitp_tensor *unique,
+                                               eitp_error *error) {
+    eitp_graph *graph = parameter->graph;
+    eitp_tensor *sum = eitp_variable_tensor(graph, gradient, EITP_GRADIENT, eitp__wide(parameter->dtype),
+                                            parameter->rank, parameter->shape);
+    char name[256];
+    int64_t shape[2];
+    if (!sum || !unique ||
+        eitp__rows_gradient_name(eitp__variable_name(parameter), unique->shape[0], name, sizeof name, error) ||
+        eitp_variable_find(graph->context, name) < 0)
+        return sum;
+    shape[0] = unique->shape[0];
+    shape[1] = parameter->shape[1];
+    return eitp_accumulate(
+        sum,
+        eitp__scatter_rows(unique, eitp_variable_tensor(graph, name, EITP_GRADIENT, sum->dtype, 2, shape), parameter),
+        NULL);
+}
+
 eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
                              eitp_error *error) {
     eitp_context *context = graph->context;
@@ -280,9 +304,11 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
             continue;
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);
-        pairs.gradients[pairs.count++] = eitp_variable_tensor(graph, name, EITP_GRADIENT, eitp__wide(parameter.dtype),
-                                                              parameter.rank, parameter.shape);
         status = eitp_graph_status(graph, error);
+        if (!status)
+            pairs.gradients[pairs.count] =
+                eitp__accumulated_gradient(pairs.parameters[pairs.count], name, config->unique, error);
+        pairs.count++;
     }
     if (!status)
         status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);

@@ -240,10 +240,29 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
     return eitp_graph_status(graph, error);
 }
 
+EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
+                                                   eitp_error *error) {
+    if (snprintf(name, size, "gradient_rows.%lld.%s", (long long)rows, parameter) >= (int)size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long", parameter);
+    return EITP_OK;
+}
+
+/* Adds the deferred terms to a variable of their own, whose rows the update scatters: one sum of them for a step. */
+static void eitp__accumulate_rows(eitp_tensor *parameter, eitp_tensor *rows, eitp_tensor *carry) {
+    char name[256];
+    eitp_error error;
+    if (eitp__rows_gradient_name(eitp__variable_name(parameter), rows->shape[0], name, sizeof name, &error)) {
+        eitp__graph_fail(parameter->graph, error.status, "%s", error.message);
+        return;
+    }
+    eitp_accumulate(eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, rows->dtype, rows->rank, rows->shape),
+                    rows, carry);
+}
+
 /* Adds the terms of one parameter's gradient to its variable, one after the other: no sum of them is ever stored. */
 static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *term, eitp_tensor *carry) {
     char name[256];
-    eitp_tensor *target;
+    eitp_tensor *target, *rows = NULL, *rest = carry;
     if (snprintf(name, sizeof name, "gradient.%s", eitp__variable_name(parameter)) >= (int)sizeof name) {
         eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long",
                          eitp__variable_name(parameter));
@@ -251,13 +270,19 @@ static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *ter
     }
     target = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter),
                                   parameter->rank, parameter->shape);
-    if (!term)
-        target =
-            eitp_accumulate(target, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
     for (; term; term = term->next) {
-        target = eitp_accumulate(target, term->value, carry);
-        carry = NULL;
+        eitp_tensor *deferred = eitp__deferred_rows(term->value);
+        if (deferred) {
+            eitp__add_gradient(&rows, deferred);
+            continue;
+        }
+        target = eitp_accumulate(target, term->value, rest);
+        rest = NULL;
     }
+    if (rest)
+        eitp_accumulate(target, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), rest);
+    if (rows)
+        eitp__accumulate_rows(parameter, rows, carry);
 }
 
 eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {

@@ -136,6 +136,10 @@ eitp_dtype eitp_context_precision(const eitp_context *context) {
     return context->precision;
 }
 
+EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
+    return context->backend->interface->sum_group(context->backend, context->precision);
+}
+
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
     return context->parameters;
 }

@@ -57,6 +57,9 @@ EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_e
 EITP__PRIVATE eitp_status eitp__variable_move(eitp_context *context, const eitp__variable *variable, size_t offset,
                                               void *memory, size_t size, int writes, eitp_error *error);
 
+/* Rows that products of the context's precision add at once: a sum over rows may be cut at multiples of it. */
+EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context);
+
 /* Takes back what was declared and allocated after there were so many; no graph or plan may know of it. */
 EITP__PRIVATE void eitp__variables_rewind(eitp_context *context, size_t variables, size_t segments);
 

@@ -32,6 +32,17 @@ EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eit
  */
 EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end);
 
+/* Zeros like a table, to which rows are added at the ids; an id outside the table is left out. */
+EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table);
+
+/*
+ * Of a gradient term that eitp_embedding_unique made, the rows that are scattered once a step; NULL of any other. They
+ * are accumulated by themselves, in a variable whose name eitp__rows_gradient_name gives.
+ */
+EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient);
+EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
+                                                   eitp_error *error);
+
 /* A tensor of one value with the shape, dtype and rows of x. */
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
 

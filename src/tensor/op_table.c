@@ -95,7 +95,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      1,
      eitp__flops_elements,
      NULL},
-    EITP__COMPOSITE("embedding", 2, 2, 1, eitp__shape_embedding, eitp__gradient_embedding, eitp__expand_embedding, 0, 0,
+    EITP__COMPOSITE("embedding", 2, 4, 1, eitp__shape_embedding, eitp__gradient_embedding, eitp__expand_embedding, 0, 0,
                     NULL),
     EITP__COMPOSITE_BY_ROWS("embedding_backward", 2, 2, 1, eitp__shape_embedding_backward,
                             eitp__gradient_embedding_backward, eitp__expand_embedding_backward, 0, 1, NULL,

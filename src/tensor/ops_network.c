@@ -166,12 +166,28 @@ eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids) {
     return eitp__apply2(EITP__OP_EMBEDDING, table, ids);
 }
 
+eitp_tensor *eitp_embedding_unique(eitp_tensor *table, eitp_tensor *ids, eitp_tensor *unique, eitp_tensor *inverse) {
+    eitp_tensor *inputs[4];
+    inputs[0] = table;
+    inputs[1] = ids;
+    inputs[2] = unique;
+    inputs[3] = inverse;
+    return eitp__apply(EITP__OP_EMBEDDING, inputs, 4, NULL);
+}
+
 EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *error) {
     const eitp_tensor *table = node->inputs[0], *ids = node->inputs[1];
     int64_t shape[2];
     eitp_status status =
         eitp__require(table->rank == 2 && eitp__is_floating(table->dtype) && ids->rank == 1 && ids->dtype == EITP_I32,
                       error, "the table must be a matrix, and the ids i32 of rank 1");
+    if (!status && node->input_count > 2) {
+        const eitp_tensor *unique = node->inputs[2], *inverse = node->inputs[3];
+        status = eitp__require(unique && unique->rank == 1 && unique->dtype == EITP_I32 && !unique->rows && inverse &&
+                                   inverse->dtype == EITP_I32 && eitp__same_shape(inverse, ids) &&
+                                   inverse->rows == ids->rows,
+                               error, "unique must be i32 of rank 1, and inverse i32 of the ids' shape");
+    }
     shape[0] = ids->shape[0];
     shape[1] = status ? 0 : table->shape[1];
     return status ? status : eitp__node_output(node, table->dtype, 2, shape, ids->rows, error);
@@ -181,18 +197,42 @@ EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_
     return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape, 0, error);
 }
 
-EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+/* A table of the given shape to which the rows of dy are added at the ids. */
+static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int64_t columns,
+                                             int is_deferred) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
-    if (node->inputs[0]->rows) {
+    attributes.shape[0] = rows;
+    attributes.shape[1] = columns;
+    attributes.integers[1] = is_deferred;
+    inputs[0] = ids;
+    inputs[1] = dy;
+    return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes);
+}
+
+EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    const eitp_tensor *table = node->inputs[0];
+    eitp_tensor *ids = node->inputs[1], *rows = dy[0];
+    int is_unique = node->input_count > 2;
+    if (table->rows) {
         eitp__graph_fail(node->graph, EITP_ERROR_UNSUPPORTED,
                          "embedding: choosing among rows whose number varies has no gradient");
         return;
     }
-    memcpy(attributes.shape, node->inputs[0]->shape, sizeof attributes.shape);
-    inputs[0] = node->inputs[1];
-    inputs[1] = dy[0];
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes));
+    if (is_unique) {
+        ids = node->inputs[2];
+        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], table->shape[1], 0);
+    }
+    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], is_unique));
+}
+
+EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table) {
+    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], 0) : NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
+    const eitp__node *node = gradient ? gradient->node : NULL;
+    return node && node->op == EITP__OP_EMBEDDING_BACKWARD && node->attributes.integers[1] ? node->inputs[1] : NULL;
 }
 
 /* The ids as rows of what EMBEDDING_BACKWARD makes. */

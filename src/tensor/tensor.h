@@ -297,6 +297,15 @@ EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_te
 EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
 
 /*
+ * The same rows, with a gradient that is summed by distinct id before it is added to the table's: `unique` I32 [u]
+ * lists the ids of a whole step, -1 where there are fewer than u, and `inverse` I32 [n] has the place of each of `ids`
+ * in it, as torch.unique gives them. A table that is used elsewhere too, as one that is tied to the output head, then
+ * has the same gradient to the bit however many passes accumulate it: see eitp_accumulate_gradients.
+ */
+EITP_API eitp_tensor *eitp_embedding_unique(eitp_tensor *table, eitp_tensor *ids, eitp_tensor *unique,
+                                            eitp_tensor *inverse);
+
+/*
  * Zeroes elements with `probability` and scales the others by 1 / (1 - probability). `key` is I64 [3], written before a
  * run: seed, step, and the number within the step of row 0, so that a step draws the same however it is cut into
  * micro-batches.
@@ -352,7 +361,8 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
 /*
  * Adds the gradient of `loss` with respect to every trained parameter the graph uses to a variable of role
  * EITP_GRADIENT (F32 for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] *
- * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it.
+ * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it. What eitp_embedding_unique
+ * sums by distinct id is accumulated beside it, u rows in "gradient_rows.<u>.<name>", for the update to add.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 

@@ -1,80 +1,5 @@
 #include "train/evaluate.h"
 
-EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, int64_t sequences, int64_t longest,
-                                             eitp__batch *batch, eitp_error *error) {
-    size_t rows = (size_t)(sequences * longest), bytes = rows * sizeof(int32_t);
-    memset(batch, 0, sizeof *batch);
-    batch->host = *host;
-    batch->sequences = sequences;
-    batch->longest = longest;
-    batch->tokens = (int32_t *)eitp__allocate(host, bytes);
-    batch->targets = (int32_t *)eitp__allocate(host, bytes);
-    batch->positions = (int32_t *)eitp__allocate(host, bytes);
-    batch->losses = (float *)eitp__allocate(host, bytes);
-    batch->offsets = (int32_t *)eitp__allocate(host, (size_t)(sequences + 1) * sizeof *batch->offsets);
-    if (!batch->tokens || !batch->targets || !batch->positions || !batch->losses || !batch->offsets) {
-        eitp__batch_release(batch);
-        return eitp__fail_memory(error, 5 * bytes, "a batch");
-    }
-    for (size_t i = 0; i < rows; i++)
-        batch->positions[i] = (int32_t)(i % (size_t)longest);
-    return EITP_OK;
-}
-
-EITP__PRIVATE void eitp__batch_release(eitp__batch *batch) {
-    size_t bytes = (size_t)(batch->sequences * batch->longest) * sizeof(int32_t);
-    eitp__release(&batch->host, batch->tokens, bytes);
-    eitp__release(&batch->host, batch->targets, bytes);
-    eitp__release(&batch->host, batch->positions, bytes);
-    eitp__release(&batch->host, batch->losses, bytes);
-    eitp__release(&batch->host, batch->offsets, (size_t)(batch->sequences + 1) * sizeof *batch->offsets);
-    memset(batch, 0, sizeof *batch);
-}
-
-EITP__PRIVATE eitp_status eitp__batch_read(eitp__batch *batch, const eitp_windows *windows, uint64_t first,
-                                           int64_t count, int64_t vocabulary, eitp_error *error) {
-    int64_t rows = count * batch->longest;
-    eitp_status status = eitp_windows_read(windows, first, count, batch->tokens, batch->targets, error);
-    for (int64_t i = 0; i < rows && !status; i++) {
-        int32_t largest = batch->tokens[i] > batch->targets[i] ? batch->tokens[i] : batch->targets[i];
-        if (largest >= vocabulary)
-            status = eitp__fail(error, EITP_ERROR_FORMAT,
-                                "the data has token id %d, but the model's vocabulary ends at %lld; use the model's "
-                                "tokenizer, or a larger --vocab-size",
-                                (int)largest, (long long)vocabulary - 1);
-    }
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__batch_write(const eitp__batch *batch, int64_t count, eitp_plan *plan,
-                                            const eitp_model_inputs *inputs, eitp_tensor *targets, eitp_error *error) {
-    size_t bytes = (size_t)(count * batch->longest) * sizeof(int32_t);
-    eitp_status status = eitp_plan_set_count(plan, count * batch->longest, error);
-    for (int64_t i = 0; i <= batch->sequences; i++)
-        batch->offsets[i] = (int32_t)((i < count ? i : count) * batch->longest);
-    if (!status)
-        status = eitp_plan_write(plan, inputs->tokens, batch->tokens, bytes, error);
-    if (!status)
-        status = eitp_plan_write(plan, inputs->positions, batch->positions, bytes, error);
-    if (!status)
-        status = eitp_plan_write(plan, inputs->offsets, batch->offsets,
-                                 (size_t)(batch->sequences + 1) * sizeof *batch->offsets, error);
-    if (!status)
-        status = eitp_plan_write(plan, targets, batch->targets, bytes, error);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__batch_losses(eitp__batch *batch, int64_t count, eitp_plan *plan, eitp_tensor *losses,
-                                             double *sum, int64_t *valid, eitp_error *error) {
-    int64_t rows = count * batch->longest;
-    eitp_status status = eitp_plan_read(plan, losses, batch->losses, (size_t)rows * sizeof *batch->losses, error);
-    for (int64_t i = 0; i < rows && !status; i++) {
-        *sum += (double)batch->losses[i];
-        *valid += batch->targets[i] != EITP__IGNORED_TARGET;
-    }
-    return status;
-}
-
 /* Everything but the plan; what was made is the caller's to release, of a failure too. */
 static eitp_status eitp__evaluator_build(const eitp_model *model, int64_t sequences, int64_t longest,
                                          eitp__evaluator *evaluator, eitp_error *error) {
@@ -83,13 +8,12 @@ static eitp_status eitp__evaluator_build(const eitp_model *model, int64_t sequen
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
     evaluator->model = model;
-    evaluator->sequences = sequences;
-    evaluator->longest = longest;
+    evaluator->layout = eitp__layout_plain(sequences, longest);
     status = eitp_graph_create(eitp_model_context(model), &evaluator->graph, error);
     if (status)
         return status;
     graph = evaluator->graph;
-    evaluator->inputs = eitp_model_inputs_create(graph, sequences, longest, 0);
+    evaluator->inputs = eitp__layout_inputs(&evaluator->layout, graph, 0);
     evaluator->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
     evaluator->losses = eitp_output(
         eitp_model_losses(model, graph, &evaluator->inputs, longest, evaluator->targets, EITP__IGNORED_TARGET));
@@ -124,12 +48,13 @@ EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
     memset(evaluator, 0, sizeof *evaluator);
 }
 
-/* The sum of the losses of one sequence. */
+/* The mean loss of one sequence. */
 static double eitp__sequence_loss(const eitp__batch *batch, int64_t sequence) {
+    int64_t longest = batch->layout.longest, row = eitp__layout_row(&batch->layout, sequence);
     double sum = 0;
-    for (int64_t i = 0; i < batch->longest; i++)
-        sum += (double)batch->losses[sequence * batch->longest + i];
-    return sum / (double)batch->longest;
+    for (int64_t i = 0; i < longest; i++)
+        sum += (double)batch->losses[row + i];
+    return sum / (double)longest;
 }
 
 EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__batch *batch,
@@ -141,7 +66,8 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__
     uint64_t done = 0;
     eitp_status status = EITP_OK;
     while (done < count && !status) {
-        int64_t part = count - done < (uint64_t)evaluator->sequences ? (int64_t)(count - done) : evaluator->sequences;
+        int64_t most = evaluator->layout.sequences;
+        int64_t part = count - done < (uint64_t)most ? (int64_t)(count - done) : most;
         status = eitp__batch_read(batch, windows, done, part, vocabulary, error);
         if (!status)
             status = eitp__batch_write(batch, part, evaluator->plan, &evaluator->inputs, evaluator->targets, error);
@@ -188,7 +114,7 @@ eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, 
     count = windows > 0 && (uint64_t)windows < list.count ? (uint64_t)windows : list.count;
     status = eitp__evaluator_create(model, batch_size, block_size, &evaluator, error);
     if (!status)
-        status = eitp__batch_create(&host, batch_size, block_size, &batch, error);
+        status = eitp__batch_create(&host, &evaluator.layout, &batch, error);
     if (!status)
         status = eitp__evaluator_run(&evaluator, &batch, &list, count, evaluation, error);
     if (batch.tokens)

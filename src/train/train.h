@@ -33,6 +33,13 @@ typedef struct eitp_trainer_config {
      * everything else; 1: they are kept in variables even so. The bits are the same.
      */
     int keep_gradients;
+    /*
+     * Micro-batches that are merged begin at rows where a sum over rows can be cut, so that `merged` changes no bit; 1:
+     * they follow one another without gaps, and the last bits may depend on `merged`. It only makes a difference where
+     * batch_size * block_size is not a multiple of what products of 16 bits add at once: 2 with AVX512-BF16, 32 with
+     * AMX.
+     */
+    int dense_rows;
     eitp_plan_config plan; /* what a run's plan may take, and what it computes again */
     uint64_t seed;         /* of dropout and shuffling */
     eitp_shuffle shuffle;

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include "base/log.h"
+#include "model/gpt2.h"
 #include "tensor/context.h"
 
 /* Where dynamic loss scaling starts: high, since it comes down in a few skipped steps. */
@@ -73,20 +74,49 @@ EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer) {
     return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
 }
 
+/* Where the sequences of a run lie: micro-batches begin where sums over rows can be cut, unless rows are dense. */
+static eitp__layout eitp__run_layout(const eitp_trainer *trainer) {
+    const eitp_trainer_config *config = &trainer->config;
+    const int64_t rows = config->batch_size * config->block_size;
+    const int64_t group = eitp__context_sum_group(eitp_model_context(trainer->model));
+    eitp__layout layout = eitp__layout_plain(eitp__run_capacity(trainer), config->block_size);
+    layout.micro_batch = config->batch_size;
+    layout.gap = config->dense_rows ? 0 : (group - rows % group) % group;
+    return layout;
+}
+
+/* Distinct tokens that a step can have. */
+static int64_t eitp__unique_capacity(const eitp_trainer *trainer) {
+    const eitp_trainer_config *config = &trainer->config;
+    int64_t tokens = config->batch_size * config->grad_accum * config->block_size;
+    int64_t vocabulary = eitp_model_config(trainer->model).vocabulary;
+    return tokens < vocabulary ? tokens : vocabulary;
+}
+
+static eitp_tensor *eitp__unique_input(const eitp_trainer *trainer, eitp_graph *graph) {
+    int64_t capacity = eitp__unique_capacity(trainer);
+    return eitp__gpt2_trains_tied_embedding(trainer->model) ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity)
+                                                            : NULL;
+}
+
 /* The graph of one run, up to the losses, and the number whose gradients are taken. */
 static eitp_status eitp__build_loss(eitp_trainer *trainer, eitp_tensor **loss, eitp_error *error) {
-    const eitp_trainer_config *config = &trainer->config;
-    int64_t sequences = eitp__run_capacity(trainer), rows = sequences * config->block_size, one = 1;
+    const eitp__layout layout = eitp__run_layout(trainer);
+    const int64_t rows = eitp__layout_rows(&layout, layout.sequences), one = 1;
     eitp_graph *graph;
     eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->gradient_graph, error);
     if (status)
         return status;
     graph = trainer->gradient_graph;
-    trainer->inputs = eitp_model_inputs_create(graph, sequences, config->block_size, eitp__has_dropout(trainer->model));
+    trainer->inputs = eitp__layout_inputs(&layout, graph, eitp__has_dropout(trainer->model));
+    trainer->inputs.unique = eitp__unique_input(trainer, graph);
+    if (trainer->inputs.unique)
+        trainer->inputs.inverse = eitp_input_rows(graph, "places of tokens", EITP_I32, 1, &rows);
     trainer->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
     trainer->weight = eitp_input(graph, "1 / targets", EITP_F32, 1, &one);
-    trainer->losses = eitp_output(eitp_model_losses(trainer->model, graph, &trainer->inputs, config->block_size,
-                                                    trainer->targets, EITP__IGNORED_TARGET));
+    trainer->losses =
+        eitp_output(eitp_model_losses(trainer->model, graph, &trainer->inputs, eitp__layout_longest(&layout),
+                                      trainer->targets, EITP__IGNORED_TARGET));
     *loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
     return eitp_graph_status(graph, error);
 }
@@ -136,13 +166,14 @@ static eitp_status eitp__build_update(eitp_trainer *trainer, eitp_error *error) 
     if (status)
         return status;
     adamw = eitp__adamw_in(trainer, trainer->update_graph);
+    adamw.unique = trainer->update_unique = eitp__unique_input(trainer, trainer->update_graph);
     return eitp_adamw_apply(trainer->update_graph, &adamw, &trainer->update, error);
 }
 
 static void eitp__discard_gradients(eitp_trainer *trainer) {
     eitp_graph_destroy(trainer->gradient_graph);
     trainer->gradient_graph = NULL;
-    trainer->carry = trainer->scale = NULL;
+    trainer->carry = trainer->scale = trainer->update_unique = NULL;
     memset(&trainer->update, 0, sizeof trainer->update);
 }
 
@@ -247,6 +278,7 @@ static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
 }
 
 static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) {
+    const eitp__layout layout = eitp__run_layout(trainer);
     eitp_status status = EITP_OK;
     size_t bytes = (size_t)eitp__trainer_runs(trainer) * sizeof *trainer->batches;
     trainer->batches = (eitp__batch *)eitp__allocate(&trainer->host, bytes);
@@ -254,8 +286,10 @@ static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) 
         return eitp__fail_memory(error, bytes, "the batches of a step");
     trainer->batch_count = eitp__trainer_runs(trainer);
     for (int64_t i = 0; i < trainer->batch_count && !status; i++)
-        status = eitp__batch_create(&trainer->host, eitp__run_capacity(trainer), trainer->config.block_size,
-                                    &trainer->batches[i], error);
+        status = eitp__batch_create(&trainer->host, &layout, &trainer->batches[i], error);
+    if (!status && trainer->inputs.unique)
+        status = eitp__unique_create(&trainer->host, eitp__unique_capacity(trainer),
+                                     eitp_model_config(trainer->model).vocabulary, &trainer->unique, error);
     return status;
 }
 
@@ -274,8 +308,7 @@ EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_erro
         status = eitp__evaluator_create(trainer->model, trainer->evaluation_sequences, config->block_size,
                                         &trainer->evaluator, error);
     if (!status && trainer->validates)
-        status = eitp__batch_create(&trainer->host, trainer->evaluation_sequences, config->block_size,
-                                    &trainer->evaluation_batch, error);
+        status = eitp__batch_create(&trainer->host, &trainer->evaluator.layout, &trainer->evaluation_batch, error);
     return status;
 }
 
@@ -287,6 +320,8 @@ EITP__PRIVATE void eitp__trainer_discard(eitp_trainer *trainer) {
     eitp__release(&trainer->host, trainer->batches, (size_t)trainer->batch_count * sizeof *trainer->batches);
     trainer->batches = NULL;
     trainer->batch_count = 0;
+    if (trainer->unique.tokens)
+        eitp__unique_release(&trainer->unique);
     if (trainer->evaluation_batch.tokens)
         eitp__batch_release(&trainer->evaluation_batch);
     eitp__evaluator_release(&trainer->evaluator);
@@ -391,6 +426,8 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_e
     uint64_t samples = (uint64_t)(trainer->config.batch_size * trainer->config.grad_accum);
     eitp_status status = EITP_OK;
     *valid = 0;
+    if (trainer->unique.tokens)
+        eitp__unique_clear(&trainer->unique);
     for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
         eitp__batch *batch = &trainer->batches[run];
         uint64_t first;
@@ -398,8 +435,10 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_e
         if (!count)
             break;
         status = eitp__batch_read(batch, &trainer->windows, first, count, vocabulary, error);
-        for (int64_t i = 0; i < count * batch->longest && !status; i++)
+        for (int64_t i = 0; i < eitp__layout_rows(&batch->layout, count) && !status; i++)
             *valid += batch->targets[i] != EITP__IGNORED_TARGET;
+        if (!status && trainer->unique.tokens)
+            eitp__unique_add(&trainer->unique, batch, count);
     }
     /* The next step's are fetched during this one. */
     if (!status)
@@ -413,6 +452,12 @@ static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const
     return input ? eitp_plan_write(plan, input, values, size, error) : EITP_OK;
 }
 
+static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *plan, eitp_tensor *input,
+                                      eitp_error *error) {
+    const eitp__unique *unique = &trainer->unique;
+    return eitp__write_values(plan, input, unique->tokens, (size_t)unique->capacity * sizeof *unique->tokens, error);
+}
+
 /* Runs forward and backward of one run of the step; where there is only one, the update too. */
 static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64_t count, int64_t valid, double *sum,
                                        eitp_error *error) {
@@ -423,7 +468,7 @@ static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64
     eitp_status status;
     key[0] = (int64_t)config->seed;
     key[1] = trainer->step + 1;
-    key[2] = run * eitp__run_capacity(trainer) * config->block_size;
+    key[2] = run * config->merged * (config->batch_size * config->block_size + trainer->batches[run].layout.gap);
     status = eitp__batch_write(&trainer->batches[run], count, plan, &trainer->inputs, trainer->targets, error);
     if (!status)
         status = eitp__write_values(plan, trainer->inputs.key, key, sizeof key, error);
@@ -431,6 +476,8 @@ static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64
         status = eitp__write_values(plan, trainer->weight, &weight, sizeof weight, error);
     if (!status)
         status = eitp__write_values(plan, trainer->carry, &carry, sizeof carry, error);
+    if (!status)
+        status = eitp__write_unique(trainer, plan, trainer->inputs.unique, error);
     if (!status)
         status = eitp_plan_run(plan, error);
     if (!status)
@@ -477,6 +524,8 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
         status = eitp__write_values(plan, update->key, key, sizeof key, error);
     if (!status)
         status = eitp__write_values(plan, update->limit, &limit, sizeof limit, error);
+    if (!status)
+        status = eitp__write_unique(trainer, plan, trainer->update_unique, error);
     return status ? status : eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);
 }
 

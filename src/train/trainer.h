@@ -26,7 +26,8 @@ struct eitp_trainer {
     eitp_graph *update_graph;
     eitp_plan *update_plan;
     eitp_update update;
-    eitp_tensor *scale; /* F32 [1]: the loss scale; NULL: 1 */
+    eitp_tensor *update_unique; /* inputs.unique of that graph, where it has one */
+    eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */
 
     /* Dynamic loss scaling: the scale, steps since it changed, steps that were skipped. */
     double loss_scale;
@@ -36,6 +37,7 @@ struct eitp_trainer {
     int64_t evaluation_sequences; /* that it takes at a time; 0: a micro-batch */
     eitp__batch *batches;         /* one for each run of a step */
     int64_t batch_count;
+    eitp__unique unique; /* where the model trains a tied embedding */
     eitp__batch evaluation_batch;
     int64_t step;                /* steps made */
     eitp_step_shape asked_shape; /* that it was made with; the configuration has the one that it is shrunk to */

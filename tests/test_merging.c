@@ -1,0 +1,108 @@
+/* How many micro-batches a pass takes is a matter of memory: it must not change a bit. */
+#include "tests/everything.h"
+#include "tests/test.h"
+#include "tests/trainer_run.h"
+
+/* Steps of five micro-batches: the last pass has fewer than the others, unless it takes all or one. */
+enum { MERGING_STEPS = 3 };
+
+static void check_merging(const variant *like, const char *directory) {
+    static const struct {
+        int64_t merged;
+        int threads, keep_gradients;
+    } ways[] = {{1, 1, 0}, {1, 2, 0}, {2, 1, 0}, {2, 2, 0}, {4, 2, 0}, {5, 1, 0}, {5, 2, 0}, {5, 2, 1}};
+    uint32_t reference = 0;
+    for (size_t w = 0; w < EITP__COUNT(ways); w++) {
+        variant v = *like;
+        uint32_t crc;
+        v.merged = ways[w].merged;
+        v.threads = ways[w].threads;
+        v.keep_gradients = ways[w].keep_gradients;
+        crc = train_variant(&v, directory, MERGING_STEPS);
+        reference = w ? reference : crc;
+        CHECK_THAT(crc && crc == reference, "%s %s %s, %d x %d, adapters of rank %d: %08x with %d at a time, not %08x",
+                   v.isa, v.precision, eitp_optimizer_get(v.optimizer)->name, (int)v.batch_size, (int)v.block_size,
+                   (int)v.lora_rank, crc, (int)v.merged, reference);
+    }
+}
+
+/* Batch x block is 32, 33 and 3 x 11: a whole number of what a kernel sums at once, and not. */
+static void merging_changes_no_bit(void) {
+    static const struct { int64_t batch_size, block_size; } shapes[] = {{1, 32}, {1, 33}, {3, 11}};
+    char directory[512];
+    variant v = default_variant();
+    size_t set = 0;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    v.grad_accum = 5;
+    while (next_set(&set, &v)) {
+        if (!strcmp(v.products, "openblas"))
+            continue;
+        for (size_t s = 0; s < EITP__COUNT(shapes); s++) {
+            v.batch_size = shapes[s].batch_size;
+            v.block_size = shapes[s].block_size;
+            v.lora_rank = 0;
+            check_merging(&v, directory);
+            v.lora_rank = v.optimizer == EITP_ADAMW ? 4 : 0;
+            if (v.lora_rank)
+                check_merging(&v, directory);
+        }
+    }
+    scratch_remove(directory);
+}
+
+/* Gaps of up to 31 rows, longer than the sequences too. */
+static void gaps_change_no_bit(void) {
+    static const int64_t blocks[] = {32, 33, 5, 1};
+    char directory[512];
+    variant v = default_variant();
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    v.isa = "ref";
+    v.precision = "fp32";
+    v.grad_accum = 5;
+    v.batch_size = 1;
+    v.sums_of_32 = 1;
+    for (size_t b = 0; b < EITP__COUNT(blocks); b++) {
+        v.block_size = blocks[b];
+        check_merging(&v, directory);
+    }
+    v.batch_size = 3;
+    v.last_sample = 2 * 15 + 8; /* ends in the middle of a micro-batch */
+    check_merging(&v, directory);
+    scratch_remove(directory);
+}
+
+/* Without gaps the bits may depend on merging, where products add several terms at once: the comparisons can fail. */
+static void dense_rows_change_bits(void) {
+    static const char *const sets[] = {"avx512bf16", "amx"};
+    eitp_context_config config = eitp_context_config_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (size_t i = 0; i < EITP__COUNT(sets); i++) {
+        eitp_context *context;
+        variant v = default_variant();
+        uint32_t apart, together;
+        config.isa = v.isa = sets[i];
+        v.precision = "bf16";
+        v.batch_size = v.merged = v.dense_rows = 1;
+        v.block_size = 33;
+        if (eitp_context_create(&config, &context, &error_)) {
+            printf("SKIPPED dense rows with %s: %s\n", v.isa, error_.message);
+            continue;
+        }
+        eitp_context_destroy(context);
+        apart = train_variant(&v, directory, MERGING_STEPS);
+        v.merged = 2;
+        together = train_variant(&v, directory, MERGING_STEPS);
+        CHECK(apart && together && apart != together);
+    }
+    scratch_remove(directory);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(merging_changes_no_bit),
+        TEST(gaps_change_no_bit),
+        TEST(dense_rows_change_bits),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
