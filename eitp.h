@@ -574,7 +574,7 @@ EITP_API void eitp_graph_destroy(eitp_graph *graph); /* after the plans made fro
 /* The first error of building, EITP_OK while there was none. */
 EITP_API eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error);
 
-/* A value that is written before every run. */
+/* A value that is written before every execution; eitp_plan_run refuses where it was not. */
 EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape);
 
 /*
@@ -583,6 +583,12 @@ EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype
  */
 EITP_API eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape);
+
+/*
+ * Makes an input keep its value from execution to execution until it is written again, whatever other plans do. Each
+ * plan that is created from now on has memory of its own for it (eitp_plan_stats.kept_bytes). Returns it.
+ */
+EITP_API eitp_tensor *eitp_keep_input(eitp_tensor *input);
 
 /* The context's variable of that name, made if there is none; one with another role, dtype or shape is an error. */
 EITP_API eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role role, eitp_dtype dtype,
@@ -777,6 +783,7 @@ typedef struct eitp_plan_stats {
     size_t arena_bytes;     /* the tensors of this plan */
     size_t workspace_bytes; /* scratch memory of its kernels */
     size_t largest_bytes;   /* the most that is live at once: no layout can need less */
+    size_t kept_bytes;      /* inputs that keep their value, beside arena and workspace */
     int nodes, recomputed;  /* steps, and those of them that make a value again */
     double flops, recomputed_flops;
     double seconds;                 /* at the nominal speed of the device, and of files */
@@ -785,8 +792,9 @@ typedef struct eitp_plan_stats {
 
 /*
  * Lays the graph's outputs and updates out to run. Ops that the backend has no kernel for are expanded into others. The
- * graph must outlive the plan. All plans of a context share one arena: what a plan's inputs and outputs hold lasts
- * until another plan runs or is created.
+ * graph must outlive the plan. All plans of a context share one arena, so what is written to inputs lasts for one
+ * execution, and until another plan of the context is created, written or executed. What outputs hold lasts until then,
+ * and until the plan's own inputs are written. eitp_plan_run and eitp_plan_read refuse what was lost.
  */
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);
@@ -806,12 +814,16 @@ EITP_API eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan);
 /* How many rows of the graph's capacity there are; the capacity to begin with. */
 EITP_API eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *error);
 
-/* Copies all bytes of an input in, or of an output out; with a capacity, those of the rows there are. */
+/* Copies all bytes of an input in, or, after an execution, of an output out; with a capacity, those of the rows there
+ * are. */
 EITP_API eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size,
                                      eitp_error *error);
 EITP_API eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error);
 
-/* Runs it once. Allocates nothing. */
+/*
+ * Executes it once. Every input that it reads must have been written since the last execution, unless eitp_keep_input
+ * keeps it; EITP_ERROR_ARGUMENT names one that was not. Allocates nothing.
+ */
 EITP_API eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error);
 
 /* ---- Profiles ---- */
@@ -3204,7 +3216,11 @@ struct eitp_context {
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
     uint64_t arena_generation; /* counts its moves */
-    eitp_plan *plans;          /* that run in it, a list */
+    /* What plans wrote to their inputs, and what they computed, lasts while this number stays the same: it changes with
+     * every execution, every move, and where another plan than the one before writes. */
+    uint64_t arena_use;
+    const eitp_plan *arena_user; /* the plan that wrote or was executed last */
+    eitp_plan *plans;            /* that run in it, a list */
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
@@ -3288,6 +3304,7 @@ struct eitp_tensor {
     int64_t shape[EITP_MAX_RANK];
     int rows; /* the leading dimension is the graph's capacity */
     int is_output;
+    int is_kept; /* of an input: its value lasts from execution to execution */
     eitp_tensor
         *lowered;  /* what a plan computes in its place, where the backend has no kernel for the node; NULL: itself */
     char name[64]; /* of leaves */
@@ -3568,9 +3585,20 @@ typedef struct eitp__transfer {
     int step, window;
 } eitp__transfer;
 
-/* Where a call's operand is: an arena stretch, a variable, or nowhere. */
+/* An input of the graph, and what was written to it. */
+typedef struct eitp__plan_input {
+    eitp_tensor *tensor;
+    int is_kept;
+    int is_read;      /* by a step, or after an execution */
+    void *memory;     /* of one that is kept; others are in the arena */
+    uint64_t written; /* the context's arena_use when it was; 0: it never was */
+    int64_t count;    /* rows that were written, of a capacity */
+} eitp__plan_input;
+
+/* Where a call's operand is: an arena stretch, the memory of an input that is kept, a variable, or nowhere. */
 typedef struct eitp__place {
     int stretch;      /* -1: none */
+    int input;        /* -1: none */
     int64_t variable; /* -1: none */
     size_t offset;    /* bytes from its start */
     int rows;         /* its leading dimension follows the count */
@@ -3602,7 +3630,10 @@ struct eitp_plan {
     eitp__call *calls;
     eitp__binding *bindings;
     size_t call_count;
-    int64_t count; /* rows of the capacity that there are */
+    eitp__plan_input *inputs; /* in the order of their ids */
+    size_t input_count, input_capacity;
+    uint64_t results; /* the context's arena_use while outputs can be read; 0: they cannot */
+    int64_t count;    /* rows of the capacity that there are */
     uint64_t bound_generation;
     int64_t bound_count;
     eitp_plan_stats stats;
@@ -27000,6 +27031,12 @@ EITP__PRIVATE void eitp__variables_rewind(eitp_context *context, size_t variable
     }
 }
 
+/* What was in the arena is lost. */
+static void eitp__arena_moved(eitp_context *context) {
+    context->arena_generation++;
+    context->arena_use++;
+}
+
 EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error) {
     if (size >= context->arena.size)
         return EITP_OK;
@@ -27007,7 +27044,7 @@ EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, e
         context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     context->arena.memory = NULL;
     context->arena.size = 0;
-    context->arena_generation++;
+    eitp__arena_moved(context);
     return eitp__arena_reserve(context, size, error);
 }
 
@@ -27025,7 +27062,7 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
         interface->release(context->backend, context->arena.memory, old);
     context->arena.memory = interface->allocate(context->backend, size);
     context->arena.size = context->arena.memory ? size : 0;
-    context->arena_generation++;
+    eitp__arena_moved(context);
     if (context->arena.memory)
         return EITP_OK;
     if (old) {
@@ -27467,6 +27504,17 @@ eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role
 
 eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const int64_t *shape) {
     return eitp_variable_tensor(graph, name, EITP_PARAMETER, EITP_F32, rank, shape);
+}
+
+eitp_tensor *eitp_keep_input(eitp_tensor *input) {
+    if (!input)
+        return NULL;
+    if (input->leaf != EITP__INPUT) {
+        eitp__graph_fail(input->graph, EITP_ERROR_ARGUMENT, "eitp_keep_input: only a tensor of eitp_input can be kept");
+        return NULL;
+    }
+    input->is_kept = 1;
+    return input;
 }
 
 eitp_tensor *eitp_output(eitp_tensor *tensor) {
@@ -31847,7 +31895,8 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
     eitp_graph *graph = plan->graph;
     int end = (int)plan->step_count;
     for (size_t t = 0; t < graph->tensor_count; t++) {
-        if (graph->tensors[t]->leaf == EITP__INPUT && !eitp__new_stretch(plan, graph->tensors[t], -1))
+        const eitp_tensor *tensor = graph->tensors[t];
+        if (tensor->leaf == EITP__INPUT && !tensor->is_kept && !eitp__new_stretch(plan, tensor, -1))
             return 0;
     }
     for (int s = 0; s < end; s++) {
@@ -32026,12 +32075,27 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
 /* >>src/tensor/plan.c */
 /* Plans: creation by passes, the calls they become, and running them. */
 
+/* The number of an input among the plan's; -1 where the tensor is none. */
+static int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor) {
+    for (size_t i = 0; i < plan->input_count && tensor->leaf == EITP__INPUT; i++) {
+        if (plan->inputs[i].tensor == tensor)
+            return (int)i;
+    }
+    return -1;
+}
+
+static int eitp__is_kept(const eitp_plan *plan, const eitp_tensor *tensor) {
+    int index = eitp__input_index(plan, tensor);
+    return index >= 0 && plan->inputs[index].is_kept;
+}
+
 /* Where a tensor is at a step; -1: between runs, when streamed variables are nowhere. */
 static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, int step) {
     eitp__place place = EITP__ZERO;
     eitp_tensor *owner;
     int64_t first;
     place.stretch = -1;
+    place.input = -1;
     place.variable = -1;
     tensor = eitp__lowered(tensor);
     if (!tensor)
@@ -32044,6 +32108,8 @@ static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, in
         place.offset -= window ? window->offset : 0;
     } else if (owner->leaf == EITP__VARIABLE)
         place.variable = owner->variable;
+    else if (eitp__is_kept(plan, owner))
+        place.input = eitp__input_index(plan, owner);
     else if ((size_t)owner->id < plan->tensor_count)
         place.stretch = plan->stretch_of[owner->id];
     place.rows = tensor->rows;
@@ -32163,6 +32229,65 @@ static eitp_status eitp__plan_fit(eitp_plan *plan, const eitp_plan_config *confi
     return status;
 }
 
+/* Lists the graph's inputs. */
+static eitp_status eitp__list_inputs(eitp_plan *plan, eitp_error *error) {
+    const eitp_graph *graph = plan->graph;
+    for (size_t t = 0; t < graph->tensor_count; t++) {
+        eitp__plan_input *input;
+        if (graph->tensors[t]->leaf != EITP__INPUT)
+            continue;
+        if (!eitp__reserve(&plan->context->host, (void **)&plan->inputs, &plan->input_capacity, plan->input_count + 1,
+                           sizeof *plan->inputs))
+            return eitp__fail_memory(error, (plan->input_count + 1) * sizeof *plan->inputs, "the inputs of a plan");
+        input = &plan->inputs[plan->input_count++];
+        memset(input, 0, sizeof *input);
+        input->tensor = graph->tensors[t];
+        input->is_kept = graph->tensors[t]->is_kept;
+        plan->stats.kept_bytes += input->is_kept ? eitp__tensor_bytes(input->tensor) : 0;
+    }
+    return EITP_OK;
+}
+
+static void eitp__mark_read(eitp_plan *plan, eitp_tensor *tensor) {
+    int index = tensor ? eitp__input_index(plan, eitp__owner(tensor, NULL)) : -1;
+    if (index >= 0)
+        plan->inputs[index].is_read = 1;
+}
+
+/* Finds the inputs that steps read, or that can be read as outputs. */
+static void eitp__find_read_inputs(eitp_plan *plan) {
+    for (size_t s = 0; s < plan->step_count; s++) {
+        for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++)
+            eitp__mark_read(plan, eitp__step_read(&plan->steps[s], i));
+    }
+    for (size_t t = 0; t < plan->tensor_count; t++)
+        eitp__mark_read(plan, plan->readable[t] ? plan->graph->tensors[t] : NULL);
+}
+
+/* Memory for the inputs that are kept. */
+static eitp_status eitp__allocate_inputs(eitp_plan *plan, eitp_error *error) {
+    eitp__backend *backend = plan->context->backend;
+    for (size_t i = 0; i < plan->input_count && !plan->context->plans_only; i++) {
+        eitp__plan_input *input = &plan->inputs[i];
+        size_t size = eitp__tensor_bytes(input->tensor);
+        if (!input->is_kept)
+            continue;
+        input->memory = backend->interface->allocate(backend, size);
+        if (!input->memory)
+            return eitp__fail_memory(error, size, "an input that is kept");
+    }
+    return EITP_OK;
+}
+
+static void eitp__release_inputs(eitp_plan *plan) {
+    eitp__backend *backend = plan->context->backend;
+    for (size_t i = 0; i < plan->input_count; i++) {
+        if (plan->inputs[i].memory)
+            backend->interface->release(backend, plan->inputs[i].memory, eitp__tensor_bytes(plan->inputs[i].tensor));
+    }
+    eitp__release(&plan->context->host, plan->inputs, plan->input_capacity * sizeof *plan->inputs);
+}
+
 /* A plan without memory to run in. */
 static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                    eitp_error *error) {
@@ -32178,7 +32303,9 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
     made->context = context;
     made->graph = graph;
     made->count = graph->capacity;
-    status = eitp__plan_lower(made, error);
+    status = eitp__list_inputs(made, error);
+    if (!status)
+        status = eitp__plan_lower(made, error);
     if (!status)
         status = eitp__plan_order(made, error);
     if (!status)
@@ -32193,6 +32320,7 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
         eitp_plan_destroy(made);
         return status;
     }
+    eitp__find_read_inputs(made);
     *plan = made;
     return EITP_OK;
 }
@@ -32234,6 +32362,8 @@ eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *c
         status = eitp__variables_allocate(graph->context, error);
     if (!status)
         status = eitp__arena_reserve(graph->context, eitp__plan_bytes(*plan), error);
+    if (!status)
+        status = eitp__allocate_inputs(*plan, error);
     if (status) {
         eitp_plan_destroy(*plan);
         *plan = NULL;
@@ -32282,6 +32412,9 @@ void eitp_plan_destroy(eitp_plan *plan) {
     if (!plan)
         return;
     eitp__unlist_plan(plan);
+    if (plan->context->arena_user == plan)
+        plan->context->arena_user = NULL;
+    eitp__release_inputs(plan);
     host = plan->context->host;
     eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
     eitp__release(&host, plan->stretch_of, plan->stretch_of_capacity * sizeof *plan->stretch_of);
@@ -32309,6 +32442,8 @@ eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *erro
 static void *eitp__address(const eitp_plan *plan, const eitp__place *place) {
     if (place->variable >= 0)
         return (char *)plan->context->variables[place->variable].data + place->offset;
+    if (place->input >= 0)
+        return (char *)plan->inputs[place->input].memory + place->offset;
     if (place->stretch >= 0)
         return (char *)plan->context->arena.memory + plan->stretches[place->stretch].offset + place->offset;
     return NULL;
@@ -32376,14 +32511,62 @@ static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor
     return EITP_OK;
 }
 
+/* From now on the arena holds what is written to this plan's inputs, and no longer its results. */
+static void eitp__begin_use(eitp_plan *plan) {
+    eitp_context *context = plan->context;
+    if (context->arena_user != plan)
+        context->arena_use++;
+    context->arena_user = plan;
+    plan->results = 0;
+}
+
+/* Now it holds what the plan computed, where that was all. */
+static void eitp__end_use(eitp_plan *plan, int is_whole) {
+    eitp_context *context = plan->context;
+    context->arena_use++;
+    context->arena_user = plan;
+    plan->results = is_whole ? context->arena_use : 0;
+}
+
+/* Whether an input holds what was written to it. */
+static int eitp__is_written(const eitp_plan *plan, const eitp__plan_input *input) {
+    const eitp_context *context = plan->context;
+    if (input->is_kept)
+        return input->written != 0;
+    return input->written && input->written == context->arena_use && context->arena_user == plan;
+}
+
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
     void *address = NULL;
+    eitp__plan_input *target;
     eitp_status status = eitp__plan_address(plan, input, size, &address, error);
     if (status)
         return status;
     if (input->leaf != EITP__INPUT)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "only inputs can be written");
-    return plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
+    if (size && !data)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for input '%s' is NULL", input->name);
+    target = &plan->inputs[eitp__input_index(plan, input)];
+    target->written = 0;
+    if (!target->is_kept)
+        eitp__begin_use(plan);
+    status = plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
+    if (status)
+        return status;
+    target->written = target->is_kept ? 1 : plan->context->arena_use;
+    target->count = plan->count;
+    return EITP_OK;
+}
+
+/* Variables, and inputs that are kept, can be read at any time; what is in the arena, after an execution. */
+static eitp_status eitp__check_readable(const eitp_plan *plan, eitp_tensor *output, eitp_error *error) {
+    eitp__place place = eitp__place_of(plan, output, -1);
+    if (place.stretch < 0 || (plan->results && plan->results == plan->context->arena_use))
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_ARGUMENT,
+        "the output's value is not there: read outputs after eitp_plan_run, before inputs are written and "
+        "before another plan of the context is created, written or executed");
 }
 
 eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error) {
@@ -32394,6 +32577,9 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
     if (!address || !plan->readable[output->id])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "only outputs can be read; mark the tensor with eitp_output before the plan is created");
+    status = eitp__check_readable(plan, output, error);
+    if (status)
+        return status;
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
 }
 
@@ -32403,16 +32589,41 @@ static eitp_status eitp__run_steps(eitp_plan *plan, size_t first, size_t end, vo
     return backend->interface->run(backend, plan->calls + first, end - first, workspace, error);
 }
 
+/* Every input that is read was written, for as many rows as there are. */
+static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error) {
+    for (size_t i = 0; i < plan->input_count; i++) {
+        const eitp__plan_input *input = &plan->inputs[i];
+        const char *name = input->tensor->name;
+        if (!input->is_read)
+            continue;
+        if (!eitp__is_written(plan, input))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "input '%s' was not written since the last execution, or another plan used the arena "
+                              "since; write it before each eitp_plan_run, or declare it with eitp_keep_input",
+                              name);
+        if (input->tensor->rows && input->count < plan->count)
+            return eitp__fail(
+                error, EITP_ERROR_ARGUMENT,
+                "input '%s' was written with %lld rows, but eitp_plan_set_count says %lld; write it again", name,
+                (long long)input->count, (long long)plan->count);
+    }
+    return EITP_OK;
+}
+
 eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
     void *workspace = NULL;
     eitp_status status = eitp__check_arena(plan, error);
+    if (!status)
+        status = eitp__check_written(plan, error);
     if (status)
         return status;
     eitp__bind(plan);
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    return eitp__stream_steps(plan, workspace,
-                              plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
+    status = eitp__stream_steps(plan, workspace,
+                                plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
+    eitp__end_use(plan, !status);
+    return status;
 }
 /* <<src/tensor/plan.c */
 

@@ -507,11 +507,11 @@ static void check_sgd_form(eitp_context *context, eitp_graph *graph, const sgd_f
     CHECK(node->output_count == 3 + f->has[2] && node->outputs[2]->storage == node->outputs[2]);
     CHECK(node->outputs[0]->storage == inputs[0] && node->outputs[1]->storage == inputs[2]);
     CHECK(!f->has[2] || node->outputs[3]->storage == inputs[6]);
-    CHECK(eitp_plan_write(plan, inputs[4], hyper, sizeof hyper, &error) == EITP_OK);
-    CHECK(eitp_plan_write(plan, inputs[5], commit, sizeof commit, &error) == EITP_OK);
-    CHECK(!inputs[7] || eitp_plan_write(plan, inputs[7], key, sizeof key, &error) == EITP_OK);
     CHECK(eitp_variable_fill(context, "g", 8, &error) == EITP_OK);
     for (int step = 1; step <= 2; step++) {
+        CHECK(eitp_plan_write(plan, inputs[4], hyper, sizeof hyper, &error) == EITP_OK);
+        CHECK(eitp_plan_write(plan, inputs[5], commit, sizeof commit, &error) == EITP_OK);
+        CHECK(!inputs[7] || eitp_plan_write(plan, inputs[7], key, sizeof key, &error) == EITP_OK);
         CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
         CHECK(eitp_variable_read_f32(context, "p", 0, values, FORM_ROWS * FORM_COLUMNS, &error) == EITP_OK);
         for (int i = 0; i < FORM_ROWS * FORM_COLUMNS; i++)

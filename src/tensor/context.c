@@ -316,6 +316,12 @@ EITP__PRIVATE void eitp__variables_rewind(eitp_context *context, size_t variable
     }
 }
 
+/* What was in the arena is lost. */
+static void eitp__arena_moved(eitp_context *context) {
+    context->arena_generation++;
+    context->arena_use++;
+}
+
 EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error) {
     if (size >= context->arena.size)
         return EITP_OK;
@@ -323,7 +329,7 @@ EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, e
         context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     context->arena.memory = NULL;
     context->arena.size = 0;
-    context->arena_generation++;
+    eitp__arena_moved(context);
     return eitp__arena_reserve(context, size, error);
 }
 
@@ -341,7 +347,7 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
         interface->release(context->backend, context->arena.memory, old);
     context->arena.memory = interface->allocate(context->backend, size);
     context->arena.size = context->arena.memory ? size : 0;
-    context->arena_generation++;
+    eitp__arena_moved(context);
     if (context->arena.memory)
         return EITP_OK;
     if (old) {

@@ -28,7 +28,11 @@ struct eitp_context {
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
     uint64_t arena_generation; /* counts its moves */
-    eitp_plan *plans;          /* that run in it, a list */
+    /* What plans wrote to their inputs, and what they computed, lasts while this number stays the same: it changes with
+     * every execution, every move, and where another plan than the one before writes. */
+    uint64_t arena_use;
+    const eitp_plan *arena_user; /* the plan that wrote or was executed last */
+    eitp_plan *plans;            /* that run in it, a list */
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;

@@ -172,6 +172,17 @@ eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const
     return eitp_variable_tensor(graph, name, EITP_PARAMETER, EITP_F32, rank, shape);
 }
 
+eitp_tensor *eitp_keep_input(eitp_tensor *input) {
+    if (!input)
+        return NULL;
+    if (input->leaf != EITP__INPUT) {
+        eitp__graph_fail(input->graph, EITP_ERROR_ARGUMENT, "eitp_keep_input: only a tensor of eitp_input can be kept");
+        return NULL;
+    }
+    input->is_kept = 1;
+    return input;
+}
+
 eitp_tensor *eitp_output(eitp_tensor *tensor) {
     if (tensor)
         tensor->is_output = 1;

@@ -50,6 +50,7 @@ struct eitp_tensor {
     int64_t shape[EITP_MAX_RANK];
     int rows; /* the leading dimension is the graph's capacity */
     int is_output;
+    int is_kept; /* of an input: its value lasts from execution to execution */
     eitp_tensor
         *lowered;  /* what a plan computes in its place, where the backend has no kernel for the node; NULL: itself */
     char name[64]; /* of leaves */
