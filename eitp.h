@@ -454,7 +454,7 @@ typedef struct eitp_context_config {
     const char *stream_path;
 } eitp_context_config;
 
-/* Automatic device, fp32, exact parameters. */
+/* Automatic device, fp32, exact parameters. Begin with this: a host without functions is refused. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 EITP_API eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error);
@@ -521,6 +521,8 @@ typedef struct eitp_variable {
 } eitp_variable;
 
 EITP_API size_t eitp_variable_count(const eitp_context *context);
+
+/* The variable of an index; zeros, with a NULL name, where there is none of it. */
 EITP_API eitp_variable eitp_variable_at(const eitp_context *context, size_t index);
 
 /* The index of the variable called `name`, or -1. */
@@ -600,6 +602,7 @@ EITP_API eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int ra
 /* Makes a tensor readable after the run. Returns it. */
 EITP_API eitp_tensor *eitp_output(eitp_tensor *tensor);
 
+/* Of NULL zeros, a NULL graph, and no dtype. */
 EITP_API int eitp_tensor_rank(const eitp_tensor *tensor);
 EITP_API int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension); /* negative counts from the end */
 EITP_API int64_t eitp_tensor_elements(const eitp_tensor *tensor);
@@ -652,8 +655,8 @@ EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dime
 /* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
 EITP_API eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent);
 
-/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i), or over all of them; sums and means of
- * 16-bit values are F32 ---- */
+/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i; a bit of a dimension that x has not is
+ * an error), or over all of them; sums and means of 16-bit values are F32 ---- */
 
 #define EITP_ALL_DIMENSIONS 0xffffffffu
 EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
@@ -726,8 +729,12 @@ EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eit
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
 
-/* Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. The
- * mean is the caller's. Losses of 16-bit logits are F32. */
+/*
+ * Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. Any
+ * other target that is not 0 to v - 1 is refused by eitp_plan_write; of targets that are computed, and not an input,
+ * such a row's loss and gradient are NaN, and updates do not apply the step. The mean is the caller's. Losses of 16-bit
+ * logits are F32.
+ */
 EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored);
 
 /*
@@ -1873,6 +1880,9 @@ EITP__PRIVATE eitp_status eitp__fail(eitp_error *error, eitp_status status, cons
 /* The standard failure of an allocation of `size` bytes for `what`. */
 EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, const char *what);
 
+/* The failure of a call whose argument is NULL and may not be. */
+EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *argument);
+
 /* Puts "prefix: " before the message that is there; returns the status that is there. */
 EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status status, const char *format, ...)
     EITP__PRINTF(3, 4);
@@ -2450,7 +2460,7 @@ typedef enum eitp__family {
  *                        is at position + i: its key and value are stored there, then it sees all up to itself;
  *                        integers[0] heads; reals[0] scale
  *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss WIDE [n], logsumexp WIDE [n]; integers[0] the ignored
- *                        target; targets outside the vocabulary are ignored too
+ *                        target, whose loss is 0; that of others outside the vocabulary is NaN, here and below
  *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss WIDE [n]) -> dlogits
  *   HEAD                 (x [n, c], table [v, c], targets I32 [n]) -> e [n, v], top WIDE [n, blocks], sum WIDE
  *                        [n, blocks], picked WIDE [n]; of the logits x table^T, which are stored nowhere: for each row
@@ -2631,6 +2641,11 @@ typedef struct eitp__call {
     int accumulates;
     const float *carry; /* with `accumulates`: NULL means 1 */
 } eitp__call;
+
+/* The loss of a row whose target is no token of the vocabulary, or the ignored one; the gradient of its logits too. */
+static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *call, int32_t target) {
+    return target == call->integers[0] ? 0.0f : (float)NAN;
+}
 
 typedef void (*eitp__kernel_function)(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
@@ -3239,8 +3254,9 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
 /* Takes the last variable away again, or another while there is no graph. */
 EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
 
-/* The name of the variable that holds what 16-bit parameter `name` lacks. */
-EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size);
+/* The name of the variable that holds what 16-bit parameter `name` lacks; 0: it does not fit, and no variable may have
+ * what was cut from it. */
+EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size);
 
 /* Gives memory, or a place in the file, to all variables that have none. */
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);
@@ -3289,6 +3305,15 @@ typedef struct eitp__attributes {
     int64_t shape[EITP_MAX_RANK];
 } eitp__attributes;
 
+/* What the values of an input must be; checked where they are written. */
+typedef struct eitp__value_rule {
+    eitp_status (*check)(const struct eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                         int64_t count, eitp_error *error);
+    int64_t classes; /* of targets: how many there are, and the one that is ignored */
+    int32_t ignored;
+    const struct eitp__value_rule *next;
+} eitp__value_rule;
+
 typedef enum eitp__leaf { EITP__COMPUTED, EITP__INPUT, EITP__VARIABLE } eitp__leaf;
 
 struct eitp_tensor {
@@ -3306,8 +3331,9 @@ struct eitp_tensor {
     int is_output;
     int is_kept; /* of an input: its value lasts from execution to execution */
     eitp_tensor
-        *lowered;  /* what a plan computes in its place, where the backend has no kernel for the node; NULL: itself */
-    char name[64]; /* of leaves */
+        *lowered; /* what a plan computes in its place, where the backend has no kernel for the node; NULL: itself */
+    const eitp__value_rule *rules; /* of an input */
+    char name[64];                 /* of leaves */
 };
 
 struct eitp__node {
@@ -3394,6 +3420,9 @@ EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, 
 /* For shape rules: the next output has the shape, dtype and rows of a tensor. */
 EITP__PRIVATE eitp_status eitp__node_output_like(eitp__node *node, const eitp_tensor *tensor, eitp_error *error);
 
+/* Lets a rule hold for the values of an input, or of one that the tensor is a view of; it does nothing for others. */
+EITP__PRIVATE void eitp__add_rule(eitp_tensor *tensor, const eitp__value_rule *rule);
+
 /* For plans: a tensor like another, with memory of its own, or that of `storage` from element `first` on. */
 EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_tensor *storage, int64_t first);
 
@@ -3434,6 +3463,9 @@ typedef void eitp__gradient_rule(const eitp__node *node, eitp_tensor *const *dy,
 typedef void eitp__expand_rule(const eitp__node *node, eitp_tensor **outputs);
 typedef double eitp__flops_rule(const eitp__node *node);
 typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int64_t end);
+
+/* A loss that is minimized is one floating number. */
+EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error);
 
 /* Sums x over the dimensions in which `like` has 1, or has not at all: the transpose of broadcasting. */
 EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like);
@@ -3782,6 +3814,9 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor
 
 /* >>src/optim/update.h */
 /* What the files of an optimizer's step share: pieces of parameters, and the nodes that update them. */
+
+/* Room for the name of a state. */
+#define EITP__STATE_NAME 256
 
 /* Rows [begin, end) of a parameter, and their gradient. */
 typedef struct eitp__update_piece {
@@ -4544,6 +4579,10 @@ EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, cons
     return eitp__fail(error, EITP_ERROR_MEMORY,
                       "cannot allocate %.1f MB for %s; free memory or choose a smaller model, batch or block size",
                       (double)size / 1e6, what);
+}
+
+EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *argument) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s is NULL", function, argument);
 }
 
 /* Adds what fits of `addition` to the text in `text`. */
@@ -10756,7 +10795,7 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
             sum += exp((double)tops[block] - largest) * (double)sums[block];
         total = largest + log(sum);
         logsumexps[row] = (float)total;
-        losses[row] = 0;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (targets[row] != call->integers[0] && targets[row] >= 0 && targets[row] < call->integers[1])
             losses[row] = (float)(total - (double)picked[row]);
     }
@@ -11986,10 +12025,17 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
 /* <<kernels/ref/network.inc */
 
 /* >>kernels/ref/loss.inc */
-/* Cross-entropy, of one element type. A target that is the ignored one, or no index of the row, costs nothing. */
+/* Cross-entropy, of one element type. */
 
 static int EITP__REF(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__REF(fill_without_target)(const eitp__call *call, int32_t target, EITP__ELEMENT *dx, int64_t columns) {
+    EITP__ELEMENT value = EITP__PUT((EITP__REAL)eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
@@ -12000,7 +12046,7 @@ static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int6
     for (int64_t row = begin; row < end; row++) {
         const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
         EITP__REAL largest;
-        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = 0;
+        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = eitp__loss_without_target(call, targets[row]);
         if (EITP__REF(target_counts)(call, targets[row], v))
             loss = rest + ((double)largest - (double)EITP__GET(x[targets[row]]));
         losses[row] = (EITP__REAL)loss;
@@ -12020,7 +12066,7 @@ static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t be
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         EITP__REAL sum = sums[row], dloss = dlosses[row], hit;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = dloss * (EITP__REF_MATH(exp)(EITP__GET(x[targets[row]]) - sum) - 1);
@@ -12042,7 +12088,7 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
         const EITP__REAL *tops = (const EITP__REAL *)call->inputs[1].data + row * blocks;
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         for (int64_t block = 0; block < blocks; block++) {
@@ -12590,10 +12636,17 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
 /* <<kernels/ref/network.inc */
 
 /* >>kernels/ref/loss.inc */
-/* Cross-entropy, of one element type. A target that is the ignored one, or no index of the row, costs nothing. */
+/* Cross-entropy, of one element type. */
 
 static int EITP__REF(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__REF(fill_without_target)(const eitp__call *call, int32_t target, EITP__ELEMENT *dx, int64_t columns) {
+    EITP__ELEMENT value = EITP__PUT((EITP__REAL)eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
@@ -12604,7 +12657,7 @@ static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int6
     for (int64_t row = begin; row < end; row++) {
         const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
         EITP__REAL largest;
-        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = 0;
+        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = eitp__loss_without_target(call, targets[row]);
         if (EITP__REF(target_counts)(call, targets[row], v))
             loss = rest + ((double)largest - (double)EITP__GET(x[targets[row]]));
         losses[row] = (EITP__REAL)loss;
@@ -12624,7 +12677,7 @@ static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t be
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         EITP__REAL sum = sums[row], dloss = dlosses[row], hit;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = dloss * (EITP__REF_MATH(exp)(EITP__GET(x[targets[row]]) - sum) - 1);
@@ -12646,7 +12699,7 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
         const EITP__REAL *tops = (const EITP__REAL *)call->inputs[1].data + row * blocks;
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         for (int64_t block = 0; block < blocks; block++) {
@@ -13192,10 +13245,17 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
 /* <<kernels/ref/network.inc */
 
 /* >>kernels/ref/loss.inc */
-/* Cross-entropy, of one element type. A target that is the ignored one, or no index of the row, costs nothing. */
+/* Cross-entropy, of one element type. */
 
 static int EITP__REF(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__REF(fill_without_target)(const eitp__call *call, int32_t target, EITP__ELEMENT *dx, int64_t columns) {
+    EITP__ELEMENT value = EITP__PUT((EITP__REAL)eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
@@ -13206,7 +13266,7 @@ static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int6
     for (int64_t row = begin; row < end; row++) {
         const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
         EITP__REAL largest;
-        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = 0;
+        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = eitp__loss_without_target(call, targets[row]);
         if (EITP__REF(target_counts)(call, targets[row], v))
             loss = rest + ((double)largest - (double)EITP__GET(x[targets[row]]));
         losses[row] = (EITP__REAL)loss;
@@ -13226,7 +13286,7 @@ static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t be
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         EITP__REAL sum = sums[row], dloss = dlosses[row], hit;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = dloss * (EITP__REF_MATH(exp)(EITP__GET(x[targets[row]]) - sum) - 1);
@@ -13248,7 +13308,7 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
         const EITP__REAL *tops = (const EITP__REAL *)call->inputs[1].data + row * blocks;
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         for (int64_t block = 0; block < blocks; block++) {
@@ -14098,7 +14158,6 @@ static void EITP__SIMD(halves)(const int64_t *key, uint32_t stream, uint64_t num
 /* >>kernels/simd/loss.inc */
 /* What the losses of all element types share, and the losses from what HEAD left of the logits. */
 
-/* A target that is the ignored one, or no index of the row, costs nothing. */
 EITP__SIMD_INLINE int EITP__SIMD(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
 }
@@ -14125,7 +14184,7 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
         }
         log_sum = logf(EITP__SIMD(sum)(sum));
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], call->integers[1]))
             losses[row] = log_sum - (picked[row] - top);
     }
@@ -14830,10 +14889,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -14848,7 +14915,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -14875,7 +14942,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -15641,10 +15708,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -15659,7 +15734,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -15686,7 +15761,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -16450,10 +16525,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -16468,7 +16551,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -16495,7 +16578,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -19715,7 +19798,6 @@ static void EITP__SIMD(halves)(const int64_t *key, uint32_t stream, uint64_t num
 /* >>kernels/simd/loss.inc */
 /* What the losses of all element types share, and the losses from what HEAD left of the logits. */
 
-/* A target that is the ignored one, or no index of the row, costs nothing. */
 EITP__SIMD_INLINE int EITP__SIMD(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
 }
@@ -19742,7 +19824,7 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
         }
         log_sum = logf(EITP__SIMD(sum)(sum));
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], call->integers[1]))
             losses[row] = log_sum - (picked[row] - top);
     }
@@ -20447,10 +20529,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -20465,7 +20555,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -20492,7 +20582,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -21258,10 +21348,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -21276,7 +21374,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -21303,7 +21401,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -22067,10 +22165,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -22085,7 +22191,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -22112,7 +22218,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -26785,11 +26891,34 @@ static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_c
     return eitp__stream_open(&context->stream, &context->host, config->stream_path, error);
 }
 
+/* A configuration that was not begun with eitp_context_config_default has no host. */
+static eitp_status eitp__check_context_config(const eitp_context_config *config, eitp_error *error) {
+    const eitp_files *files = &config->host.files;
+    int has_files = files->open && files->close && files->size && files->resize && files->read && files->write &&
+                    files->sync && files->info && files->make_directory && files->sync_directory && files->rename &&
+                    files->remove && files->list;
+    if (!config->host.allocator.allocate || !config->host.allocator.release || !has_files)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_context_config.host lacks a function of its %s; begin with eitp_context_config_default",
+                          has_files ? "allocator" : "allocator or files");
+    if ((unsigned)config->parameters > EITP_PARAMETERS_CORRECTED)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.parameters %d",
+                          (int)config->parameters);
+    if ((unsigned)config->stream > EITP_STREAM_ALL)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.stream %d", (int)config->stream);
+    return EITP_OK;
+}
+
 eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error) {
     eitp_context *made;
     eitp__backend_config backend;
     eitp_status status;
+    if (!config || !context)
+        return eitp__fail_null(error, "eitp_context_create", config ? "context" : "config");
     *context = NULL;
+    status = eitp__check_context_config(config, error);
+    if (status)
+        return status;
     made = (eitp_context *)eitp__allocate(&config->host, sizeof *made);
     if (!made)
         return eitp__fail_memory(error, sizeof *made, "a context");
@@ -26864,15 +26993,16 @@ eitp_host eitp_context_host(const eitp_context *context) {
 }
 
 size_t eitp_variable_count(const eitp_context *context) {
-    return context->variable_count;
+    return context ? context->variable_count : 0;
 }
 
 eitp_variable eitp_variable_at(const eitp_context *context, size_t index) {
-    return context->variables[index].info;
+    eitp_variable none = EITP__ZERO;
+    return index < eitp_variable_count(context) ? context->variables[index].info : none;
 }
 
 int64_t eitp_variable_find(const eitp_context *context, const char *name) {
-    for (size_t i = 0; i < context->variable_count; i++) {
+    for (size_t i = 0; i < eitp_variable_count(context) && name; i++) {
         if (!strcmp(context->variables[i].info.name, name))
             return (int64_t)i;
     }
@@ -26882,6 +27012,8 @@ int64_t eitp_variable_find(const eitp_context *context, const char *name) {
 static eitp_status eitp__variable_named(eitp_context *context, const char *name, eitp__variable **variable,
                                         eitp_error *error) {
     int64_t index = eitp_variable_find(context, name);
+    if (!context || !name)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a variable's %s is NULL", context ? "name" : "context");
     if (index < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no variable '%s' in this context", name);
     *variable = &context->variables[index];
@@ -26908,7 +27040,14 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     eitp_variable *info;
     size_t size = eitp_dtype_size(dtype);
     char *copy;
-    if (rank < 0 || rank > EITP_MAX_RANK || !size)
+    if (!name || (rank > 0 && !shape))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the %s of variable '%s' is NULL", name ? "shape" : "name",
+                          name ? name : "");
+    if (!size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': unknown dtype %d", name, (int)dtype);
+    if ((unsigned)role > EITP_REMAINDER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': unknown role %d", name, (int)role);
+    if (rank < 0 || rank > EITP_MAX_RANK)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s' has rank %d; at most %d is possible", name, rank,
                           EITP_MAX_RANK);
     for (int i = 0; i < rank; i++) {
@@ -27098,8 +27237,8 @@ eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t o
     return status ? status : eitp__variable_move(context, variable, offset, data, size, 0, error);
 }
 
-EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size) {
-    snprintf(text, size, "remainder.%s", name);
+EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size) {
+    return snprintf(text, size, "remainder.%s", name) < (int)size;
 }
 
 /* The remainder of a 16-bit parameter; NULL where it has none. */
@@ -27107,8 +27246,8 @@ static eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__var
     char name[256];
     int64_t index = -1;
     if (variable->info.role == EITP_PARAMETER && eitp__wide(variable->info.dtype) != variable->info.dtype) {
-        eitp__remainder_name(variable->info.name, name, sizeof name);
-        index = eitp_variable_find(context, name);
+        if (eitp__remainder_name(variable->info.name, name, sizeof name))
+            index = eitp_variable_find(context, name);
     }
     return index >= 0 ? &context->variables[index] : NULL;
 }
@@ -27337,6 +27476,8 @@ size_t eitp_context_arena_bytes(const eitp_context *context) {
 
 /* >>src/tensor/graph.c */
 eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
+    if (!context || !graph)
+        return eitp__fail_null(error, "eitp_graph_create", context ? "graph" : "context");
     *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
     if (!*graph)
         return eitp__fail_memory(error, sizeof **graph, "a graph");
@@ -27363,6 +27504,8 @@ void eitp_graph_destroy(eitp_graph *graph) {
 }
 
 eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error) {
+    if (!graph)
+        return eitp__fail_null(error, "eitp_graph_status", "graph");
     if (graph->error.status && error)
         *error = graph->error;
     return graph->error.status;
@@ -27404,6 +27547,10 @@ static eitp_tensor *eitp__tensor_create(eitp_graph *graph, const char *subject, 
                                         const int64_t *shape, int rows) {
     eitp_tensor *tensor;
     size_t elements = 1;
+    if (!eitp_dtype_size(dtype)) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: unknown dtype %d", subject, (int)dtype);
+        return NULL;
+    }
     if (rank < 0 || rank > EITP_MAX_RANK) {
         eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: a tensor of rank %d is not possible; at most %d is", subject,
                          rank, EITP_MAX_RANK);
@@ -27452,8 +27599,13 @@ EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_ten
 static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape) {
     eitp_tensor *tensor;
-    if (graph->error.status)
+    if (!graph || graph->error.status)
         return NULL;
+    if (!name || (rank > 0 && !shape)) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the %s of input '%s' is NULL", name ? "shape" : "name",
+                         name ? name : "");
+        return NULL;
+    }
     tensor = eitp__tensor_create(graph, name, dtype, rank, shape, 0);
     if (tensor) {
         tensor->leaf = leaf;
@@ -27485,7 +27637,7 @@ eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role
     eitp_tensor *tensor;
     eitp_error error;
     int64_t index = -1;
-    if (graph->error.status)
+    if (!graph || graph->error.status)
         return NULL;
     if (eitp__variable_declare(graph->context, name, role, dtype, rank, shape, &index, &error)) {
         eitp__graph_fail(graph, error.status, "%s", error.message);
@@ -27506,6 +27658,23 @@ eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const
     return eitp_variable_tensor(graph, name, EITP_PARAMETER, EITP_F32, rank, shape);
 }
 
+EITP__PRIVATE void eitp__add_rule(eitp_tensor *tensor, const eitp__value_rule *rule) {
+    eitp_tensor *input = tensor ? tensor->storage : NULL;
+    eitp__value_rule *added;
+    if (!input || input->leaf != EITP__INPUT || eitp__elements(input) != eitp__elements(tensor))
+        return;
+    for (const eitp__value_rule *other = input->rules; other; other = other->next) {
+        if (other->check == rule->check && other->classes == rule->classes && other->ignored == rule->ignored)
+            return;
+    }
+    added = (eitp__value_rule *)eitp__graph_allocate(input->graph, sizeof *added);
+    if (!added)
+        return;
+    *added = *rule;
+    added->next = input->rules;
+    input->rules = added;
+}
+
 eitp_tensor *eitp_keep_input(eitp_tensor *input) {
     if (!input)
         return NULL;
@@ -27524,23 +27693,24 @@ eitp_tensor *eitp_output(eitp_tensor *tensor) {
 }
 
 int eitp_tensor_rank(const eitp_tensor *tensor) {
-    return tensor->rank;
+    return tensor ? tensor->rank : 0;
 }
 
 int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension) {
-    return tensor->shape[dimension < 0 ? tensor->rank + dimension : dimension];
+    int index = tensor && dimension < 0 ? tensor->rank + dimension : dimension;
+    return tensor && index >= 0 && index < tensor->rank ? tensor->shape[index] : 0;
 }
 
 int64_t eitp_tensor_elements(const eitp_tensor *tensor) {
-    return eitp__elements(tensor);
+    return tensor ? eitp__elements(tensor) : 0;
 }
 
 eitp_dtype eitp_tensor_dtype(const eitp_tensor *tensor) {
-    return tensor->dtype;
+    return tensor ? tensor->dtype : (eitp_dtype)EITP_DTYPE_COUNT;
 }
 
 eitp_graph *eitp_tensor_graph(const eitp_tensor *tensor) {
-    return tensor->graph;
+    return tensor ? tensor->graph : NULL;
 }
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph) {
@@ -27639,6 +27809,17 @@ EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output
     return NULL;
 }
 
+/* Whether something computes a node: a kernel of its dtype or, where that is of 16 bits, of F32; or other ops. */
+static int eitp__can_compute(const eitp__node *node) {
+    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__backend *backend = node->graph->context->backend;
+    eitp_dtype dtype = eitp__node_dtype(node);
+    if ((int)node->op >= (int)EITP__SLOT_COUNT || info->expand || info->backward_of)
+        return 1;
+    return backend->interface->supports(backend, (eitp__slot)node->op, dtype) ||
+           backend->interface->supports(backend, (eitp__slot)node->op, eitp__wide(dtype));
+}
+
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes) {
     const eitp__op_info *info = eitp__op(op);
@@ -27665,6 +27846,11 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
         node->attributes = *attributes;
     if (info->shape(node, &error)) {
         eitp__graph_fail(graph, error.status, "%s: %s", info->name, error.message);
+        return NULL;
+    }
+    if (!eitp__can_compute(node)) {
+        eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s: no kernel for %s on this device; cast to f32 and back",
+                         info->name, eitp_dtype_name(eitp__node_dtype(node)));
         return NULL;
     }
     for (int i = 0; i < node->output_count; i++) {
@@ -27832,6 +28018,10 @@ static eitp_tensor *eitp__binary(eitp__op_code op, eitp_tensor *a, eitp_tensor *
 eitp_tensor *eitp_fill(eitp_graph *graph, eitp_dtype dtype, int rank, const int64_t *shape, double value) {
     eitp__attributes attributes = EITP__ZERO;
     eitp__node *node;
+    if (graph && rank > 0 && !shape) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "fill: the shape is NULL");
+        return NULL;
+    }
     attributes.reals[0] = value;
     attributes.dtype = dtype;
     attributes.rank = rank;
@@ -28245,6 +28435,10 @@ static int eitp__take_shape(eitp_tensor *x, int rank, const int64_t *shape, eitp
                          rank, EITP_MAX_RANK);
         return 0;
     }
+    if (rank && !shape) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "%s: the shape is NULL", op);
+        return 0;
+    }
     attributes->rank = rank;
     for (int d = 0; d < rank; d++)
         attributes->shape[d] = shape[d];
@@ -28269,6 +28463,10 @@ eitp_tensor *eitp_permute(eitp_tensor *x, const int *order) {
     eitp__attributes attributes = EITP__ZERO;
     if (!x)
         return NULL;
+    if (!order) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "permute: the order is NULL");
+        return NULL;
+    }
     for (int d = 0; d < x->rank; d++)
         attributes.integers[d] = order[d];
     return eitp__apply(EITP__OP_PERMUTE, &x, 1, &attributes);
@@ -28324,7 +28522,7 @@ eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t aft
 
 eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *joined = count > 0 ? tensors[0] : NULL;
+    eitp_tensor *joined = count > 0 && tensors ? tensors[0] : NULL;
     int along;
     if (!joined || (along = eitp__checked_dimension(joined, dimension, "concat")) < 0)
         return NULL;
@@ -28441,12 +28639,25 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, dtype, x->rank, shape, x->rows && !reduces_rows, error);
 }
 
+/* Bits for dimensions that there are not, unless all bits are set, are the graph's error. */
+static int eitp__check_dimensions(eitp_tensor *x, unsigned dimensions, const char *op) {
+    unsigned beyond = dimensions == EITP_ALL_DIMENSIONS ? 0 : dimensions >> x->rank;
+    int dimension = x->rank;
+    if (!beyond)
+        return 1;
+    for (; !(beyond & 1); beyond >>= 1)
+        dimension++;
+    eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "%s: a tensor of rank %d has no dimension %d (bit i: dimension i)",
+                     op, x->rank, dimension);
+    return 0;
+}
+
 static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dimensions, int keep) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *y;
     int64_t shape[EITP_MAX_RANK];
     int rank = 0;
-    if (!x)
+    if (!x || !eitp__check_dimensions(x, dimensions, eitp__op(op)->name))
         return NULL;
     dimensions &= (1u << x->rank) - 1;
     attributes.integers[0] = dimensions;
@@ -28473,7 +28684,7 @@ eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep) {
 
 eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {
     double count = 1;
-    if (!x)
+    if (!x || !eitp__check_dimensions(x, dimensions, "mean"))
         return NULL;
     if (x->rows && (dimensions & 1)) {
         eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT,
@@ -28627,6 +28838,10 @@ EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activa
 }
 
 eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
+    if (x && (unsigned)activation > EITP_SIGMOID) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "linear: unknown activation %d", (int)activation);
+        return NULL;
+    }
     return eitp__activate(eitp__product(x, weight, bias, 0, 0, 0), activation);
 }
 
@@ -28845,7 +29060,12 @@ EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor 
 static eitp_tensor *eitp__table_rows(const eitp__node *node) {
     int64_t first = node->attributes.integers[0];
     eitp_tensor *ids = node->inputs[0];
-    return first ? eitp_subtract(ids, eitp__scalar_like(ids, (double)first)) : ids;
+    eitp_tensor *numbers;
+    if (!first)
+        return ids;
+    /* Sums of integers have no kernels; F64 holds them exactly. */
+    numbers = eitp_affine(eitp_cast(ids, EITP_F64), 1, -(double)first);
+    return eitp_cast(numbers, EITP_I32);
 }
 
 EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -28917,6 +29137,10 @@ eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor 
     eitp_tensor *inputs[4];
     if (!qkv)
         return NULL;
+    if (!config) {
+        eitp__graph_fail(qkv->graph, EITP_ERROR_ARGUMENT, "attention: the config is NULL");
+        return NULL;
+    }
     attributes.integers[0] = config->heads;
     attributes.integers[1] = config->longest;
     if (key && config->dropout > 0)
@@ -29169,13 +29393,39 @@ EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_er
 /* >>src/tensor/ops_loss.c */
 /* Cross-entropy with an ignored target: builder, shapes, gradient, expansion. */
 
+static eitp_status eitp__check_targets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                       int64_t count, eitp_error *error) {
+    const int32_t *targets = (const int32_t *)values;
+    for (int64_t i = 0; i < count; i++) {
+        if ((targets[i] < 0 || targets[i] >= rule->classes) && targets[i] != rule->ignored)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "element %lld of input '%s' is %d: a target must be 0 to %lld, or the ignored one, %d",
+                              (long long)i, input->name, (int)targets[i], (long long)rule->classes - 1,
+                              (int)rule->ignored);
+    }
+    return EITP_OK;
+}
+
+/* The loss, or NULL, after targets that are an input became subject to the check. */
+static eitp_tensor *eitp__with_checked_targets(eitp_tensor *loss, eitp_tensor *targets, int64_t classes,
+                                               int32_t ignored) {
+    eitp__value_rule rule = EITP__ZERO;
+    rule.check = eitp__check_targets;
+    rule.classes = classes;
+    rule.ignored = ignored;
+    if (loss)
+        eitp__add_rule(targets, &rule);
+    return loss;
+}
+
 eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[2];
+    eitp_tensor *inputs[2], *loss;
     attributes.integers[0] = ignored;
     inputs[0] = logits;
     inputs[1] = targets;
-    return eitp__apply(EITP__OP_CROSS_ENTROPY, inputs, 2, &attributes);
+    loss = eitp__apply(EITP__OP_CROSS_ENTROPY, inputs, 2, &attributes);
+    return eitp__with_checked_targets(loss, targets, loss ? logits->shape[1] : 0, ignored);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error *error) {
@@ -29208,19 +29458,22 @@ EITP__PRIVATE void eitp__gradient_cross_entropy(const eitp__node *node, eitp_ten
 
 EITP__PRIVATE void eitp__expand_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *logits = node->inputs[0], *targets = node->inputs[1];
-    eitp_tensor *zero = eitp__scalar_like(logits, 0), *largest, *total, *loss, *number;
+    eitp_tensor *zero = eitp__scalar_like(logits, 0), *one = eitp__scalar_like(logits, 1), *largest, *total, *loss;
+    eitp_tensor *nan = eitp__scalar_like(logits, (double)NAN), *ignored, *factor;
     int64_t rows[1], column[2] = {-1, 1};
     rows[0] = logits->shape[0];
     largest = eitp_stop_gradient(eitp_max(logits, 2u, 1));
     total = eitp_add(largest, eitp_log(eitp_sum(eitp_exp(eitp_subtract(logits, largest)), 2u, 1)));
     outputs[1] = eitp_reshape(total, 1, rows);
-    /* An index outside the vocabulary picks 0; its row is zeroed below. */
+    /* An index outside the vocabulary picks 0. Loss and gradient of its row are made no numbers, where it is not the
+     * ignored one; they are zeroed where it is. */
     loss = eitp_subtract(total, eitp_gather(logits, eitp_reshape(targets, 2, column), 1));
     loss = eitp_reshape(loss, 1, rows);
-    number = eitp_cast(targets, logits->dtype);
-    loss = eitp_where(eitp_equal(number, eitp__scalar_like(logits, (double)node->attributes.integers[0])), zero, loss);
-    loss = eitp_where(eitp_less(number, zero), zero, loss);
-    outputs[0] = eitp_where(eitp_less(number, eitp__scalar_like(logits, (double)logits->shape[1])), loss, zero);
+    ignored = eitp_equal(targets, eitp__scalar_like(targets, (double)node->attributes.integers[0]));
+    factor = eitp_where(eitp_less(targets, eitp__scalar_like(targets, (double)logits->shape[1])), one, nan);
+    factor = eitp_where(eitp_less(targets, eitp__scalar_like(targets, 0)), nan, factor);
+    factor = eitp_where(ignored, one, factor);
+    outputs[0] = eitp_where(ignored, zero, eitp_multiply(loss, factor));
 }
 
 /* ---- The output head and the loss in one ---- */
@@ -29267,12 +29520,13 @@ EITP__PRIVATE double eitp__flops_head(const eitp__node *node) {
  */
 eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets, int32_t ignored) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[3];
+    eitp_tensor *inputs[3], *loss;
     attributes.integers[0] = ignored;
     inputs[0] = x;
     inputs[1] = table;
     inputs[2] = targets;
-    return eitp__apply(EITP__OP_LINEAR_CROSS_ENTROPY, inputs, 3, &attributes);
+    loss = eitp__apply(EITP__OP_LINEAR_CROSS_ENTROPY, inputs, 3, &attributes);
+    return eitp__with_checked_targets(loss, targets, loss ? table->shape[0] : 0, ignored);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_linear_cross_entropy(eitp__node *node, eitp_error *error) {
@@ -30259,6 +30513,20 @@ static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *ter
     }
 }
 
+EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error) {
+    char text[100];
+    if (!loss)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is NULL; eitp_graph_status says why");
+    if (!eitp__is_floating(loss->dtype))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is %s; it must be floating",
+                          eitp_dtype_name(loss->dtype));
+    if (loss->rows || eitp__elements(loss) != 1)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the loss is a tensor of shape %s; it must be one number: see eitp_mean and eitp_sum",
+                          eitp__shape_text(loss, text, sizeof text));
+    return EITP_OK;
+}
+
 eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
     eitp_graph *graph;
     const eitp_host *host;
@@ -30266,8 +30534,9 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
     eitp__term **terms;
     size_t bytes;
     int count = 0;
-    if (!loss)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is NULL; eitp_graph_status says why");
+    eitp_status status = eitp__check_loss(loss, error);
+    if (status)
+        return status;
     graph = loss->graph;
     host = eitp__graph_host(graph);
     bytes = graph->tensor_count * sizeof *xs;
@@ -32536,6 +32805,14 @@ static int eitp__is_written(const eitp_plan *plan, const eitp__plan_input *input
     return input->written && input->written == context->arena_use && context->arena_user == plan;
 }
 
+static eitp_status eitp__check_values(const eitp_tensor *input, const void *values, size_t size, eitp_error *error) {
+    int64_t count = (int64_t)(size / eitp_dtype_size(input->dtype));
+    eitp_status status = EITP_OK;
+    for (const eitp__value_rule *rule = input->rules; rule && !status; rule = rule->next)
+        status = rule->check(rule, input, values, count, error);
+    return status;
+}
+
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
     void *address = NULL;
     eitp__plan_input *target;
@@ -32546,6 +32823,9 @@ eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *dat
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "only inputs can be written");
     if (size && !data)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for input '%s' is NULL", input->name);
+    status = eitp__check_values(input, data, size, error);
+    if (status)
+        return status;
     target = &plan->inputs[eitp__input_index(plan, input)];
     target->written = 0;
     if (!target->is_kept)
@@ -34188,20 +34468,29 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
     return &optimizers[optimizer];
 }
 
+static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
+    eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
+                     "the name of parameter '%.60s...' is too long: its optimizer state would share a name with others",
+                     eitp__variable_name(parameter));
+    return NULL;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
                                               eitp_dtype dtype, int rank, const int64_t *shape) {
-    char name[256];
-    snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter));
+    char name[EITP__STATE_NAME];
+    if (snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter)) >= (int)sizeof name)
+        return eitp__refuse_long_name(parameter);
     return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
 }
 
 /* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
 static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
     eitp_parameter_form form = parameter->graph->context->parameters;
-    char name[256];
+    char name[EITP__STATE_NAME];
     if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
         return NULL;
-    eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name);
+    if (!eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name))
+        return eitp__refuse_long_name(parameter);
     return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
                                 form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
                                 parameter->rank, parameter->shape);
@@ -34327,7 +34616,54 @@ static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eit
           config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "an update needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
+    if ((unsigned)config->moments > EITP_MOMENTS_VELOCITY)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown moments %d (see eitp_moments)", (int)config->moments);
     return EITP_OK;
+}
+
+/* ---- What the inputs of an update must be ---- */
+
+static eitp_status eitp__check_hyper_values(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                            int64_t count, eitp_error *error) {
+    double rate = (double)((const float *)values)[0], step = (double)((const float *)values)[1];
+    (void)rule;
+    (void)count;
+    if (!(rate >= 0 && isfinite(rate)))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the learning rate is %g; it must be 0 or more",
+                          input->name, rate);
+    if (!(step >= 1 && isfinite(step) && step == floor(step)))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the step is %g; steps are counted from 1",
+                          input->name, step);
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_limit_value(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                           int64_t count, eitp_error *error) {
+    double limit = (double)*(const float *)values;
+    (void)rule;
+    (void)count;
+    return limit >= 0 ? EITP_OK
+                      : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s' is %g; it must be 0 (no limit) or more",
+                                   input->name, limit);
+}
+
+static eitp_status eitp__check_scale_value(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                           int64_t count, eitp_error *error) {
+    double scale = (double)*(const float *)values;
+    (void)rule;
+    (void)count;
+    return scale > 0 && isfinite(scale)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s' is %g; a loss scale must be above 0 and finite",
+                            input->name, scale);
+}
+
+static void eitp__add_check(eitp_tensor *input,
+                            eitp_status (*check)(const eitp__value_rule *rule, const eitp_tensor *input,
+                                                 const void *values, int64_t count, eitp_error *error)) {
+    eitp__value_rule rule = EITP__ZERO;
+    rule.check = check;
+    eitp__add_rule(input, &rule);
 }
 
 /* Adds the whole step for pieces of parameters and their gradients. */
@@ -34342,10 +34678,14 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config
     }
     update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
     update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
+    eitp__add_check(update->hyper, eitp__check_hyper_values);
+    eitp__add_check(update->limit, eitp__check_limit_value);
     inputs[0] = eitp__gradient_squares(config, list);
     inputs[1] = update->limit;
     inputs[2] = config->loss_scale;
     commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
+    if (commit)
+        eitp__add_check(config->loss_scale, eitp__check_scale_value);
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
     if (commit)
@@ -34403,9 +34743,12 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     eitp__pairs pairs;
     eitp_graph *graph;
     eitp_status status;
+    if (!update || !config)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_minimize: config and update must not be NULL");
     memset(update, 0, sizeof *update);
-    if (!loss)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is NULL; eitp_graph_status says why");
+    status = eitp__check_loss(loss, error);
+    if (status)
+        return status;
     graph = loss->graph;
     status = eitp__pairs_init(&pairs, eitp__graph_host(graph), graph->tensor_count, error);
     for (size_t i = 0; i < graph->tensor_count && !status; i++) {
@@ -34425,16 +34768,19 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
 
 eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
                              eitp_error *error) {
-    eitp_context *context = graph->context;
+    eitp_context *context = graph ? graph->context : NULL;
     size_t variables = eitp_variable_count(context);
     eitp__pairs pairs;
-    eitp_status status = eitp__pairs_init(&pairs, &context->host, variables, error);
+    eitp_status status;
+    if (!graph || !config || !update)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_apply: graph, config and update must not be NULL");
+    status = eitp__pairs_init(&pairs, &context->host, variables, error);
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {
         eitp_variable parameter = eitp_variable_at(context, i);
-        char name[256];
-        snprintf(name, sizeof name, "gradient.%s", parameter.name);
-        if (parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
+        char name[EITP__STATE_NAME];
+        int fits = snprintf(name, sizeof name, "gradient.%s", parameter.name) < (int)sizeof name;
+        if (!fits || parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
             continue;
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);

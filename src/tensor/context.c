@@ -70,11 +70,34 @@ static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_c
     return eitp__stream_open(&context->stream, &context->host, config->stream_path, error);
 }
 
+/* A configuration that was not begun with eitp_context_config_default has no host. */
+static eitp_status eitp__check_context_config(const eitp_context_config *config, eitp_error *error) {
+    const eitp_files *files = &config->host.files;
+    int has_files = files->open && files->close && files->size && files->resize && files->read && files->write &&
+                    files->sync && files->info && files->make_directory && files->sync_directory && files->rename &&
+                    files->remove && files->list;
+    if (!config->host.allocator.allocate || !config->host.allocator.release || !has_files)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_context_config.host lacks a function of its %s; begin with eitp_context_config_default",
+                          has_files ? "allocator" : "allocator or files");
+    if ((unsigned)config->parameters > EITP_PARAMETERS_CORRECTED)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.parameters %d",
+                          (int)config->parameters);
+    if ((unsigned)config->stream > EITP_STREAM_ALL)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.stream %d", (int)config->stream);
+    return EITP_OK;
+}
+
 eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error) {
     eitp_context *made;
     eitp__backend_config backend;
     eitp_status status;
+    if (!config || !context)
+        return eitp__fail_null(error, "eitp_context_create", config ? "context" : "config");
     *context = NULL;
+    status = eitp__check_context_config(config, error);
+    if (status)
+        return status;
     made = (eitp_context *)eitp__allocate(&config->host, sizeof *made);
     if (!made)
         return eitp__fail_memory(error, sizeof *made, "a context");
@@ -149,15 +172,16 @@ eitp_host eitp_context_host(const eitp_context *context) {
 }
 
 size_t eitp_variable_count(const eitp_context *context) {
-    return context->variable_count;
+    return context ? context->variable_count : 0;
 }
 
 eitp_variable eitp_variable_at(const eitp_context *context, size_t index) {
-    return context->variables[index].info;
+    eitp_variable none = EITP__ZERO;
+    return index < eitp_variable_count(context) ? context->variables[index].info : none;
 }
 
 int64_t eitp_variable_find(const eitp_context *context, const char *name) {
-    for (size_t i = 0; i < context->variable_count; i++) {
+    for (size_t i = 0; i < eitp_variable_count(context) && name; i++) {
         if (!strcmp(context->variables[i].info.name, name))
             return (int64_t)i;
     }
@@ -167,6 +191,8 @@ int64_t eitp_variable_find(const eitp_context *context, const char *name) {
 static eitp_status eitp__variable_named(eitp_context *context, const char *name, eitp__variable **variable,
                                         eitp_error *error) {
     int64_t index = eitp_variable_find(context, name);
+    if (!context || !name)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a variable's %s is NULL", context ? "name" : "context");
     if (index < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no variable '%s' in this context", name);
     *variable = &context->variables[index];
@@ -193,7 +219,14 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     eitp_variable *info;
     size_t size = eitp_dtype_size(dtype);
     char *copy;
-    if (rank < 0 || rank > EITP_MAX_RANK || !size)
+    if (!name || (rank > 0 && !shape))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the %s of variable '%s' is NULL", name ? "shape" : "name",
+                          name ? name : "");
+    if (!size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': unknown dtype %d", name, (int)dtype);
+    if ((unsigned)role > EITP_REMAINDER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': unknown role %d", name, (int)role);
+    if (rank < 0 || rank > EITP_MAX_RANK)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s' has rank %d; at most %d is possible", name, rank,
                           EITP_MAX_RANK);
     for (int i = 0; i < rank; i++) {
@@ -383,8 +416,8 @@ eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t o
     return status ? status : eitp__variable_move(context, variable, offset, data, size, 0, error);
 }
 
-EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size) {
-    snprintf(text, size, "remainder.%s", name);
+EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size) {
+    return snprintf(text, size, "remainder.%s", name) < (int)size;
 }
 
 /* The remainder of a 16-bit parameter; NULL where it has none. */
@@ -392,8 +425,8 @@ static eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__var
     char name[256];
     int64_t index = -1;
     if (variable->info.role == EITP_PARAMETER && eitp__wide(variable->info.dtype) != variable->info.dtype) {
-        eitp__remainder_name(variable->info.name, name, sizeof name);
-        index = eitp_variable_find(context, name);
+        if (eitp__remainder_name(variable->info.name, name, sizeof name))
+            index = eitp_variable_find(context, name);
     }
     return index >= 0 ? &context->variables[index] : NULL;
 }

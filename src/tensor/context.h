@@ -51,8 +51,9 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
 /* Takes the last variable away again, or another while there is no graph. */
 EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
 
-/* The name of the variable that holds what 16-bit parameter `name` lacks. */
-EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size);
+/* The name of the variable that holds what 16-bit parameter `name` lacks; 0: it does not fit, and no variable may have
+ * what was cut from it. */
+EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size);
 
 /* Gives memory, or a place in the file, to all variables that have none. */
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);

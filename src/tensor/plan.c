@@ -462,6 +462,14 @@ static int eitp__is_written(const eitp_plan *plan, const eitp__plan_input *input
     return input->written && input->written == context->arena_use && context->arena_user == plan;
 }
 
+static eitp_status eitp__check_values(const eitp_tensor *input, const void *values, size_t size, eitp_error *error) {
+    int64_t count = (int64_t)(size / eitp_dtype_size(input->dtype));
+    eitp_status status = EITP_OK;
+    for (const eitp__value_rule *rule = input->rules; rule && !status; rule = rule->next)
+        status = rule->check(rule, input, values, count, error);
+    return status;
+}
+
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
     void *address = NULL;
     eitp__plan_input *target;
@@ -472,6 +480,9 @@ eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *dat
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "only inputs can be written");
     if (size && !data)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for input '%s' is NULL", input->name);
+    status = eitp__check_values(input, data, size, error);
+    if (status)
+        return status;
     target = &plan->inputs[eitp__input_index(plan, input)];
     target->written = 0;
     if (!target->is_kept)

@@ -62,7 +62,7 @@ typedef struct eitp_context_config {
     const char *stream_path;
 } eitp_context_config;
 
-/* Automatic device, fp32, exact parameters. */
+/* Automatic device, fp32, exact parameters. Begin with this: a host without functions is refused. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 EITP_API eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error);
@@ -129,6 +129,8 @@ typedef struct eitp_variable {
 } eitp_variable;
 
 EITP_API size_t eitp_variable_count(const eitp_context *context);
+
+/* The variable of an index; zeros, with a NULL name, where there is none of it. */
 EITP_API eitp_variable eitp_variable_at(const eitp_context *context, size_t index);
 
 /* The index of the variable called `name`, or -1. */
@@ -208,6 +210,7 @@ EITP_API eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int ra
 /* Makes a tensor readable after the run. Returns it. */
 EITP_API eitp_tensor *eitp_output(eitp_tensor *tensor);
 
+/* Of NULL zeros, a NULL graph, and no dtype. */
 EITP_API int eitp_tensor_rank(const eitp_tensor *tensor);
 EITP_API int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension); /* negative counts from the end */
 EITP_API int64_t eitp_tensor_elements(const eitp_tensor *tensor);
@@ -260,8 +263,8 @@ EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dime
 /* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
 EITP_API eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent);
 
-/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i), or over all of them; sums and means of
- * 16-bit values are F32 ---- */
+/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i; a bit of a dimension that x has not is
+ * an error), or over all of them; sums and means of 16-bit values are F32 ---- */
 
 #define EITP_ALL_DIMENSIONS 0xffffffffu
 EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
@@ -334,8 +337,12 @@ EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eit
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
 
-/* Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. The
- * mean is the caller's. Losses of 16-bit logits are F32. */
+/*
+ * Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. Any
+ * other target that is not 0 to v - 1 is refused by eitp_plan_write; of targets that are computed, and not an input,
+ * such a row's loss and gradient are NaN, and updates do not apply the step. The mean is the caller's. Losses of 16-bit
+ * logits are F32.
+ */
 EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored);
 
 /*
