@@ -3258,6 +3258,9 @@ EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
  * what was cut from it. */
 EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size);
 
+/* A number for a name, whatever order variables are declared in. */
+EITP__PRIVATE uint64_t eitp__name_key(const char *name);
+
 /* Gives memory, or a place in the file, to all variables that have none. */
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);
 
@@ -27404,8 +27407,8 @@ eitp_status eitp_variable_fill(eitp_context *context, const char *name, double v
     return eitp__variable_generate(context, name, eitp__make_constant, &value, error);
 }
 
-/* FNV-1a: gives every name a key of its own, whatever order variables are made in. */
-static uint64_t eitp__name_key(const char *name) {
+/* FNV-1a. */
+EITP__PRIVATE uint64_t eitp__name_key(const char *name) {
     uint64_t key = 14695981039346656037u;
     for (; *name; name++)
         key = (key ^ (unsigned char)*name) * 1099511628211u;
@@ -34546,13 +34549,16 @@ EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor 
     return blocks ? eitp_concat(both, 2, 0) : more;
 }
 
-/* Random streams of updates: one for each parameter, far from those that graphs hand out. */
-#define EITP__UPDATE_STREAMS 0x40000000
+/* Random streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
+static int64_t eitp__update_stream(const eitp_tensor *parameter) {
+    uint64_t key = eitp__name_key(eitp__variable_name(parameter));
+    return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
+}
 
 EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
                                                  eitp_tensor **inputs, eitp__attributes *attributes) {
     eitp_tensor *parameter = piece->parameter;
-    attributes->integers[0] = EITP__UPDATE_STREAMS + parameter->variable;
+    attributes->integers[0] = eitp__update_stream(parameter);
     attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;

@@ -108,13 +108,16 @@ EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor 
     return blocks ? eitp_concat(both, 2, 0) : more;
 }
 
-/* Random streams of updates: one for each parameter, far from those that graphs hand out. */
-#define EITP__UPDATE_STREAMS 0x40000000
+/* Random streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
+static int64_t eitp__update_stream(const eitp_tensor *parameter) {
+    uint64_t key = eitp__name_key(eitp__variable_name(parameter));
+    return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
+}
 
 EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
                                                  eitp_tensor **inputs, eitp__attributes *attributes) {
     eitp_tensor *parameter = piece->parameter;
-    attributes->integers[0] = EITP__UPDATE_STREAMS + parameter->variable;
+    attributes->integers[0] = eitp__update_stream(parameter);
     attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;

@@ -583,8 +583,8 @@ eitp_status eitp_variable_fill(eitp_context *context, const char *name, double v
     return eitp__variable_generate(context, name, eitp__make_constant, &value, error);
 }
 
-/* FNV-1a: gives every name a key of its own, whatever order variables are made in. */
-static uint64_t eitp__name_key(const char *name) {
+/* FNV-1a. */
+EITP__PRIVATE uint64_t eitp__name_key(const char *name) {
     uint64_t key = 14695981039346656037u;
     for (; *name; name++)
         key = (key ^ (unsigned char)*name) * 1099511628211u;

@@ -55,6 +55,9 @@ EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
  * what was cut from it. */
 EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size);
 
+/* A number for a name, whatever order variables are declared in. */
+EITP__PRIVATE uint64_t eitp__name_key(const char *name);
+
 /* Gives memory, or a place in the file, to all variables that have none. */
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);
 
