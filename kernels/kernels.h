@@ -94,7 +94,7 @@ typedef enum eitp__family {
  *                        is at position + i: its key and value are stored there, then it sees all up to itself;
  *                        integers[0] heads; reals[0] scale
  *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss WIDE [n], logsumexp WIDE [n]; integers[0] the ignored
- *                        target; targets outside the vocabulary are ignored too
+ *                        target, whose loss is 0; that of others outside the vocabulary is NaN, here and below
  *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss WIDE [n]) -> dlogits
  *   HEAD                 (x [n, c], table [v, c], targets I32 [n]) -> e [n, v], top WIDE [n, blocks], sum WIDE
  *                        [n, blocks], picked WIDE [n]; of the logits x table^T, which are stored nowhere: for each row
@@ -275,6 +275,11 @@ typedef struct eitp__call {
     int accumulates;
     const float *carry; /* with `accumulates`: NULL means 1 */
 } eitp__call;
+
+/* The loss of a row whose target is no token of the vocabulary, or the ignored one; the gradient of its logits too. */
+static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *call, int32_t target) {
+    return target == call->integers[0] ? 0.0f : (float)NAN;
+}
 
 typedef void (*eitp__kernel_function)(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 

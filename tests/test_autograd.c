@@ -524,12 +524,12 @@ static void accumulation_errors(void) {
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = 0;
     REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
-    CHECK(eitp_accumulate_gradients(eitp_exp(eitp_parameter(graph, name, 1, &shape)), NULL, &error) ==
+    CHECK(eitp_accumulate_gradients(eitp_sum(eitp_parameter(graph, name, 1, &shape), 1, 0), NULL, &error) ==
           EITP_ERROR_ARGUMENT);
     CHECK(strstr(error.message, "too long"));
     eitp_graph_destroy(graph);
     REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
-    CHECK(eitp_accumulate_gradients(eitp_exp(eitp_parameter(graph, "p", 1, &shape)),
+    CHECK(eitp_accumulate_gradients(eitp_sum(eitp_parameter(graph, "p", 1, &shape), 1, 0),
                                     eitp_input(graph, "carry", EITP_F32, 1, &two), &error) == EITP_ERROR_ARGUMENT);
     CHECK(strstr(error.message, "carry"));
     eitp_graph_destroy(graph);

@@ -117,6 +117,9 @@ REFUSED(gather_dimension, eitp_gather(l->matrix, l->grid, 5))
 REFUSED(scatter, eitp_scatter_add(l->matrix, l->ids, 0, 4))
 REFUSED(scatter_extent, eitp_scatter_add(l->matrix, l->grid, 0, 0))
 REFUSED(sum, eitp_sum(l->grid, 1, 0))
+REFUSED(sum_beyond, eitp_sum(l->matrix, 1u << 2, 0))
+REFUSED(mean_beyond, eitp_mean(l->matrix, 7u, 1))
+REFUSED(max_beyond, eitp_max(l->vector, 1u << 31, 0))
 REFUSED(mean_rows, eitp_mean(l->rows, 1, 0))
 REFUSED(matmul_inner, eitp_matmul(l->matrix, l->other))
 REFUSED(matmul_rank, eitp_matmul(l->matrix, l->vector))
@@ -125,6 +128,7 @@ REFUSED(matmul_batch, eitp_matmul(l->cube, eitp_reshape(eitp_concat((eitp_tensor
                                                         (const int64_t *)l->cube->shape)))
 REFUSED(matmul_rows, eitp_matmul_transposed(l->rows, l->other, 1, 1))
 REFUSED(linear_bias, eitp_linear(l->matrix, eitp_transpose(l->other), l->vector, EITP_RELU))
+REFUSED(linear_activation, eitp_linear(l->matrix, eitp_transpose(l->other), NULL, (eitp_activation)9))
 REFUSED(layer_norm_gain, eitp_layer_norm(l->matrix, l->ids, l->vector, 1e-5))
 REFUSED(layer_norm_vector, eitp_layer_norm(l->vector, l->vector, l->vector, 1e-5))
 REFUSED(embedding, eitp_embedding(l->matrix, l->grid))
@@ -153,6 +157,18 @@ REFUSED(cross_entropy_rows,
         eitp_cross_entropy(eitp_fill(l->matrix->graph, EITP_F32, 2, l->rows->shape, 0), l->row_ids, -1))
 REFUSED(accumulate_target, eitp_accumulate(l->matrix, l->matrix, NULL))
 REFUSED(accumulate_shape, eitp_accumulate(eitp_parameter(l->matrix->graph, "p", 1, shape_7), l->matrix, NULL))
+REFUSED(input_dtype, eitp_input(l->matrix->graph, "odd", (eitp_dtype)77, 1, shape_7))
+REFUSED(input_name, eitp_input(l->matrix->graph, NULL, EITP_F32, 1, shape_7))
+REFUSED(input_shape, eitp_input(l->matrix->graph, "shapeless", EITP_F32, 1, NULL))
+REFUSED(fill_shape, eitp_fill(l->matrix->graph, EITP_F32, 1, NULL, 0))
+REFUSED(fill_dtype, eitp_fill(l->matrix->graph, (eitp_dtype)77, 1, shape_7, 0))
+REFUSED(cast_dtype, eitp_cast(l->matrix, (eitp_dtype)-1))
+REFUSED(reshape_shape, eitp_reshape(l->matrix, 1, NULL))
+REFUSED(permute_order, eitp_permute(l->matrix, NULL))
+REFUSED(attention_config, eitp_attention(l->wide, l->ids, NULL, NULL, NULL))
+REFUSED(variable_dtype, eitp_variable_tensor(l->matrix->graph, "p", EITP_CACHE, (eitp_dtype)77, 1, shape_7))
+REFUSED(variable_role, eitp_variable_tensor(l->matrix->graph, "p", (eitp_role)9, EITP_F32, 1, shape_7))
+REFUSED(variable_name, eitp_parameter(l->matrix->graph, NULL, 1, shape_7))
 REFUSED(variable_rank, eitp_parameter(l->matrix->graph, "p", 7, shape_many))
 REFUSED(variable_shape, eitp_parameter(l->matrix->graph, "p", 2, shape_0_4))
 REFUSED(variable_huge, eitp_parameter(l->matrix->graph, "p", 2, shape_huge))
@@ -209,6 +225,9 @@ static const struct {
     {refused_scatter, {"scatter_add", "[3, 4]", "[3]"}},
     {refused_scatter_extent, {"scatter_add", "dimension 0", "0"}},
     {refused_sum, {"sum", "i32", "cast"}},
+    {refused_sum_beyond, {"sum", "rank 2", "dimension 2"}},
+    {refused_mean_beyond, {"mean", "rank 2", "dimension 2"}},
+    {refused_max_beyond, {"max", "rank 1", "dimension 31"}},
     {refused_mean_rows, {"mean", "rows", "1 / rows"}},
     {refused_matmul_inner, {"matmul", "[3, 4]", "[5, 4]"}},
     {refused_matmul_rank, {"matmul", "[3, 4]", "[4]"}},
@@ -216,6 +235,7 @@ static const struct {
     {refused_matmul_batch, {"matmul", "[2, 3, 4]", "cannot"}},
     {refused_matmul_rows, {"matmul", "transposed", "[5, 4]"}},
     {refused_linear_bias, {"matmul", "bias", "[5]"}},
+    {refused_linear_activation, {"linear", "activation", "9"}},
     {refused_layer_norm_gain, {"layer_norm", "gain", "[4]"}},
     {refused_layer_norm_vector, {"layer_norm", "rank", "2"}},
     {refused_embedding, {"embedding", "matrix", "i32"}},
@@ -236,6 +256,18 @@ static const struct {
     {refused_cross_entropy_rows, {"cross_entropy", "[8, 4]", "[8]"}},
     {refused_accumulate_target, {"accumulate", "target", "variable"}},
     {refused_accumulate_shape, {"accumulate", "[3, 4]", "[7]"}},
+    {refused_input_dtype, {"odd", "dtype", "77"}},
+    {refused_input_name, {"input", "name", "NULL"}},
+    {refused_input_shape, {"shapeless", "shape", "NULL"}},
+    {refused_fill_shape, {"fill", "shape", "NULL"}},
+    {refused_fill_dtype, {"fill", "dtype", "77"}},
+    {refused_cast_dtype, {"cast", "dtype", "-1"}},
+    {refused_reshape_shape, {"reshape", "shape", "NULL"}},
+    {refused_permute_order, {"permute", "order", "NULL"}},
+    {refused_attention_config, {"attention", "config", "NULL"}},
+    {refused_variable_dtype, {"'p'", "dtype", "77"}},
+    {refused_variable_role, {"'p'", "role", "9"}},
+    {refused_variable_name, {"variable", "name", "NULL"}},
     {refused_variable_rank, {"'p'", "rank 7", "6"}},
     {refused_variable_shape, {"'p'", "dimension 0", "0"}},
     {refused_variable_huge, {"'p'", "dimension", "impossible"}},
@@ -261,6 +293,28 @@ static void refusals_name_op_and_shapes(void) {
         CHECK(!eitp_parameter(graph, "late", 0, NULL));
         CHECK(eitp_plan_create(graph, &plan, &again) == EITP_ERROR_ARGUMENT && !plan);
         CHECK(!strcmp(error.message, again.message));
+        eitp_graph_destroy(graph);
+    }
+    eitp_context_destroy(context);
+}
+
+/* What no kernel computes is refused where the op is built, and not when a plan is made of it. */
+static void ops_without_a_kernel_are_refused(void) {
+    static eitp_tensor *(*const ops[])(eitp_tensor *, eitp_tensor *) = {eitp_add, eitp_subtract, eitp_multiply,
+                                                                        eitp_divide};
+    static const eitp_dtype dtypes[] = {EITP_I32, EITP_I64, EITP_I8, EITP_U8, EITP_I16};
+    const int64_t shape[1] = {4};
+    eitp_context *context = open_context("ref", 1);
+    for (size_t i = 0; i < EITP__COUNT(ops) * EITP__COUNT(dtypes); i++) {
+        eitp_dtype dtype = dtypes[i % EITP__COUNT(dtypes)];
+        eitp_graph *graph = NULL;
+        eitp_error error = EITP__ZERO;
+        eitp_tensor *x;
+        REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+        x = eitp_input(graph, "x", dtype, 1, shape);
+        CHECK(!ops[i / EITP__COUNT(dtypes)](x, x));
+        CHECK(eitp_graph_status(graph, &error) == EITP_ERROR_UNSUPPORTED);
+        CHECK_THAT(strstr(error.message, eitp_dtype_name(dtype)) && strstr(error.message, "cast"), "%s", error.message);
         eitp_graph_destroy(graph);
     }
     eitp_context_destroy(context);
@@ -437,9 +491,13 @@ static void every_allocation_of_expansions_may_fail(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(refusals_name_op_and_shapes), TEST(null_goes_through),
-        TEST(tensors_tell_what_they_are),  TEST(graphs_do_not_mix),
-        TEST(every_allocation_may_fail),   TEST(every_allocation_of_expansions_may_fail),
+        TEST(refusals_name_op_and_shapes),
+        TEST(null_goes_through),
+        TEST(ops_without_a_kernel_are_refused),
+        TEST(tensors_tell_what_they_are),
+        TEST(graphs_do_not_mix),
+        TEST(every_allocation_may_fail),
+        TEST(every_allocation_of_expansions_may_fail),
     };
     return RUN_TESTS(tests, argc, argv);
 }

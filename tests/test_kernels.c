@@ -1245,6 +1245,11 @@ static int counts(double target, int64_t v) {
     return target != (double)call.integers[0] && target >= 0 && target < (double)v;
 }
 
+/* The loss, and its gradient, where the target does not count. */
+static double without_target(double target) {
+    return target == (double)call.integers[0] ? 0 : (double)NAN;
+}
+
 static void check_cross_entropy(eitp_dtype dtype, int64_t rows, int64_t v) {
     begin_case(EITP__SLOT_CROSS_ENTROPY, dtype);
     add_logits(dtype, rows, v);
@@ -1253,7 +1258,7 @@ static void check_cross_entropy(eitp_dtype dtype, int64_t rows, int64_t v) {
     for (int64_t row = 0; row < rows; row++) {
         double target = in(1, row);
         exact[1][row] = row_log_sum_exp(0, row, v);
-        exact[0][row] = counts(target, v) ? exact[1][row] - in(0, row * v + (int64_t)target) : 0;
+        exact[0][row] = counts(target, v) ? exact[1][row] - in(0, row * v + (int64_t)target) : without_target(target);
     }
     check(2e-6, 2);
 }
@@ -1269,7 +1274,7 @@ static void check_cross_entropy_backward(eitp_dtype dtype, int64_t rows, int64_t
         put(sums, row, row_log_sum_exp(0, row, v));
         for (int64_t j = 0; j < v; j++) {
             double p = exp(in(0, row * v + j) - in(2, row)) - ((double)j == in(1, row));
-            exact[0][row * v + j] = counts(in(1, row), v) ? in(3, row) * p : 0;
+            exact[0][row * v + j] = counts(in(1, row), v) ? in(3, row) * p : without_target(in(1, row));
         }
     }
     check_in_place(1, 2e-5, 2);
@@ -1308,7 +1313,7 @@ static void check_head_loss(int64_t rows, int64_t parts, int64_t vocabulary) {
         exact[1][row] = largest + log(sum);
         if (!counts(in(3, row), vocabulary))
             put(&call.inputs[2], row, NAN); /* is not read */
-        exact[0][row] = counts(in(3, row), vocabulary) ? exact[1][row] - in(2, row) : 0;
+        exact[0][row] = counts(in(3, row), vocabulary) ? exact[1][row] - in(2, row) : without_target(in(3, row));
     }
     check(1e-6, 2);
 }
@@ -1330,7 +1335,7 @@ static void check_head_backward(eitp_dtype dtype, int64_t rows, int64_t v) {
     for (int64_t i = 0; i < rows * v; i++) {
         int64_t row = i / v, j = i % v;
         double p = in(0, i) * exp(in(1, row * parts + j / EITP__HEAD_BLOCK) - in(3, row));
-        exact[0][i] = counts(in(2, row), v) ? (p - ((double)j == in(2, row))) * in(4, row) : 0;
+        exact[0][i] = counts(in(2, row), v) ? (p - ((double)j == in(2, row))) * in(4, row) : without_target(in(2, row));
     }
     check_in_place(1, 2e-6, 1);
 }

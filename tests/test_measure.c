@@ -149,8 +149,8 @@ static void products_are_told_apart(void) {
     REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
     table = eitp_parameter(graph, "table", 2, table_shape);
     weight = eitp_parameter(graph, "weight", 2, weight_shape);
-    ids = input(graph, "ids", EITP_I32, 4, 0);
-    carry = input(graph, "carry", EITP_F32, 1, 0);
+    ids = eitp_keep_input(input(graph, "ids", EITP_I32, 4, 0));
+    carry = eitp_keep_input(input(graph, "carry", EITP_F32, 1, 0));
     loss = eitp_matmul(eitp_embedding(table, ids), weight);
     loss = eitp_sum(eitp_matmul_transposed(loss, table, 0, 1), EITP_ALL_DIMENSIONS, 0);
     eitp_output(loss);
@@ -212,7 +212,9 @@ static void carried_gradients_are_read(void) {
     eitp_accumulate(target, eitp_matmul_transposed(a, b, 1, 0), carry);
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
     for (int i = 0; i < 2; i++) {
-        const float value = (float)i;
+        const float value = (float)i, zeros[3 * 7] = {0};
+        REQUIRE_OK(eitp_plan_write(plan, a, zeros, 3 * 5 * sizeof *zeros, &error), error);
+        REQUIRE_OK(eitp_plan_write(plan, b, zeros, sizeof zeros, &error), error);
         REQUIRE_OK(eitp_plan_write(plan, carry, &value, sizeof value, &error), error);
         profiler = recording(&r);
         eitp_context_profile(context, &profiler);

@@ -507,11 +507,11 @@ static void check_sgd_form(eitp_context *context, eitp_graph *graph, const sgd_f
     CHECK(node->output_count == 3 + f->has[2] && node->outputs[2]->storage == node->outputs[2]);
     CHECK(node->outputs[0]->storage == inputs[0] && node->outputs[1]->storage == inputs[2]);
     CHECK(!f->has[2] || node->outputs[3]->storage == inputs[6]);
-    CHECK(eitp_plan_write(plan, inputs[4], hyper, sizeof hyper, &error) == EITP_OK);
-    CHECK(eitp_plan_write(plan, inputs[5], commit, sizeof commit, &error) == EITP_OK);
-    CHECK(!inputs[7] || eitp_plan_write(plan, inputs[7], key, sizeof key, &error) == EITP_OK);
     CHECK(eitp_variable_fill(context, "g", 8, &error) == EITP_OK);
     for (int step = 1; step <= 2; step++) {
+        CHECK(eitp_plan_write(plan, inputs[4], hyper, sizeof hyper, &error) == EITP_OK);
+        CHECK(eitp_plan_write(plan, inputs[5], commit, sizeof commit, &error) == EITP_OK);
+        CHECK(!inputs[7] || eitp_plan_write(plan, inputs[7], key, sizeof key, &error) == EITP_OK);
         CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
         CHECK(eitp_variable_read_f32(context, "p", 0, values, FORM_ROWS * FORM_COLUMNS, &error) == EITP_OK);
         for (int i = 0; i < FORM_ROWS * FORM_COLUMNS; i++)
@@ -593,6 +593,63 @@ static void sgd_of_a_rounded_parameter(void) {
     eitp_plan_destroy(plan);
     eitp_graph_destroy(graph);
     eitp_context_destroy(context);
+}
+
+/* Two parameters rounded stochastically, declared in one order or the other; their bits after some steps. */
+static void round_two(eitp_moments moments, int is_reversed, float values[2][FORM_ROWS * FORM_COLUMNS]) {
+    static const char *const names[2] = {"a", "b"};
+    static const float limit = 0;
+    const int64_t shape[2] = {FORM_ROWS, FORM_COLUMNS};
+    eitp_context_config settings = eitp_context_config_default();
+    eitp_adamw_config config = eitp_adamw_config_default();
+    eitp_context *context = NULL;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *x[2] = {NULL, NULL}, *loss;
+    eitp_update update;
+    eitp_error error = EITP__ZERO;
+    settings.device = "cpu";
+    settings.isa = "ref";
+    settings.precision = "bf16";
+    settings.parameters = EITP_PARAMETERS_ROUNDED;
+    config.moments = moments;
+    REQUIRE(!eitp_context_create(&settings, &context, &error) && !eitp_graph_create(context, &graph, &error));
+    for (int i = 0; i < 2; i++) {
+        int which = is_reversed ? 1 - i : i;
+        x[which] = eitp_variable_tensor(graph, names[which], EITP_PARAMETER, EITP_BF16, 2, shape);
+    }
+    loss = eitp_cast(eitp_add(eitp_multiply(x[0], x[0]), eitp_multiply(x[1], x[1])), EITP_F32);
+    CHECK_THAT(!eitp_adamw_minimize(eitp_sum(loss, EITP_ALL_DIMENSIONS, 0), &config, &update, &error) &&
+                   !eitp_plan_create(graph, &plan, &error),
+               "%s", error.message);
+    for (int i = 0; i < 2; i++)
+        CHECK(!eitp_variable_fill(context, names[i], 1.5, &error));
+    for (int step = 1; step <= 3 && plan; step++) {
+        const float hyper[2] = {0.003f, (float)step};
+        const int64_t key[3] = {7, step, 0};
+        CHECK(!eitp_plan_write(plan, update.hyper, hyper, sizeof hyper, &error));
+        CHECK(!eitp_plan_write(plan, update.limit, &limit, sizeof limit, &error));
+        CHECK(!eitp_plan_write(plan, update.key, key, sizeof key, &error));
+        CHECK(!eitp_plan_run(plan, &error));
+    }
+    for (int i = 0; i < 2; i++)
+        CHECK(!eitp_variable_read_f32(context, names[i], 0, values[i], FORM_ROWS * FORM_COLUMNS, &error));
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* The random bits of a parameter's rounding are its name's, whatever was declared before it. */
+static void rounding_follows_names(void) {
+    static const eitp_moments all[] = {EITP_MOMENTS_F32, EITP_MOMENTS_8BIT, EITP_MOMENTS_FACTORED,
+                                       EITP_MOMENTS_VELOCITY};
+    for (size_t m = 0; m < EITP__COUNT(all); m++) {
+        float one[2][FORM_ROWS * FORM_COLUMNS], other[2][FORM_ROWS * FORM_COLUMNS];
+        round_two(all[m], 0, one);
+        round_two(all[m], 1, other);
+        CHECK_THAT(!memcmp(one, other, sizeof one), "moments %d depend on the order of declaration", (int)all[m]);
+        CHECK_THAT(memcmp(one[0], one[1], sizeof one[0]), "moments %d: both are rounded alike", (int)all[m]);
+    }
 }
 
 static void adamw_against_pytorch(void) {
@@ -848,6 +905,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(ops_against_double),
         TEST(ops_against_pytorch),
+        TEST(rounding_follows_names),
         TEST(adamw_against_pytorch),
         TEST(adamw_forms),
         TEST(sgd_forms),

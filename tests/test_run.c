@@ -495,6 +495,207 @@ static void running_allocates_nothing(void) {
     }
 }
 
+/* ---- Inputs hold what was written for one execution ---- */
+
+typedef struct two_plans {
+    eitp_context *context;
+    eitp_graph *graphs[2];
+    eitp_plan *plans[2];
+    eitp_tensor *x[2], *y[2], *spare[2];
+} two_plans;
+
+/* Two graphs of a context, y = exp(x), and an input that nothing reads. The second is as large. */
+static void two_plans_begin(two_plans *t) {
+    const int64_t shape[1] = {1024};
+    eitp_error error = EITP__ZERO;
+    t->context = open_context("ref", 1);
+    for (int i = 0; i < 2; i++) {
+        CHECK(!eitp_graph_create(t->context, &t->graphs[i], &error));
+        t->x[i] = eitp_input(t->graphs[i], "x", EITP_F32, 1, shape);
+        t->spare[i] = eitp_input(t->graphs[i], "spare", EITP_F32, 1, shape);
+        t->y[i] = eitp_output(eitp_exp(eitp_exp(t->x[i])));
+        CHECK_THAT(!eitp_plan_create(t->graphs[i], &t->plans[i], &error), "%s", error.message);
+    }
+}
+
+static void two_plans_end(two_plans *t) {
+    for (int i = 0; i < 2; i++) {
+        eitp_plan_destroy(t->plans[i]);
+        eitp_graph_destroy(t->graphs[i]);
+    }
+    eitp_context_destroy(t->context);
+}
+
+static void write_x(two_plans *t, int plan) {
+    float values[1024] = {0.5f};
+    eitp_error error = EITP__ZERO;
+    CHECK_THAT(!eitp_plan_write(t->plans[plan], t->x[plan], values, sizeof values, &error), "%s", error.message);
+}
+
+static int is_refused_by_name(eitp_plan *plan) {
+    eitp_error error = EITP__ZERO;
+    return eitp_plan_run(plan, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "'x'") &&
+           strstr(error.message, "written");
+}
+
+static void inputs_are_written_for_each_execution(void) {
+    two_plans t;
+    eitp_error error = EITP__ZERO;
+    two_plans_begin(&t);
+    CHECK(is_refused_by_name(t.plans[0]));
+    for (int i = 0; i < 2; i++) {
+        write_x(&t, 0);
+        CHECK_THAT(!eitp_plan_run(t.plans[0], &error), "%s", error.message);
+        CHECK(is_refused_by_name(t.plans[0]));
+    }
+    two_plans_end(&t);
+}
+
+/* What is written to a plan's inputs is lost where another plan uses the arena in between. */
+static void inputs_are_lost_to_other_plans(void) {
+    two_plans t;
+    eitp_error error = EITP__ZERO;
+    two_plans_begin(&t);
+    write_x(&t, 0);
+    write_x(&t, 1);
+    CHECK(is_refused_by_name(t.plans[0]));
+    CHECK_THAT(!eitp_plan_run(t.plans[1], &error), "%s", error.message);
+    write_x(&t, 0);
+    CHECK_THAT(!eitp_plan_run(t.plans[0], &error), "%s", error.message);
+    two_plans_end(&t);
+}
+
+/* A larger plan moves the arena. */
+static void inputs_are_lost_when_the_arena_moves(void) {
+    const int64_t shape[1] = {1 << 20};
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    two_plans t;
+    eitp_error error = EITP__ZERO;
+    two_plans_begin(&t);
+    write_x(&t, 0);
+    CHECK(!eitp_graph_create(t.context, &graph, &error));
+    eitp_output(eitp_exp(eitp_fill(graph, EITP_F32, 1, shape, 1)));
+    CHECK(!eitp_plan_create(graph, &plan, &error));
+    CHECK(is_refused_by_name(t.plans[0]));
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    two_plans_end(&t);
+}
+
+/* More rows than were written. */
+static void inputs_are_written_for_all_rows(void) {
+    const int64_t shape[1] = {8};
+    const float values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    eitp_tensor *x;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    x = eitp_input_rows(graph, "x", EITP_F32, 1, shape);
+    eitp_output(eitp_exp(x));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+    REQUIRE_OK(eitp_plan_set_count(plan, 3, &error), error);
+    REQUIRE_OK(eitp_plan_write(plan, x, values, 3 * sizeof *values, &error), error);
+    REQUIRE_OK(eitp_plan_set_count(plan, 4, &error), error);
+    CHECK(is_refused_by_name(plan));
+    REQUIRE_OK(eitp_plan_set_count(plan, 2, &error), error);
+    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* An input that is kept has its value whatever happens to the arena, with as little memory as can be too. */
+static void kept_inputs_keep_their_value(void) {
+    const int64_t shape[2] = {16, 16}, large[1] = {1 << 20};
+    for (int way = 0; way < 4; way++) {
+        eitp_plan_config config = {0, EITP_RECOMPUTE_AUTO};
+        eitp_dtype dtype = way % 2 ? EITP_F64 : EITP_F32;
+        double kept[256], x[256], y[256];
+        eitp_graph *graph = NULL, *bigger = NULL;
+        eitp_plan *plan = NULL, *other = NULL;
+        eitp_tensor *input, *mask, *shown, *view, *sum;
+        two_plans t;
+        eitp_error error = EITP__ZERO;
+        config.memory = way / 2 ? EITP_LEAST_MEMORY : 0;
+        two_plans_begin(&t);
+        REQUIRE_OK(eitp_graph_create(t.context, &graph, &error), error);
+        mask = eitp_keep_input(eitp_input(graph, "mask", dtype, 2, shape));
+        shown = eitp_keep_input(eitp_input(graph, "shown", dtype, 2, shape));
+        input = eitp_input(graph, "x", dtype, 2, shape);
+        sum = eitp_add(eitp_softmax(eitp_multiply(input, mask)), eitp_transpose(mask));
+        eitp_output(sum);
+        view = eitp_output(eitp_reshape(shown, 2, shape));
+        REQUIRE_OK(eitp_plan_create_within(graph, &config, &plan, &error), error);
+        CHECK(eitp_plan_statistics(plan).kept_bytes == 2 * 256 * eitp_dtype_size(dtype));
+        for (int i = 0; i < 256; i++) {
+            x[i] = i % 16 == i / 16 ? 2 : 0;
+            kept[i] = i + 1;
+        }
+        write_values(plan, input, x);
+        CHECK(eitp_plan_run(plan, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "'mask'"));
+        write_values(plan, mask, kept);
+        CHECK(eitp_plan_run(plan, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "'shown'"));
+        write_values(plan, shown, x);
+        for (int i = 0; i < 4; i++) {
+            poison(t.context);
+            write_values(plan, input, x);
+            CHECK_THAT(!eitp_plan_run(plan, &error), "%s", error.message);
+            read_values(plan, sum, y);
+            CHECK_THAT(fabs(y[1] - 17) < 0.2 && fabs(y[16] - 2) < 0.2 && fabs(y[255] - 257) < 1e-6, "%g %g %g", y[1],
+                       y[16], y[255]);
+            write_x(&t, 0);
+            CHECK(!eitp_plan_run(t.plans[0], &error));
+            read_values(plan, view, y);
+            CHECK(!memcmp(x, y, sizeof x));
+            if (i == 1) {
+                CHECK(!eitp_graph_create(t.context, &bigger, &error));
+                eitp_output(eitp_exp(eitp_fill(bigger, EITP_F32, 1, large, 1)));
+                CHECK(!eitp_plan_create(bigger, &other, &error) && !eitp_plan_run(other, &error));
+            }
+        }
+        /* It can be written again, while outputs stay what they are. */
+        write_values(plan, input, x);
+        CHECK(!eitp_plan_run(plan, &error));
+        kept[255] = 1000;
+        write_values(plan, mask, kept);
+        read_values(plan, sum, y);
+        CHECK(fabs(y[255] - 257) < 1e-6);
+        write_values(plan, input, x);
+        CHECK(!eitp_plan_run(plan, &error));
+        read_values(plan, sum, y);
+        CHECK(fabs(y[255] - 1001) < 1e-6);
+        CHECK(!eitp_keep_input(sum) && strstr((eitp_graph_status(graph, &error), error.message), "eitp_keep_input"));
+        eitp_plan_destroy(plan);
+        eitp_plan_destroy(other);
+        eitp_graph_destroy(graph);
+        eitp_graph_destroy(bigger);
+        two_plans_end(&t);
+    }
+}
+
+/* Outputs are there from an execution until the memory is used for something else. */
+static void outputs_are_read_after_an_execution(void) {
+    float y[1024];
+    two_plans t;
+    eitp_error error = EITP__ZERO;
+    two_plans_begin(&t);
+    CHECK(eitp_plan_read(t.plans[0], t.y[0], y, sizeof y, &error) == EITP_ERROR_ARGUMENT);
+    for (int i = 0; i < 3; i++) {
+        write_x(&t, 0);
+        REQUIRE_OK(eitp_plan_run(t.plans[0], &error), error);
+        REQUIRE_OK(eitp_plan_read(t.plans[0], t.y[0], y, sizeof y, &error), error);
+        if (i < 2)
+            write_x(&t, i);
+        if (i == 1)
+            REQUIRE_OK(eitp_plan_run(t.plans[1], &error), error);
+        CHECK((eitp_plan_read(t.plans[0], t.y[0], y, sizeof y, &error) == EITP_OK) == (i == 2));
+    }
+    two_plans_end(&t);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(rows_are_those_of_a_smaller_graph),
@@ -508,6 +709,12 @@ int main(int argc, char **argv) {
         TEST(contexts_are_independent),
         TEST(updates_follow_all_readers),
         TEST(running_allocates_nothing),
+        TEST(inputs_are_written_for_each_execution),
+        TEST(inputs_are_lost_to_other_plans),
+        TEST(inputs_are_lost_when_the_arena_moves),
+        TEST(inputs_are_written_for_all_rows),
+        TEST(kept_inputs_keep_their_value),
+        TEST(outputs_are_read_after_an_execution),
     };
     return RUN_TESTS(tests, argc, argv);
 }

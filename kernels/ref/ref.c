@@ -242,7 +242,7 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
             sum += exp((double)tops[block] - largest) * (double)sums[block];
         total = largest + log(sum);
         logsumexps[row] = (float)total;
-        losses[row] = 0;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (targets[row] != call->integers[0] && targets[row] >= 0 && targets[row] < call->integers[1])
             losses[row] = (float)(total - (double)picked[row]);
     }

@@ -27,6 +27,10 @@ EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, cons
                       (double)size / 1e6, what);
 }
 
+EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *argument) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s is NULL", function, argument);
+}
+
 /* Adds what fits of `addition` to the text in `text`. */
 static void eitp__append(char *text, size_t capacity, const char *addition) {
     size_t length = strlen(text), room = capacity - 1 - length, added = strlen(addition);

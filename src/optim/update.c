@@ -31,20 +31,29 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
     return &optimizers[optimizer];
 }
 
+static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
+    eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
+                     "the name of parameter '%.60s...' is too long: its optimizer state would share a name with others",
+                     eitp__variable_name(parameter));
+    return NULL;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
                                               eitp_dtype dtype, int rank, const int64_t *shape) {
-    char name[256];
-    snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter));
+    char name[EITP__STATE_NAME];
+    if (snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter)) >= (int)sizeof name)
+        return eitp__refuse_long_name(parameter);
     return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
 }
 
 /* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
 static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
     eitp_parameter_form form = parameter->graph->context->parameters;
-    char name[256];
+    char name[EITP__STATE_NAME];
     if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
         return NULL;
-    eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name);
+    if (!eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name))
+        return eitp__refuse_long_name(parameter);
     return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
                                 form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
                                 parameter->rank, parameter->shape);
@@ -100,13 +109,16 @@ EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor 
     return blocks ? eitp_concat(both, 2, 0) : more;
 }
 
-/* Random streams of updates: one for each parameter, far from those that graphs hand out. */
-#define EITP__UPDATE_STREAMS 0x40000000
+/* Random streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
+static int64_t eitp__update_stream(const eitp_tensor *parameter) {
+    uint64_t key = eitp__name_key(eitp__variable_name(parameter));
+    return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
+}
 
 EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
                                                  eitp_tensor **inputs, eitp__attributes *attributes) {
     eitp_tensor *parameter = piece->parameter;
-    attributes->integers[0] = EITP__UPDATE_STREAMS + parameter->variable;
+    attributes->integers[0] = eitp__update_stream(parameter);
     attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;
@@ -170,7 +182,54 @@ static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eit
           config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "an update needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
+    if ((unsigned)config->moments > EITP_MOMENTS_VELOCITY)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown moments %d (see eitp_moments)", (int)config->moments);
     return EITP_OK;
+}
+
+/* ---- What the inputs of an update must be ---- */
+
+static eitp_status eitp__check_hyper_values(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                            int64_t count, eitp_error *error) {
+    double rate = (double)((const float *)values)[0], step = (double)((const float *)values)[1];
+    (void)rule;
+    (void)count;
+    if (!(rate >= 0 && isfinite(rate)))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the learning rate is %g; it must be 0 or more",
+                          input->name, rate);
+    if (!(step >= 1 && isfinite(step) && step == floor(step)))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the step is %g; steps are counted from 1",
+                          input->name, step);
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_limit_value(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                           int64_t count, eitp_error *error) {
+    double limit = (double)*(const float *)values;
+    (void)rule;
+    (void)count;
+    return limit >= 0 ? EITP_OK
+                      : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s' is %g; it must be 0 (no limit) or more",
+                                   input->name, limit);
+}
+
+static eitp_status eitp__check_scale_value(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                           int64_t count, eitp_error *error) {
+    double scale = (double)*(const float *)values;
+    (void)rule;
+    (void)count;
+    return scale > 0 && isfinite(scale)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s' is %g; a loss scale must be above 0 and finite",
+                            input->name, scale);
+}
+
+static void eitp__add_check(eitp_tensor *input,
+                            eitp_status (*check)(const eitp__value_rule *rule, const eitp_tensor *input,
+                                                 const void *values, int64_t count, eitp_error *error)) {
+    eitp__value_rule rule = EITP__ZERO;
+    rule.check = check;
+    eitp__add_rule(input, &rule);
 }
 
 /* Adds the whole step for pieces of parameters and their gradients. */
@@ -185,10 +244,14 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config
     }
     update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
     update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
+    eitp__add_check(update->hyper, eitp__check_hyper_values);
+    eitp__add_check(update->limit, eitp__check_limit_value);
     inputs[0] = eitp__gradient_squares(config, list);
     inputs[1] = update->limit;
     inputs[2] = config->loss_scale;
     commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
+    if (commit)
+        eitp__add_check(config->loss_scale, eitp__check_scale_value);
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
     if (commit)
@@ -246,9 +309,12 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     eitp__pairs pairs;
     eitp_graph *graph;
     eitp_status status;
+    if (!update || !config)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_minimize: config and update must not be NULL");
     memset(update, 0, sizeof *update);
-    if (!loss)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is NULL; eitp_graph_status says why");
+    status = eitp__check_loss(loss, error);
+    if (status)
+        return status;
     graph = loss->graph;
     status = eitp__pairs_init(&pairs, eitp__graph_host(graph), graph->tensor_count, error);
     for (size_t i = 0; i < graph->tensor_count && !status; i++) {
@@ -291,16 +357,19 @@ static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const cha
 
 eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
                              eitp_error *error) {
-    eitp_context *context = graph->context;
+    eitp_context *context = graph ? graph->context : NULL;
     size_t variables = eitp_variable_count(context);
     eitp__pairs pairs;
-    eitp_status status = eitp__pairs_init(&pairs, &context->host, variables, error);
+    eitp_status status;
+    if (!graph || !config || !update)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_apply: graph, config and update must not be NULL");
+    status = eitp__pairs_init(&pairs, &context->host, variables, error);
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {
         eitp_variable parameter = eitp_variable_at(context, i);
-        char name[256];
-        snprintf(name, sizeof name, "gradient.%s", parameter.name);
-        if (parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
+        char name[EITP__STATE_NAME];
+        int fits = snprintf(name, sizeof name, "gradient.%s", parameter.name) < (int)sizeof name;
+        if (!fits || parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
             continue;
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);

@@ -5,6 +5,9 @@
 #include "optim/optim.h"
 #include "tensor/op_rules.h"
 
+/* Room for the name of a state. */
+#define EITP__STATE_NAME 256
+
 /* Rows [begin, end) of a parameter, and their gradient. */
 typedef struct eitp__update_piece {
     eitp_tensor *parameter, *gradient;

@@ -285,6 +285,20 @@ static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *ter
         eitp__accumulate_rows(parameter, rows, carry);
 }
 
+EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error) {
+    char text[100];
+    if (!loss)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is NULL; eitp_graph_status says why");
+    if (!eitp__is_floating(loss->dtype))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is %s; it must be floating",
+                          eitp_dtype_name(loss->dtype));
+    if (loss->rows || eitp__elements(loss) != 1)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the loss is a tensor of shape %s; it must be one number: see eitp_mean and eitp_sum",
+                          eitp__shape_text(loss, text, sizeof text));
+    return EITP_OK;
+}
+
 eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
     eitp_graph *graph;
     const eitp_host *host;
@@ -292,8 +306,9 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
     eitp__term **terms;
     size_t bytes;
     int count = 0;
-    if (!loss)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is NULL; eitp_graph_status says why");
+    eitp_status status = eitp__check_loss(loss, error);
+    if (status)
+        return status;
     graph = loss->graph;
     host = eitp__graph_host(graph);
     bytes = graph->tensor_count * sizeof *xs;

@@ -70,11 +70,34 @@ static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_c
     return eitp__stream_open(&context->stream, &context->host, config->stream_path, error);
 }
 
+/* A configuration that was not begun with eitp_context_config_default has no host. */
+static eitp_status eitp__check_context_config(const eitp_context_config *config, eitp_error *error) {
+    const eitp_files *files = &config->host.files;
+    int has_files = files->open && files->close && files->size && files->resize && files->read && files->write &&
+                    files->sync && files->info && files->make_directory && files->sync_directory && files->rename &&
+                    files->remove && files->list;
+    if (!config->host.allocator.allocate || !config->host.allocator.release || !has_files)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_context_config.host lacks a function of its %s; begin with eitp_context_config_default",
+                          has_files ? "allocator" : "allocator or files");
+    if ((unsigned)config->parameters > EITP_PARAMETERS_CORRECTED)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.parameters %d",
+                          (int)config->parameters);
+    if ((unsigned)config->stream > EITP_STREAM_ALL)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.stream %d", (int)config->stream);
+    return EITP_OK;
+}
+
 eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error) {
     eitp_context *made;
     eitp__backend_config backend;
     eitp_status status;
+    if (!config || !context)
+        return eitp__fail_null(error, "eitp_context_create", config ? "context" : "config");
     *context = NULL;
+    status = eitp__check_context_config(config, error);
+    if (status)
+        return status;
     made = (eitp_context *)eitp__allocate(&config->host, sizeof *made);
     if (!made)
         return eitp__fail_memory(error, sizeof *made, "a context");
@@ -153,15 +176,16 @@ eitp_host eitp_context_host(const eitp_context *context) {
 }
 
 size_t eitp_variable_count(const eitp_context *context) {
-    return context->variable_count;
+    return context ? context->variable_count : 0;
 }
 
 eitp_variable eitp_variable_at(const eitp_context *context, size_t index) {
-    return context->variables[index].info;
+    eitp_variable none = EITP__ZERO;
+    return index < eitp_variable_count(context) ? context->variables[index].info : none;
 }
 
 int64_t eitp_variable_find(const eitp_context *context, const char *name) {
-    for (size_t i = 0; i < context->variable_count; i++) {
+    for (size_t i = 0; i < eitp_variable_count(context) && name; i++) {
         if (!strcmp(context->variables[i].info.name, name))
             return (int64_t)i;
     }
@@ -171,6 +195,8 @@ int64_t eitp_variable_find(const eitp_context *context, const char *name) {
 static eitp_status eitp__variable_named(eitp_context *context, const char *name, eitp__variable **variable,
                                         eitp_error *error) {
     int64_t index = eitp_variable_find(context, name);
+    if (!context || !name)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a variable's %s is NULL", context ? "name" : "context");
     if (index < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no variable '%s' in this context", name);
     *variable = &context->variables[index];
@@ -197,7 +223,14 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     eitp_variable *info;
     size_t size = eitp_dtype_size(dtype);
     char *copy;
-    if (rank < 0 || rank > EITP_MAX_RANK || !size)
+    if (!name || (rank > 0 && !shape))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the %s of variable '%s' is NULL", name ? "shape" : "name",
+                          name ? name : "");
+    if (!size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': unknown dtype %d", name, (int)dtype);
+    if ((unsigned)role > EITP_REMAINDER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': unknown role %d", name, (int)role);
+    if (rank < 0 || rank > EITP_MAX_RANK)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s' has rank %d; at most %d is possible", name, rank,
                           EITP_MAX_RANK);
     for (int i = 0; i < rank; i++) {
@@ -320,6 +353,12 @@ EITP__PRIVATE void eitp__variables_rewind(eitp_context *context, size_t variable
     }
 }
 
+/* What was in the arena is lost. */
+static void eitp__arena_moved(eitp_context *context) {
+    context->arena_generation++;
+    context->arena_use++;
+}
+
 EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error) {
     if (size >= context->arena.size)
         return EITP_OK;
@@ -327,7 +366,7 @@ EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, e
         context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     context->arena.memory = NULL;
     context->arena.size = 0;
-    context->arena_generation++;
+    eitp__arena_moved(context);
     return eitp__arena_reserve(context, size, error);
 }
 
@@ -345,7 +384,7 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
         interface->release(context->backend, context->arena.memory, old);
     context->arena.memory = interface->allocate(context->backend, size);
     context->arena.size = context->arena.memory ? size : 0;
-    context->arena_generation++;
+    eitp__arena_moved(context);
     if (context->arena.memory)
         return EITP_OK;
     if (old) {
@@ -381,8 +420,8 @@ eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t o
     return status ? status : eitp__variable_move(context, variable, offset, data, size, 0, error);
 }
 
-EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size) {
-    snprintf(text, size, "remainder.%s", name);
+EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size) {
+    return snprintf(text, size, "remainder.%s", name) < (int)size;
 }
 
 /* The remainder of a 16-bit parameter; NULL where it has none. */
@@ -390,8 +429,8 @@ static eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__var
     char name[256];
     int64_t index = -1;
     if (variable->info.role == EITP_PARAMETER && eitp__wide(variable->info.dtype) != variable->info.dtype) {
-        eitp__remainder_name(variable->info.name, name, sizeof name);
-        index = eitp_variable_find(context, name);
+        if (eitp__remainder_name(variable->info.name, name, sizeof name))
+            index = eitp_variable_find(context, name);
     }
     return index >= 0 ? &context->variables[index] : NULL;
 }
@@ -548,8 +587,8 @@ eitp_status eitp_variable_fill(eitp_context *context, const char *name, double v
     return eitp__variable_generate(context, name, eitp__make_constant, &value, error);
 }
 
-/* FNV-1a: gives every name a key of its own, whatever order variables are made in. */
-static uint64_t eitp__name_key(const char *name) {
+/* FNV-1a. */
+EITP__PRIVATE uint64_t eitp__name_key(const char *name) {
     uint64_t key = 14695981039346656037u;
     for (; *name; name++)
         key = (key ^ (unsigned char)*name) * 1099511628211u;

@@ -28,7 +28,11 @@ struct eitp_context {
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
     uint64_t arena_generation; /* counts its moves */
-    eitp_plan *plans;          /* that run in it, a list */
+    /* What plans wrote to their inputs, and what they computed, lasts while this number stays the same: it changes with
+     * every execution, every move, and where another plan than the one before writes. */
+    uint64_t arena_use;
+    const eitp_plan *arena_user; /* the plan that wrote or was executed last */
+    eitp_plan *plans;            /* that run in it, a list */
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
@@ -47,8 +51,12 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
 /* Takes the last variable away again, or another while there is no graph. */
 EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
 
-/* The name of the variable that holds what 16-bit parameter `name` lacks. */
-EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size);
+/* The name of the variable that holds what 16-bit parameter `name` lacks; 0: it does not fit, and no variable may have
+ * what was cut from it. */
+EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size);
+
+/* A number for a name, whatever order variables are declared in. */
+EITP__PRIVATE uint64_t eitp__name_key(const char *name);
 
 /* Gives memory, or a place in the file, to all variables that have none. */
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);

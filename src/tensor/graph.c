@@ -3,6 +3,8 @@
 #include "tensor/context.h"
 
 eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
+    if (!context || !graph)
+        return eitp__fail_null(error, "eitp_graph_create", context ? "graph" : "context");
     *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
     if (!*graph)
         return eitp__fail_memory(error, sizeof **graph, "a graph");
@@ -29,6 +31,8 @@ void eitp_graph_destroy(eitp_graph *graph) {
 }
 
 eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error) {
+    if (!graph)
+        return eitp__fail_null(error, "eitp_graph_status", "graph");
     if (graph->error.status && error)
         *error = graph->error;
     return graph->error.status;
@@ -70,6 +74,10 @@ static eitp_tensor *eitp__tensor_create(eitp_graph *graph, const char *subject, 
                                         const int64_t *shape, int rows) {
     eitp_tensor *tensor;
     size_t elements = 1;
+    if (!eitp_dtype_size(dtype)) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: unknown dtype %d", subject, (int)dtype);
+        return NULL;
+    }
     if (rank < 0 || rank > EITP_MAX_RANK) {
         eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: a tensor of rank %d is not possible; at most %d is", subject,
                          rank, EITP_MAX_RANK);
@@ -118,8 +126,13 @@ EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_ten
 static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape) {
     eitp_tensor *tensor;
-    if (graph->error.status)
+    if (!graph || graph->error.status)
         return NULL;
+    if (!name || (rank > 0 && !shape)) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the %s of input '%s' is NULL", name ? "shape" : "name",
+                         name ? name : "");
+        return NULL;
+    }
     tensor = eitp__tensor_create(graph, name, dtype, rank, shape, 0);
     if (tensor) {
         tensor->leaf = leaf;
@@ -151,7 +164,7 @@ eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role
     eitp_tensor *tensor;
     eitp_error error;
     int64_t index = -1;
-    if (graph->error.status)
+    if (!graph || graph->error.status)
         return NULL;
     if (eitp__variable_declare(graph->context, name, role, dtype, rank, shape, &index, &error)) {
         eitp__graph_fail(graph, error.status, "%s", error.message);
@@ -172,6 +185,34 @@ eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const
     return eitp_variable_tensor(graph, name, EITP_PARAMETER, EITP_F32, rank, shape);
 }
 
+EITP__PRIVATE void eitp__add_rule(eitp_tensor *tensor, const eitp__value_rule *rule) {
+    eitp_tensor *input = tensor ? tensor->storage : NULL;
+    eitp__value_rule *added;
+    if (!input || input->leaf != EITP__INPUT || eitp__elements(input) != eitp__elements(tensor))
+        return;
+    for (const eitp__value_rule *other = input->rules; other; other = other->next) {
+        if (other->check == rule->check && other->classes == rule->classes && other->ignored == rule->ignored)
+            return;
+    }
+    added = (eitp__value_rule *)eitp__graph_allocate(input->graph, sizeof *added);
+    if (!added)
+        return;
+    *added = *rule;
+    added->next = input->rules;
+    input->rules = added;
+}
+
+eitp_tensor *eitp_keep_input(eitp_tensor *input) {
+    if (!input)
+        return NULL;
+    if (input->leaf != EITP__INPUT) {
+        eitp__graph_fail(input->graph, EITP_ERROR_ARGUMENT, "eitp_keep_input: only a tensor of eitp_input can be kept");
+        return NULL;
+    }
+    input->is_kept = 1;
+    return input;
+}
+
 eitp_tensor *eitp_output(eitp_tensor *tensor) {
     if (tensor)
         tensor->is_output = 1;
@@ -179,23 +220,24 @@ eitp_tensor *eitp_output(eitp_tensor *tensor) {
 }
 
 int eitp_tensor_rank(const eitp_tensor *tensor) {
-    return tensor->rank;
+    return tensor ? tensor->rank : 0;
 }
 
 int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension) {
-    return tensor->shape[dimension < 0 ? tensor->rank + dimension : dimension];
+    int index = tensor && dimension < 0 ? tensor->rank + dimension : dimension;
+    return tensor && index >= 0 && index < tensor->rank ? tensor->shape[index] : 0;
 }
 
 int64_t eitp_tensor_elements(const eitp_tensor *tensor) {
-    return eitp__elements(tensor);
+    return tensor ? eitp__elements(tensor) : 0;
 }
 
 eitp_dtype eitp_tensor_dtype(const eitp_tensor *tensor) {
-    return tensor->dtype;
+    return tensor ? tensor->dtype : (eitp_dtype)EITP_DTYPE_COUNT;
 }
 
 eitp_graph *eitp_tensor_graph(const eitp_tensor *tensor) {
-    return tensor->graph;
+    return tensor ? tensor->graph : NULL;
 }
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph) {
@@ -294,6 +336,17 @@ EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output
     return NULL;
 }
 
+/* Whether something computes a node: a kernel of its dtype or, where that is of 16 bits, of F32; or other ops. */
+static int eitp__can_compute(const eitp__node *node) {
+    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__backend *backend = node->graph->context->backend;
+    eitp_dtype dtype = eitp__node_dtype(node);
+    if ((int)node->op >= (int)EITP__SLOT_COUNT || info->expand || info->backward_of)
+        return 1;
+    return backend->interface->supports(backend, (eitp__slot)node->op, dtype) ||
+           backend->interface->supports(backend, (eitp__slot)node->op, eitp__wide(dtype));
+}
+
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes) {
     const eitp__op_info *info = eitp__op(op);
@@ -320,6 +373,11 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
         node->attributes = *attributes;
     if (info->shape(node, &error)) {
         eitp__graph_fail(graph, error.status, "%s: %s", info->name, error.message);
+        return NULL;
+    }
+    if (!eitp__can_compute(node)) {
+        eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s: no kernel for %s on this device; cast to f32 and back",
+                         info->name, eitp_dtype_name(eitp__node_dtype(node)));
         return NULL;
     }
     for (int i = 0; i < node->output_count; i++) {

@@ -35,6 +35,15 @@ typedef struct eitp__attributes {
     int64_t shape[EITP_MAX_RANK];
 } eitp__attributes;
 
+/* What the values of an input must be; checked where they are written. */
+typedef struct eitp__value_rule {
+    eitp_status (*check)(const struct eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                         int64_t count, eitp_error *error);
+    int64_t classes; /* of targets: how many there are, and the one that is ignored */
+    int32_t ignored;
+    const struct eitp__value_rule *next;
+} eitp__value_rule;
+
 typedef enum eitp__leaf { EITP__COMPUTED, EITP__INPUT, EITP__VARIABLE } eitp__leaf;
 
 struct eitp_tensor {
@@ -50,9 +59,11 @@ struct eitp_tensor {
     int64_t shape[EITP_MAX_RANK];
     int rows; /* the leading dimension is the graph's capacity */
     int is_output;
+    int is_kept; /* of an input: its value lasts from execution to execution */
     eitp_tensor
-        *lowered;  /* what a plan computes in its place, where the backend has no kernel for the node; NULL: itself */
-    char name[64]; /* of leaves */
+        *lowered; /* what a plan computes in its place, where the backend has no kernel for the node; NULL: itself */
+    const eitp__value_rule *rules; /* of an input */
+    char name[64];                 /* of leaves */
 };
 
 struct eitp__node {
@@ -138,6 +149,9 @@ EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, 
 
 /* For shape rules: the next output has the shape, dtype and rows of a tensor. */
 EITP__PRIVATE eitp_status eitp__node_output_like(eitp__node *node, const eitp_tensor *tensor, eitp_error *error);
+
+/* Lets a rule hold for the values of an input, or of one that the tensor is a view of; it does nothing for others. */
+EITP__PRIVATE void eitp__add_rule(eitp_tensor *tensor, const eitp__value_rule *rule);
 
 /* For plans: a tensor like another, with memory of its own, or that of `storage` from element `first` on. */
 EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_tensor *storage, int64_t first);

@@ -10,6 +10,9 @@ typedef void eitp__expand_rule(const eitp__node *node, eitp_tensor **outputs);
 typedef double eitp__flops_rule(const eitp__node *node);
 typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int64_t end);
 
+/* A loss that is minimized is one floating number. */
+EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error);
+
 /* Sums x over the dimensions in which `like` has 1, or has not at all: the transpose of broadcasting. */
 EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like);
 

@@ -7,6 +7,10 @@ eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor 
     eitp_tensor *inputs[4];
     if (!qkv)
         return NULL;
+    if (!config) {
+        eitp__graph_fail(qkv->graph, EITP_ERROR_ARGUMENT, "attention: the config is NULL");
+        return NULL;
+    }
     attributes.integers[0] = config->heads;
     attributes.integers[1] = config->longest;
     if (key && config->dropout > 0)

@@ -124,6 +124,10 @@ static eitp_tensor *eitp__binary(eitp__op_code op, eitp_tensor *a, eitp_tensor *
 eitp_tensor *eitp_fill(eitp_graph *graph, eitp_dtype dtype, int rank, const int64_t *shape, double value) {
     eitp__attributes attributes = EITP__ZERO;
     eitp__node *node;
+    if (graph && rank > 0 && !shape) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "fill: the shape is NULL");
+        return NULL;
+    }
     attributes.reals[0] = value;
     attributes.dtype = dtype;
     attributes.rank = rank;

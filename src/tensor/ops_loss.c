@@ -1,13 +1,39 @@
 /* Cross-entropy with an ignored target: builder, shapes, gradient, expansion. */
 #include "tensor/op_rules.h"
 
+static eitp_status eitp__check_targets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                       int64_t count, eitp_error *error) {
+    const int32_t *targets = (const int32_t *)values;
+    for (int64_t i = 0; i < count; i++) {
+        if ((targets[i] < 0 || targets[i] >= rule->classes) && targets[i] != rule->ignored)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "element %lld of input '%s' is %d: a target must be 0 to %lld, or the ignored one, %d",
+                              (long long)i, input->name, (int)targets[i], (long long)rule->classes - 1,
+                              (int)rule->ignored);
+    }
+    return EITP_OK;
+}
+
+/* The loss, or NULL, after targets that are an input became subject to the check. */
+static eitp_tensor *eitp__with_checked_targets(eitp_tensor *loss, eitp_tensor *targets, int64_t classes,
+                                               int32_t ignored) {
+    eitp__value_rule rule = EITP__ZERO;
+    rule.check = eitp__check_targets;
+    rule.classes = classes;
+    rule.ignored = ignored;
+    if (loss)
+        eitp__add_rule(targets, &rule);
+    return loss;
+}
+
 eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[2];
+    eitp_tensor *inputs[2], *loss;
     attributes.integers[0] = ignored;
     inputs[0] = logits;
     inputs[1] = targets;
-    return eitp__apply(EITP__OP_CROSS_ENTROPY, inputs, 2, &attributes);
+    loss = eitp__apply(EITP__OP_CROSS_ENTROPY, inputs, 2, &attributes);
+    return eitp__with_checked_targets(loss, targets, loss ? logits->shape[1] : 0, ignored);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error *error) {
@@ -40,19 +66,22 @@ EITP__PRIVATE void eitp__gradient_cross_entropy(const eitp__node *node, eitp_ten
 
 EITP__PRIVATE void eitp__expand_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *logits = node->inputs[0], *targets = node->inputs[1];
-    eitp_tensor *zero = eitp__scalar_like(logits, 0), *largest, *total, *loss, *number;
+    eitp_tensor *zero = eitp__scalar_like(logits, 0), *one = eitp__scalar_like(logits, 1), *largest, *total, *loss;
+    eitp_tensor *nan = eitp__scalar_like(logits, (double)NAN), *ignored, *factor;
     int64_t rows[1], column[2] = {-1, 1};
     rows[0] = logits->shape[0];
     largest = eitp_stop_gradient(eitp_max(logits, 2u, 1));
     total = eitp_add(largest, eitp_log(eitp_sum(eitp_exp(eitp_subtract(logits, largest)), 2u, 1)));
     outputs[1] = eitp_reshape(total, 1, rows);
-    /* An index outside the vocabulary picks 0; its row is zeroed below. */
+    /* An index outside the vocabulary picks 0. Loss and gradient of its row are made no numbers, where it is not the
+     * ignored one; they are zeroed where it is. */
     loss = eitp_subtract(total, eitp_gather(logits, eitp_reshape(targets, 2, column), 1));
     loss = eitp_reshape(loss, 1, rows);
-    number = eitp_cast(targets, logits->dtype);
-    loss = eitp_where(eitp_equal(number, eitp__scalar_like(logits, (double)node->attributes.integers[0])), zero, loss);
-    loss = eitp_where(eitp_less(number, zero), zero, loss);
-    outputs[0] = eitp_where(eitp_less(number, eitp__scalar_like(logits, (double)logits->shape[1])), loss, zero);
+    ignored = eitp_equal(targets, eitp__scalar_like(targets, (double)node->attributes.integers[0]));
+    factor = eitp_where(eitp_less(targets, eitp__scalar_like(targets, (double)logits->shape[1])), one, nan);
+    factor = eitp_where(eitp_less(targets, eitp__scalar_like(targets, 0)), nan, factor);
+    factor = eitp_where(ignored, one, factor);
+    outputs[0] = eitp_where(ignored, zero, eitp_multiply(loss, factor));
 }
 
 /* ---- The output head and the loss in one ---- */
@@ -99,12 +128,13 @@ EITP__PRIVATE double eitp__flops_head(const eitp__node *node) {
  */
 eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets, int32_t ignored) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[3];
+    eitp_tensor *inputs[3], *loss;
     attributes.integers[0] = ignored;
     inputs[0] = x;
     inputs[1] = table;
     inputs[2] = targets;
-    return eitp__apply(EITP__OP_LINEAR_CROSS_ENTROPY, inputs, 3, &attributes);
+    loss = eitp__apply(EITP__OP_LINEAR_CROSS_ENTROPY, inputs, 3, &attributes);
+    return eitp__with_checked_targets(loss, targets, loss ? table->shape[0] : 0, ignored);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_linear_cross_entropy(eitp__node *node, eitp_error *error) {

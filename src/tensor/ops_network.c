@@ -239,7 +239,12 @@ EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
 static eitp_tensor *eitp__table_rows(const eitp__node *node) {
     int64_t first = node->attributes.integers[0];
     eitp_tensor *ids = node->inputs[0];
-    return first ? eitp_subtract(ids, eitp__scalar_like(ids, (double)first)) : ids;
+    eitp_tensor *numbers;
+    if (!first)
+        return ids;
+    /* Sums of integers have no kernels; F64 holds them exactly. */
+    numbers = eitp_affine(eitp_cast(ids, EITP_F64), 1, -(double)first);
+    return eitp_cast(numbers, EITP_I32);
 }
 
 EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

@@ -121,6 +121,10 @@ EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activa
 }
 
 eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
+    if (x && (unsigned)activation > EITP_SIGMOID) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "linear: unknown activation %d", (int)activation);
+        return NULL;
+    }
     return eitp__activate(eitp__product(x, weight, bias, 0, 0, 0), activation);
 }
 

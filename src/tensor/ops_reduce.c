@@ -16,12 +16,25 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, dtype, x->rank, shape, x->rows && !reduces_rows, error);
 }
 
+/* Bits for dimensions that there are not, unless all bits are set, are the graph's error. */
+static int eitp__check_dimensions(eitp_tensor *x, unsigned dimensions, const char *op) {
+    unsigned beyond = dimensions == EITP_ALL_DIMENSIONS ? 0 : dimensions >> x->rank;
+    int dimension = x->rank;
+    if (!beyond)
+        return 1;
+    for (; !(beyond & 1); beyond >>= 1)
+        dimension++;
+    eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "%s: a tensor of rank %d has no dimension %d (bit i: dimension i)",
+                     op, x->rank, dimension);
+    return 0;
+}
+
 static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dimensions, int keep) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *y;
     int64_t shape[EITP_MAX_RANK];
     int rank = 0;
-    if (!x)
+    if (!x || !eitp__check_dimensions(x, dimensions, eitp__op(op)->name))
         return NULL;
     dimensions &= (1u << x->rank) - 1;
     attributes.integers[0] = dimensions;
@@ -48,7 +61,7 @@ eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep) {
 
 eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {
     double count = 1;
-    if (!x)
+    if (!x || !eitp__check_dimensions(x, dimensions, "mean"))
         return NULL;
     if (x->rows && (dimensions & 1)) {
         eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT,

@@ -181,6 +181,10 @@ static int eitp__take_shape(eitp_tensor *x, int rank, const int64_t *shape, eitp
                          rank, EITP_MAX_RANK);
         return 0;
     }
+    if (rank && !shape) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "%s: the shape is NULL", op);
+        return 0;
+    }
     attributes->rank = rank;
     for (int d = 0; d < rank; d++)
         attributes->shape[d] = shape[d];
@@ -205,6 +209,10 @@ eitp_tensor *eitp_permute(eitp_tensor *x, const int *order) {
     eitp__attributes attributes = EITP__ZERO;
     if (!x)
         return NULL;
+    if (!order) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "permute: the order is NULL");
+        return NULL;
+    }
     for (int d = 0; d < x->rank; d++)
         attributes.integers[d] = order[d];
     return eitp__apply(EITP__OP_PERMUTE, &x, 1, &attributes);
@@ -260,7 +268,7 @@ eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t aft
 
 eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *joined = count > 0 ? tensors[0] : NULL;
+    eitp_tensor *joined = count > 0 && tensors ? tensors[0] : NULL;
     int along;
     if (!joined || (along = eitp__checked_dimension(joined, dimension, "concat")) < 0)
         return NULL;

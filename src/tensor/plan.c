@@ -1,12 +1,27 @@
 /* Plans: creation by passes, the calls they become, and running them. */
 #include "tensor/measure.h"
 
+/* The number of an input among the plan's; -1 where the tensor is none. */
+static int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor) {
+    for (size_t i = 0; i < plan->input_count && tensor->leaf == EITP__INPUT; i++) {
+        if (plan->inputs[i].tensor == tensor)
+            return (int)i;
+    }
+    return -1;
+}
+
+static int eitp__is_kept(const eitp_plan *plan, const eitp_tensor *tensor) {
+    int index = eitp__input_index(plan, tensor);
+    return index >= 0 && plan->inputs[index].is_kept;
+}
+
 /* Where a tensor is at a step; -1: between runs, when streamed variables are nowhere. */
 static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, int step) {
     eitp__place place = EITP__ZERO;
     eitp_tensor *owner;
     int64_t first;
     place.stretch = -1;
+    place.input = -1;
     place.variable = -1;
     tensor = eitp__lowered(tensor);
     if (!tensor)
@@ -19,6 +34,8 @@ static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, in
         place.offset -= window ? window->offset : 0;
     } else if (owner->leaf == EITP__VARIABLE)
         place.variable = owner->variable;
+    else if (eitp__is_kept(plan, owner))
+        place.input = eitp__input_index(plan, owner);
     else if ((size_t)owner->id < plan->tensor_count)
         place.stretch = plan->stretch_of[owner->id];
     place.rows = tensor->rows;
@@ -138,6 +155,65 @@ static eitp_status eitp__plan_fit(eitp_plan *plan, const eitp_plan_config *confi
     return status;
 }
 
+/* Lists the graph's inputs. */
+static eitp_status eitp__list_inputs(eitp_plan *plan, eitp_error *error) {
+    const eitp_graph *graph = plan->graph;
+    for (size_t t = 0; t < graph->tensor_count; t++) {
+        eitp__plan_input *input;
+        if (graph->tensors[t]->leaf != EITP__INPUT)
+            continue;
+        if (!eitp__reserve(&plan->context->host, (void **)&plan->inputs, &plan->input_capacity, plan->input_count + 1,
+                           sizeof *plan->inputs))
+            return eitp__fail_memory(error, (plan->input_count + 1) * sizeof *plan->inputs, "the inputs of a plan");
+        input = &plan->inputs[plan->input_count++];
+        memset(input, 0, sizeof *input);
+        input->tensor = graph->tensors[t];
+        input->is_kept = graph->tensors[t]->is_kept;
+        plan->stats.kept_bytes += input->is_kept ? eitp__tensor_bytes(input->tensor) : 0;
+    }
+    return EITP_OK;
+}
+
+static void eitp__mark_read(eitp_plan *plan, eitp_tensor *tensor) {
+    int index = tensor ? eitp__input_index(plan, eitp__owner(tensor, NULL)) : -1;
+    if (index >= 0)
+        plan->inputs[index].is_read = 1;
+}
+
+/* Finds the inputs that steps read, or that can be read as outputs. */
+static void eitp__find_read_inputs(eitp_plan *plan) {
+    for (size_t s = 0; s < plan->step_count; s++) {
+        for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++)
+            eitp__mark_read(plan, eitp__step_read(&plan->steps[s], i));
+    }
+    for (size_t t = 0; t < plan->tensor_count; t++)
+        eitp__mark_read(plan, plan->readable[t] ? plan->graph->tensors[t] : NULL);
+}
+
+/* Memory for the inputs that are kept. */
+static eitp_status eitp__allocate_inputs(eitp_plan *plan, eitp_error *error) {
+    eitp__backend *backend = plan->context->backend;
+    for (size_t i = 0; i < plan->input_count && !plan->context->plans_only; i++) {
+        eitp__plan_input *input = &plan->inputs[i];
+        size_t size = eitp__tensor_bytes(input->tensor);
+        if (!input->is_kept)
+            continue;
+        input->memory = backend->interface->allocate(backend, size);
+        if (!input->memory)
+            return eitp__fail_memory(error, size, "an input that is kept");
+    }
+    return EITP_OK;
+}
+
+static void eitp__release_inputs(eitp_plan *plan) {
+    eitp__backend *backend = plan->context->backend;
+    for (size_t i = 0; i < plan->input_count; i++) {
+        if (plan->inputs[i].memory)
+            backend->interface->release(backend, plan->inputs[i].memory, eitp__tensor_bytes(plan->inputs[i].tensor));
+    }
+    eitp__release(&plan->context->host, plan->inputs, plan->input_capacity * sizeof *plan->inputs);
+}
+
 /* A plan without memory to run in. */
 static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                    eitp_error *error) {
@@ -153,7 +229,9 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
     made->context = context;
     made->graph = graph;
     made->count = graph->capacity;
-    status = eitp__plan_lower(made, error);
+    status = eitp__list_inputs(made, error);
+    if (!status)
+        status = eitp__plan_lower(made, error);
     if (!status)
         status = eitp__plan_order(made, error);
     if (!status)
@@ -168,6 +246,7 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
         eitp_plan_destroy(made);
         return status;
     }
+    eitp__find_read_inputs(made);
     *plan = made;
     return EITP_OK;
 }
@@ -209,6 +288,8 @@ eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *c
         status = eitp__variables_allocate(graph->context, error);
     if (!status)
         status = eitp__arena_reserve(graph->context, eitp__plan_bytes(*plan), error);
+    if (!status)
+        status = eitp__allocate_inputs(*plan, error);
     if (status) {
         eitp_plan_destroy(*plan);
         *plan = NULL;
@@ -257,6 +338,9 @@ void eitp_plan_destroy(eitp_plan *plan) {
     if (!plan)
         return;
     eitp__unlist_plan(plan);
+    if (plan->context->arena_user == plan)
+        plan->context->arena_user = NULL;
+    eitp__release_inputs(plan);
     host = plan->context->host;
     eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
     eitp__release(&host, plan->stretch_of, plan->stretch_of_capacity * sizeof *plan->stretch_of);
@@ -284,6 +368,8 @@ eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *erro
 static void *eitp__address(const eitp_plan *plan, const eitp__place *place) {
     if (place->variable >= 0)
         return (char *)plan->context->variables[place->variable].data + place->offset;
+    if (place->input >= 0)
+        return (char *)plan->inputs[place->input].memory + place->offset;
     if (place->stretch >= 0)
         return (char *)plan->context->arena.memory + plan->stretches[place->stretch].offset + place->offset;
     return NULL;
@@ -351,14 +437,73 @@ static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor
     return EITP_OK;
 }
 
+/* From now on the arena holds what is written to this plan's inputs, and no longer its results. */
+static void eitp__begin_use(eitp_plan *plan) {
+    eitp_context *context = plan->context;
+    if (context->arena_user != plan)
+        context->arena_use++;
+    context->arena_user = plan;
+    plan->results = 0;
+}
+
+/* Now it holds what the plan computed, where that was all. */
+static void eitp__end_use(eitp_plan *plan, int is_whole) {
+    eitp_context *context = plan->context;
+    context->arena_use++;
+    context->arena_user = plan;
+    plan->results = is_whole ? context->arena_use : 0;
+}
+
+/* Whether an input holds what was written to it. */
+static int eitp__is_written(const eitp_plan *plan, const eitp__plan_input *input) {
+    const eitp_context *context = plan->context;
+    if (input->is_kept)
+        return input->written != 0;
+    return input->written && input->written == context->arena_use && context->arena_user == plan;
+}
+
+static eitp_status eitp__check_values(const eitp_tensor *input, const void *values, size_t size, eitp_error *error) {
+    int64_t count = (int64_t)(size / eitp_dtype_size(input->dtype));
+    eitp_status status = EITP_OK;
+    for (const eitp__value_rule *rule = input->rules; rule && !status; rule = rule->next)
+        status = rule->check(rule, input, values, count, error);
+    return status;
+}
+
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
     void *address = NULL;
+    eitp__plan_input *target;
     eitp_status status = eitp__plan_address(plan, input, size, &address, error);
     if (status)
         return status;
     if (input->leaf != EITP__INPUT)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "only inputs can be written");
-    return plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
+    if (size && !data)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for input '%s' is NULL", input->name);
+    status = eitp__check_values(input, data, size, error);
+    if (status)
+        return status;
+    target = &plan->inputs[eitp__input_index(plan, input)];
+    target->written = 0;
+    if (!target->is_kept)
+        eitp__begin_use(plan);
+    status = plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
+    if (status)
+        return status;
+    target->written = target->is_kept ? 1 : plan->context->arena_use;
+    target->count = plan->count;
+    return EITP_OK;
+}
+
+/* Variables, and inputs that are kept, can be read at any time; what is in the arena, after an execution. */
+static eitp_status eitp__check_readable(const eitp_plan *plan, eitp_tensor *output, eitp_error *error) {
+    eitp__place place = eitp__place_of(plan, output, -1);
+    if (place.stretch < 0 || (plan->results && plan->results == plan->context->arena_use))
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_ARGUMENT,
+        "the output's value is not there: read outputs after eitp_plan_run, before inputs are written and "
+        "before another plan of the context is created, written or executed");
 }
 
 eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error) {
@@ -369,6 +514,9 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
     if (!address || !plan->readable[output->id])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "only outputs can be read; mark the tensor with eitp_output before the plan is created");
+    status = eitp__check_readable(plan, output, error);
+    if (status)
+        return status;
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
 }
 
@@ -378,14 +526,39 @@ static eitp_status eitp__run_steps(eitp_plan *plan, size_t first, size_t end, vo
     return backend->interface->run(backend, plan->calls + first, end - first, workspace, error);
 }
 
+/* Every input that is read was written, for as many rows as there are. */
+static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error) {
+    for (size_t i = 0; i < plan->input_count; i++) {
+        const eitp__plan_input *input = &plan->inputs[i];
+        const char *name = input->tensor->name;
+        if (!input->is_read)
+            continue;
+        if (!eitp__is_written(plan, input))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "input '%s' was not written since the last execution, or another plan used the arena "
+                              "since; write it before each eitp_plan_run, or declare it with eitp_keep_input",
+                              name);
+        if (input->tensor->rows && input->count < plan->count)
+            return eitp__fail(
+                error, EITP_ERROR_ARGUMENT,
+                "input '%s' was written with %lld rows, but eitp_plan_set_count says %lld; write it again", name,
+                (long long)input->count, (long long)plan->count);
+    }
+    return EITP_OK;
+}
+
 eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
     void *workspace = NULL;
     eitp_status status = eitp__check_arena(plan, error);
+    if (!status)
+        status = eitp__check_written(plan, error);
     if (status)
         return status;
     eitp__bind(plan);
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    return eitp__stream_steps(plan, workspace,
-                              plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
+    status = eitp__stream_steps(plan, workspace,
+                                plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
+    eitp__end_use(plan, !status);
+    return status;
 }

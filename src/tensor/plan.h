@@ -62,9 +62,20 @@ typedef struct eitp__transfer {
     int step, window;
 } eitp__transfer;
 
-/* Where a call's operand is: an arena stretch, a variable, or nowhere. */
+/* An input of the graph, and what was written to it. */
+typedef struct eitp__plan_input {
+    eitp_tensor *tensor;
+    int is_kept;
+    int is_read;      /* by a step, or after an execution */
+    void *memory;     /* of one that is kept; others are in the arena */
+    uint64_t written; /* the context's arena_use when it was; 0: it never was */
+    int64_t count;    /* rows that were written, of a capacity */
+} eitp__plan_input;
+
+/* Where a call's operand is: an arena stretch, the memory of an input that is kept, a variable, or nowhere. */
 typedef struct eitp__place {
     int stretch;      /* -1: none */
+    int input;        /* -1: none */
     int64_t variable; /* -1: none */
     size_t offset;    /* bytes from its start */
     int rows;         /* its leading dimension follows the count */
@@ -96,7 +107,10 @@ struct eitp_plan {
     eitp__call *calls;
     eitp__binding *bindings;
     size_t call_count;
-    int64_t count; /* rows of the capacity that there are */
+    eitp__plan_input *inputs; /* in the order of their ids */
+    size_t input_count, input_capacity;
+    uint64_t results; /* the context's arena_use while outputs can be read; 0: they cannot */
+    int64_t count;    /* rows of the capacity that there are */
     uint64_t bound_generation;
     int64_t bound_count;
     eitp_plan_stats stats;

@@ -51,7 +51,8 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
     eitp_graph *graph = plan->graph;
     int end = (int)plan->step_count;
     for (size_t t = 0; t < graph->tensor_count; t++) {
-        if (graph->tensors[t]->leaf == EITP__INPUT && !eitp__new_stretch(plan, graph->tensors[t], -1))
+        const eitp_tensor *tensor = graph->tensors[t];
+        if (tensor->leaf == EITP__INPUT && !tensor->is_kept && !eitp__new_stretch(plan, tensor, -1))
             return 0;
     }
     for (int s = 0; s < end; s++) {

@@ -62,7 +62,7 @@ typedef struct eitp_context_config {
     const char *stream_path;
 } eitp_context_config;
 
-/* Automatic device, fp32, exact parameters. */
+/* Automatic device, fp32, exact parameters. Begin with this: a host without functions is refused. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 EITP_API eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error);
@@ -129,6 +129,8 @@ typedef struct eitp_variable {
 } eitp_variable;
 
 EITP_API size_t eitp_variable_count(const eitp_context *context);
+
+/* The variable of an index; zeros, with a NULL name, where there is none of it. */
 EITP_API eitp_variable eitp_variable_at(const eitp_context *context, size_t index);
 
 /* The index of the variable called `name`, or -1. */
@@ -182,7 +184,7 @@ EITP_API void eitp_graph_destroy(eitp_graph *graph); /* after the plans made fro
 /* The first error of building, EITP_OK while there was none. */
 EITP_API eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error);
 
-/* A value that is written before every run. */
+/* A value that is written before every execution; eitp_plan_run refuses where it was not. */
 EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape);
 
 /*
@@ -191,6 +193,12 @@ EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype
  */
 EITP_API eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape);
+
+/*
+ * Makes an input keep its value from execution to execution until it is written again, whatever other plans do. Each
+ * plan that is created from now on has memory of its own for it (eitp_plan_stats.kept_bytes). Returns it.
+ */
+EITP_API eitp_tensor *eitp_keep_input(eitp_tensor *input);
 
 /* The context's variable of that name, made if there is none; one with another role, dtype or shape is an error. */
 EITP_API eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role role, eitp_dtype dtype,
@@ -202,6 +210,7 @@ EITP_API eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int ra
 /* Makes a tensor readable after the run. Returns it. */
 EITP_API eitp_tensor *eitp_output(eitp_tensor *tensor);
 
+/* Of NULL zeros, a NULL graph, and no dtype. */
 EITP_API int eitp_tensor_rank(const eitp_tensor *tensor);
 EITP_API int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension); /* negative counts from the end */
 EITP_API int64_t eitp_tensor_elements(const eitp_tensor *tensor);
@@ -254,8 +263,8 @@ EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dime
 /* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
 EITP_API eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent);
 
-/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i), or over all of them; sums and means of
- * 16-bit values are F32 ---- */
+/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i; a bit of a dimension that x has not is
+ * an error), or over all of them; sums and means of 16-bit values are F32 ---- */
 
 #define EITP_ALL_DIMENSIONS 0xffffffffu
 EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
@@ -337,8 +346,12 @@ EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eit
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
 
-/* Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. The
- * mean is the caller's. Losses of 16-bit logits are F32. */
+/*
+ * Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. Any
+ * other target that is not 0 to v - 1 is refused by eitp_plan_write; of targets that are computed, and not an input,
+ * such a row's loss and gradient are NaN, and updates do not apply the step. The mean is the caller's. Losses of 16-bit
+ * logits are F32.
+ */
 EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored);
 
 /*
@@ -395,6 +408,7 @@ typedef struct eitp_plan_stats {
     size_t arena_bytes;     /* the tensors of this plan */
     size_t workspace_bytes; /* scratch memory of its kernels */
     size_t largest_bytes;   /* the most that is live at once: no layout can need less */
+    size_t kept_bytes;      /* inputs that keep their value, beside arena and workspace */
     int nodes, recomputed;  /* steps, and those of them that make a value again */
     double flops, recomputed_flops;
     double seconds;                 /* at the nominal speed of the device, and of files */
@@ -403,8 +417,9 @@ typedef struct eitp_plan_stats {
 
 /*
  * Lays the graph's outputs and updates out to run. Ops that the backend has no kernel for are expanded into others. The
- * graph must outlive the plan. All plans of a context share one arena: what a plan's inputs and outputs hold lasts
- * until another plan runs or is created.
+ * graph must outlive the plan. All plans of a context share one arena, so what is written to inputs lasts for one
+ * execution, and until another plan of the context is created, written or executed. What outputs hold lasts until then,
+ * and until the plan's own inputs are written. eitp_plan_run and eitp_plan_read refuse what was lost.
  */
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);
@@ -424,12 +439,16 @@ EITP_API eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan);
 /* How many rows of the graph's capacity there are; the capacity to begin with. */
 EITP_API eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *error);
 
-/* Copies all bytes of an input in, or of an output out; with a capacity, those of the rows there are. */
+/* Copies all bytes of an input in, or, after an execution, of an output out; with a capacity, those of the rows there
+ * are. */
 EITP_API eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size,
                                      eitp_error *error);
 EITP_API eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error);
 
-/* Runs it once. Allocates nothing. */
+/*
+ * Executes it once. Every input that it reads must have been written since the last execution, unless eitp_keep_input
+ * keeps it; EITP_ERROR_ARGUMENT names one that was not. Allocates nothing.
+ */
 EITP_API eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error);
 
 /* ---- Profiles ---- */

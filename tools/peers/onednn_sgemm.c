@@ -69,8 +69,8 @@ static void compare(eitp_context *context, const shape *at, double seconds, doub
     b_shape[at->transpose_b] = k;
     b_shape[!at->transpose_b] = n;
     must(eitp_graph_create(context, &graph, &error));
-    eitp_tensor *left = eitp_input(graph, "a", EITP_F32, 2, a_shape);
-    eitp_tensor *right = eitp_input(graph, "b", EITP_F32, 2, b_shape);
+    eitp_tensor *left = eitp_keep_input(eitp_input(graph, "a", EITP_F32, 2, a_shape));
+    eitp_tensor *right = eitp_keep_input(eitp_input(graph, "b", EITP_F32, 2, b_shape));
     eitp_output(eitp_matmul_transposed(left, right, at->transpose_a, at->transpose_b));
     must(eitp_plan_create(graph, &plan, &error) || eitp_plan_write(plan, left, a, a_bytes, &error) ||
          eitp_plan_write(plan, right, b, b_bytes, &error));

@@ -1,0 +1,326 @@
+/* Wrong uses of the interface, as a beginner may make them: each is one clear error, none a crash or a wrong result. */
+#include "tests/graphs.h"
+
+static eitp_error error_;
+
+/* Was a call refused, with both words in its message? */
+static int is_refused(eitp_status status, const char *word, const char *other) {
+    int refused = status == EITP_ERROR_ARGUMENT && strstr(error_.message, word) && strstr(error_.message, other);
+    if (!refused)
+        printf("    %s: %s\n", eitp_status_name(status), error_.message);
+    memset(&error_, 0, sizeof error_);
+    return refused;
+}
+
+/* ---- An update of one parameter ---- */
+
+enum { COUNT = 6 };
+
+typedef struct fitting {
+    eitp_context *context;
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_tensor *parameter, *scale;
+    eitp_update update;
+    eitp_status status;
+} fitting;
+
+/* Half the sum of squares of "w", minimized. */
+static void fitting_begin(fitting *f, const char *name, eitp_moments moments) {
+    const int64_t shape[2] = {2, COUNT / 2}, one[1] = {1};
+    eitp_adamw_config config = eitp_adamw_config_default();
+    memset(f, 0, sizeof *f);
+    f->context = open_context("ref", 1);
+    CHECK(!eitp_graph_create(f->context, &f->graph, &error_));
+    f->parameter = eitp_parameter(f->graph, name, 2, shape);
+    config.moments = moments;
+    config.loss_scale = f->scale = eitp_input(f->graph, "loss scale", EITP_F32, 1, one);
+    f->status = eitp_adamw_minimize(
+        eitp_affine(eitp_sum(eitp_multiply(f->parameter, f->parameter), EITP_ALL_DIMENSIONS, 0), 0.5, 0), &config,
+        &f->update, &error_);
+}
+
+static void fitting_end(fitting *f) {
+    eitp_plan_destroy(f->plan);
+    eitp_graph_destroy(f->graph);
+    eitp_context_destroy(f->context);
+}
+
+static eitp_status write_hyper(fitting *f, float rate, float step) {
+    const float hyper[2] = {rate, step};
+    return eitp_plan_write(f->plan, f->update.hyper, hyper, sizeof hyper, &error_);
+}
+
+static eitp_status write_number(fitting *f, eitp_tensor *input, float value) {
+    return eitp_plan_write(f->plan, input, &value, sizeof value, &error_);
+}
+
+static void steps_are_counted_from_one(void) {
+    static const float wrong[] = {0, -1, 0.5f, NAN, INFINITY};
+    fitting f;
+    float before[COUNT] = {1, 2, 3, 4, 5, 6}, after[COUNT];
+    fitting_begin(&f, "w", EITP_MOMENTS_F32);
+    REQUIRE_OK(f.status, error_);
+    REQUIRE_OK(eitp_plan_create(f.graph, &f.plan, &error_), error_);
+    REQUIRE_OK(eitp_variable_write(f.context, "w", 0, before, sizeof before, &error_), error_);
+    REQUIRE_OK(write_number(&f, f.update.limit, 0), error_);
+    REQUIRE_OK(write_number(&f, f.scale, 1), error_);
+    for (size_t i = 0; i < EITP__COUNT(wrong); i++)
+        CHECK(is_refused(write_hyper(&f, 0.1f, wrong[i]), "step", "from 1"));
+    CHECK(is_refused(eitp_plan_run(f.plan, &error_), "learning rate and step", "written"));
+    REQUIRE_OK(write_hyper(&f, 0.1f, 1), error_);
+    REQUIRE_OK(eitp_plan_run(f.plan, &error_), error_);
+    REQUIRE_OK(eitp_variable_read(f.context, "w", 0, after, sizeof after, &error_), error_);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(after[i] < before[i]);
+    fitting_end(&f);
+}
+
+static void updates_are_given_sensible_numbers(void) {
+    fitting f;
+    fitting_begin(&f, "w", EITP_MOMENTS_F32);
+    REQUIRE_OK(f.status, error_);
+    REQUIRE_OK(eitp_plan_create(f.graph, &f.plan, &error_), error_);
+    CHECK(is_refused(write_hyper(&f, NAN, 1), "learning rate", "nan"));
+    CHECK(is_refused(write_hyper(&f, INFINITY, 1), "learning rate", "inf"));
+    CHECK(is_refused(write_hyper(&f, -0.5f, 1), "learning rate", "-0.5"));
+    CHECK(is_refused(write_number(&f, f.update.limit, NAN), "largest gradient norm", "nan"));
+    CHECK(is_refused(write_number(&f, f.update.limit, -1), "largest gradient norm", "-1"));
+    CHECK(is_refused(write_number(&f, f.scale, 0), "loss scale", "above 0"));
+    CHECK(is_refused(write_number(&f, f.scale, NAN), "loss scale", "nan"));
+    CHECK(!write_hyper(&f, 0, 1) && !write_number(&f, f.update.limit, INFINITY) && !write_number(&f, f.scale, 2));
+    fitting_end(&f);
+}
+
+static void moments_are_of_a_kind_there_is(void) {
+    fitting f;
+    fitting_begin(&f, "w", (eitp_moments)7);
+    CHECK(is_refused(f.status, "moments", "7"));
+    fitting_end(&f);
+}
+
+/* Names of states are made of the parameter's: where that does not fit, two could share a state. */
+static void long_names_do_not_share_a_state(void) {
+    static const struct {
+        eitp_moments moments;
+        size_t longest;
+    } cases[] = {
+        {EITP_MOMENTS_F32, 247}, {EITP_MOMENTS_8BIT, 241}, {EITP_MOMENTS_FACTORED, 235}, {EITP_MOMENTS_VELOCITY, 242}};
+    for (size_t c = 0; c < EITP__COUNT(cases); c++) {
+        for (size_t length = cases[c].longest; length <= 300; length += length < 256 ? 1 : 44) {
+            char name[301];
+            fitting f;
+            memset(name, 'n', length);
+            name[length] = 0;
+            fitting_begin(&f, name, cases[c].moments);
+            CHECK_THAT(length == cases[c].longest ? !f.status : is_refused(f.status, "nnn", "too long"),
+                       "moments %d, a name of %d", (int)cases[c].moments, (int)length);
+            fitting_end(&f);
+        }
+    }
+}
+
+/* The same of what a 16-bit parameter lacks. */
+static void long_names_do_not_share_a_remainder(void) {
+    const int64_t shape[1] = {4};
+    float values[4] = {1.0009765625f, 2, 3, 4}, other[4] = {5.001f, 6, 7, 8}, read[4];
+    eitp_context *context = open_context_in("bf16", "ref", 1);
+    eitp_graph *graph = NULL;
+    char names[2][261], remainder[256] = "remainder.";
+    eitp_error error = EITP__ZERO;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    for (int i = 0; i < 2; i++) {
+        memset(names[i], 'n', 260);
+        names[i][259] = (char)('0' + i);
+        names[i][260] = 0;
+        eitp_variable_tensor(graph, names[i], EITP_PARAMETER, EITP_BF16, 1, shape);
+    }
+    /* The name that both would be cut to. */
+    memset(remainder + strlen(remainder), 'n', sizeof remainder - 1 - strlen(remainder));
+    eitp_variable_tensor(graph, remainder, EITP_REMAINDER, EITP_I16, 1, shape);
+    REQUIRE_OK(eitp_graph_status(graph, &error), error);
+    REQUIRE_OK(eitp_variable_write_f32(context, names[0], 0, values, 4, &error), error);
+    REQUIRE_OK(eitp_variable_read_f32(context, names[0], 0, read, 4, &error), error);
+    CHECK(read[0] == 1.0f);
+    REQUIRE_OK(eitp_variable_write_f32(context, names[1], 0, other, 4, &error), error);
+    REQUIRE_OK(eitp_variable_read_f32(context, names[0], 0, read, 4, &error), error);
+    CHECK(read[0] == 1.0f);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+/* ---- Losses ---- */
+
+static void losses_are_scalars(void) {
+    const int64_t shape[2] = {2, 3}, rows = 4;
+    eitp_adamw_config config = eitp_adamw_config_default();
+    for (int i = 0; i < 6; i++) {
+        eitp_context *context = open_context("ref", 1);
+        eitp_graph *graph = NULL;
+        eitp_update update;
+        eitp_tensor *p, *loss;
+        CHECK(!eitp_graph_create(context, &graph, &error_));
+        p = eitp_parameter(graph, "p", 2, shape);
+        loss = i / 2 == 0 ? eitp_exp(p)
+               : i / 2 == 1
+                   ? eitp_multiply(eitp_input_rows(graph, "x", EITP_F32, 1, &rows), eitp_sum(p, EITP_ALL_DIMENSIONS, 0))
+                   : eitp_cast(eitp_sum(p, EITP_ALL_DIMENSIONS, 0), EITP_I32);
+        if (i % 2)
+            CHECK(is_refused(eitp_accumulate_gradients(loss, NULL, &error_), "loss", i / 2 == 2 ? "i32" : "eitp_mean"));
+        else
+            CHECK(is_refused(eitp_adamw_minimize(loss, &config, &update, &error_), "loss",
+                             i / 2 == 2 ? "i32" : "eitp_mean"));
+        eitp_graph_destroy(graph);
+        eitp_context_destroy(context);
+    }
+    for (int rank = 0; rank <= 2; rank++) {
+        const int64_t ones[2] = {1, 1};
+        eitp_context *context = open_context("ref", 1);
+        eitp_graph *graph = NULL;
+        eitp_update update;
+        CHECK(!eitp_graph_create(context, &graph, &error_));
+        CHECK_THAT(!eitp_adamw_minimize(eitp_exp(eitp_parameter(graph, "p", rank, ones)), &config, &update, &error_),
+                   "%s", error_.message);
+        eitp_graph_destroy(graph);
+        eitp_context_destroy(context);
+    }
+}
+
+/* ---- Targets ---- */
+
+enum { ROWS = 4, CLASSES = 5, WIDTH = 3, IGNORED = -100 };
+
+typedef struct classifying {
+    eitp_context *context;
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_tensor *x, *table, *targets, *losses, *gradient;
+} classifying;
+
+/* Losses of ROWS rows with the head apart, or in the loss; the targets an input as it is, reshaped, or computed. */
+static void classifying_begin(classifying *c, const char *set, eitp_dtype dtype, int is_linear, int way) {
+    const int64_t x_shape[2] = {ROWS, WIDTH}, table_shape[2] = {CLASSES, WIDTH}, rows[1] = {ROWS};
+    const int64_t square[2] = {2, ROWS / 2};
+    eitp_tensor *targets, *total;
+    memset(c, 0, sizeof *c);
+    c->context = open_context(set, 1);
+    if (!c->context)
+        return;
+    CHECK(!eitp_graph_create(c->context, &c->graph, &error_));
+    c->x = eitp_input(c->graph, "x", dtype, 2, x_shape);
+    c->table = eitp_input(c->graph, "table", dtype, 2, table_shape);
+    c->targets = eitp_input(c->graph, "targets", EITP_I32, way == 1 ? 2 : 1, way == 1 ? square : rows);
+    targets = way == 1 ? eitp_reshape(c->targets, 1, rows) : c->targets;
+    targets = way == 2 ? eitp_slice(eitp_pad(targets, 0, 1, 0), 0, 1, ROWS + 1) : targets;
+    c->losses = is_linear ? eitp_linear_cross_entropy(c->x, c->table, targets, IGNORED)
+                          : eitp_cross_entropy(eitp_matmul_transposed(c->x, c->table, 0, 1), targets, IGNORED);
+    total = eitp_sum(c->losses, EITP_ALL_DIMENSIONS, 0);
+    CHECK_THAT(!eitp_gradients(total, NULL, 1, &c->x, &c->gradient, &error_), "%s", error_.message);
+    eitp_output(c->losses);
+    eitp_output(c->gradient);
+    CHECK_THAT(!eitp_plan_create(c->graph, &c->plan, &error_), "%s", error_.message);
+}
+
+static void classifying_end(classifying *c) {
+    eitp_plan_destroy(c->plan);
+    eitp_graph_destroy(c->graph);
+    eitp_context_destroy(c->context);
+}
+
+static void targets_outside_are_refused(void) {
+    static const int32_t wrong[] = {CLASSES, -1, -99, INT32_MAX, INT32_MIN};
+    for (int i = 0; i < 4; i++) {
+        classifying c;
+        int32_t targets[ROWS] = {0, CLASSES - 1, IGNORED, 2};
+        classifying_begin(&c, "ref", EITP_F32, i % 2, i / 2);
+        REQUIRE(c.plan);
+        CHECK_THAT(!eitp_plan_write(c.plan, c.targets, targets, sizeof targets, &error_), "%s", error_.message);
+        for (size_t w = 0; w < EITP__COUNT(wrong); w++) {
+            char text[20];
+            targets[3] = wrong[w];
+            snprintf(text, sizeof text, "%d", (int)wrong[w]);
+            CHECK(is_refused(eitp_plan_write(c.plan, c.targets, targets, sizeof targets, &error_), "'targets'", text));
+        }
+        classifying_end(&c);
+    }
+}
+
+/* Those that are computed cannot be seen where they are written: their losses and gradients are not numbers. */
+static void computed_targets_outside_are_no_numbers(void) {
+    static const eitp_dtype dtypes[] = {EITP_F32, EITP_BF16, EITP_F16, EITP_F64};
+    for (int i = 0; i < KERNEL_SETS * 4 * 2; i++) {
+        eitp_dtype dtype = dtypes[i / 2 % 4];
+        double x[ROWS * WIDTH], table[CLASSES * WIDTH], losses[ROWS], gradient[ROWS * WIDTH];
+        const double targets[ROWS] = {1, IGNORED, CLASSES, -1};
+        uint32_t random = 5;
+        classifying c;
+        classifying_begin(&c, kernel_sets[i / 8], dtype, i % 2, 2);
+        for (int j = 0; j < ROWS * WIDTH; j++)
+            x[j] = draw(&random) - 0.5;
+        for (int j = 0; j < CLASSES * WIDTH; j++)
+            table[j] = draw(&random) - 0.5;
+        if (c.plan) {
+            write_values(c.plan, c.x, x);
+            write_values(c.plan, c.table, table);
+            write_values(c.plan, c.targets, targets);
+            CHECK(!eitp_plan_run(c.plan, &error_));
+            read_values(c.plan, c.losses, losses);
+            read_values(c.plan, c.gradient, gradient);
+            CHECK(losses[0] > 0 && isfinite(losses[0]) && losses[1] == 0);
+            CHECK_THAT(isnan(losses[2]) && isnan(losses[3]), "%s, %s: %g and %g", kernel_sets[i / 8],
+                       eitp_dtype_name(dtype), losses[2], losses[3]);
+            for (int j = 0; j < WIDTH; j++) {
+                CHECK(isfinite(gradient[j]) && gradient[j] != 0 && gradient[WIDTH + j] == 0);
+                CHECK(isnan(gradient[2 * WIDTH + j]) && isnan(gradient[3 * WIDTH + j]));
+            }
+        }
+        classifying_end(&c);
+    }
+}
+
+/* ---- Contexts ---- */
+
+static void empty_settings_are_refused(void) {
+    eitp_context_config config = EITP__ZERO;
+    eitp_context *context = (eitp_context *)&config;
+    CHECK(is_refused(eitp_context_create(&config, &context, &error_), "eitp_context_config_default", "alloc"));
+    CHECK(!context);
+    config.host.allocator = eitp_host_default().allocator;
+    CHECK(is_refused(eitp_context_create(&config, &context, &error_), "eitp_context_config_default", "files"));
+    CHECK(is_refused(eitp_context_create(NULL, &context, &error_), "NULL", "config"));
+    config = eitp_context_config_default();
+    CHECK(is_refused(eitp_context_create(&config, NULL, &error_), "NULL", "context"));
+    config.parameters = (eitp_parameter_form)5;
+    CHECK(is_refused(eitp_context_create(&config, &context, &error_), "parameters", "5"));
+    config = eitp_context_config_default();
+    config.stream = (eitp_stream)5;
+    CHECK(is_refused(eitp_context_create(&config, &context, &error_), "stream", "5"));
+}
+
+static void variables_that_are_not_there(void) {
+    const int64_t shape = 2;
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_variable none;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+    eitp_parameter(graph, "p", 1, &shape);
+    CHECK(eitp_variable_find(context, "q") == -1 && eitp_variable_find(context, NULL) == -1);
+    none = eitp_variable_at(context, (size_t)eitp_variable_find(context, "q"));
+    CHECK(!none.name && !none.size && !none.rank);
+    none = eitp_variable_at(context, 1);
+    CHECK(!none.name);
+    CHECK(!strcmp(eitp_variable_at(context, 0).name, "p"));
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(steps_are_counted_from_one),          TEST(updates_are_given_sensible_numbers),
+        TEST(moments_are_of_a_kind_there_is),      TEST(long_names_do_not_share_a_state),
+        TEST(long_names_do_not_share_a_remainder), TEST(losses_are_scalars),
+        TEST(targets_outside_are_refused),         TEST(computed_targets_outside_are_no_numbers),
+        TEST(empty_settings_are_refused),          TEST(variables_that_are_not_there),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
