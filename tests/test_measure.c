@@ -230,6 +230,91 @@ static void carried_gradients_are_read(void) {
     eitp_context_destroy(context);
 }
 
+/*
+ * Two layers and a head over at most 8 rows, whose weight gradients are values that no variable keeps; the first layer
+ * and the head are equally wide.
+ */
+typedef struct layers {
+    eitp_graph *graph;
+    eitp_plan *plan;
+    eitp_tensor *x;
+} layers;
+
+static layers make_layers(eitp_context *context) {
+    const int64_t shapes[3][2] = {{6, 5}, {5, 6}, {11, 6}}; /* the last is transposed */
+    static const char *const names[3] = {"first", "second", "head"};
+    const int64_t x_shape[2] = {8, 6};
+    eitp_tensor *parameters[3], *gradients[3], *y;
+    eitp_error error = EITP__ZERO;
+    layers made = EITP__ZERO;
+    CHECK(!eitp_graph_create(context, &made.graph, &error));
+    for (int i = 0; i < 3; i++)
+        parameters[i] = eitp_parameter(made.graph, names[i], 2, shapes[i]);
+    made.x = y = eitp_input_rows(made.graph, "x", EITP_F32, 2, x_shape);
+    for (int i = 0; i < 3; i++)
+        y = eitp_matmul_transposed(i ? eitp_relu(y) : y, parameters[i], 0, i == 2);
+    CHECK(!eitp_gradients(eitp_sum(y, EITP_ALL_DIMENSIONS, 0), NULL, 3, parameters, gradients, &error));
+    for (int i = 0; i < 3; i++)
+        eitp_output(gradients[i]);
+    CHECK_THAT(!eitp_plan_create(made.graph, &made.plan, &error), "%s", error.message);
+    return made;
+}
+
+static int run_layers(layers *l, int64_t rows) {
+    const float values[8 * 6] = EITP__ZERO;
+    eitp_error error = EITP__ZERO;
+    return l->plan && !eitp_plan_set_count(l->plan, rows, &error) &&
+           !eitp_plan_write(l->plan, l->x, values, (size_t)rows * 6 * sizeof *values, &error) &&
+           !eitp_plan_run(l->plan, &error);
+}
+
+static void destroy_layers(layers *l) {
+    eitp_plan_destroy(l->plan);
+    eitp_graph_destroy(l->graph);
+}
+
+static void gradients_that_nothing_keeps_name_their_parameter(void) {
+    static const char *const names[3] = {"first", "second", "head"};
+    eitp_context *context = open_context("ref", 1);
+    layers l = make_layers(context);
+    int found[3] = {0, 0, 0};
+    eitp_profiler profiler;
+    recorder r;
+    profiler = recording(&r);
+    eitp_context_profile(context, &profiler);
+    CHECK(run_layers(&l, 8));
+    for (int i = 0; i < r.count && i < PROFILES; i++) {
+        for (int n = 0; n < 3 && r.profiles[i].product == EITP_PRODUCT_WEIGHT_GRADIENT; n++)
+            found[n] += !strcmp(r.profiles[i].variable, names[n]);
+    }
+    for (int n = 0; n < 3; n++)
+        CHECK_THAT(found[n] == 1, "%d weight gradients of %s", found[n], names[n]);
+    destroy_layers(&l);
+    eitp_context_destroy(context);
+}
+
+/* Arithmetic is that of the rows there are, not of the rows there could be. */
+static void fewer_rows_are_less_arithmetic(void) {
+    eitp_context *context = open_context("ref", 1);
+    layers l = make_layers(context);
+    double flops[2] = {0, 0};
+    eitp_profiler profiler;
+    recorder r;
+    for (int k = 0; k < 2; k++) {
+        profiler = recording(&r);
+        eitp_context_profile(context, &profiler);
+        CHECK(run_layers(&l, k ? 2 : 8));
+        for (int i = 0; i < r.count && i < PROFILES; i++)
+            flops[k] +=
+                !strcmp(r.profiles[i].op, "matmul") || !strcmp(r.profiles[i].op, "relu") ? r.profiles[i].flops : 0;
+    }
+    /* Three products forwards, two of the gradients of their inputs, three of those of their weights. */
+    CHECK_THAT(is(flops[0], 2.0 * 8 * (3 * (6 * 5 + 5 * 6 + 6 * 11) - 6 * 5) + 8 * (5 + 6)), "%g", flops[0]);
+    CHECK_THAT(is(4 * flops[1], flops[0]), "%g of 2 rows, %g of 8", flops[1], flops[0]);
+    destroy_layers(&l);
+    eitp_context_destroy(context);
+}
+
 /* A whole model, forwards and backwards: the loss and the gradients of all parameters. */
 static void profiled_runs_give_the_same_bits(void) {
     eitp_context *context = open_context("ref", 2);
@@ -271,9 +356,15 @@ static void profiled_runs_give_the_same_bits(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(loops_compute_what_they_count),    TEST(limits_are_plausible),    TEST(limits_need_memory),
-        TEST(null_device_has_no_limits),        TEST(products_are_told_apart), TEST(carried_gradients_are_read),
+        TEST(loops_compute_what_they_count),
+        TEST(limits_are_plausible),
+        TEST(limits_need_memory),
+        TEST(null_device_has_no_limits),
+        TEST(products_are_told_apart),
+        TEST(carried_gradients_are_read),
         TEST(profiled_runs_give_the_same_bits),
+        TEST(gradients_that_nothing_keeps_name_their_parameter),
+        TEST(fewer_rows_are_less_arithmetic),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -139,7 +139,9 @@ static double ratio(const bench_line *line) {
 
 static void print_heading(const bench *b, text_buffer *t) {
     const eitp_limits *limits = &b->limits;
-    text_format(t, "limits: products of %s %.1f GFLOP/s; memory read %.1f, written %.1f, updated %.1f GB/s\n",
+    text_format(t,
+                "limits: products of %s %.1f GFLOP/s; memory read %.1f, written %.1f, updated %.1f GB/s, which what is "
+                "in caches exceeds\n",
                 eitp_dtype_name(b->dtype), limits->flops[b->dtype] / 1e9, limits->read / 1e9, limits->write / 1e9,
                 limits->update / 1e9);
     text_format(t, "%-42s %12s %12s %9s %9s %9s%s\n", "", "best ms", "median ms", "GFLOP/s", "GB/s", "of limit",

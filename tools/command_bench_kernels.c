@@ -99,6 +99,17 @@ static eitp_status fill_variables(kernel *k, size_t first, eitp_error *error) {
 
 /* ---- Measuring ---- */
 
+/* The inputs of a plan with an update: the learning rate and the number of the step, no limit of the norm. */
+static eitp_status write_update(const kernel *k, eitp_plan *plan, eitp_error *error) {
+    static const float hyper[2] = {0, 1}, limit = 0;
+    eitp_status status = EITP_OK;
+    if (k->update.hyper)
+        status = eitp_plan_write(plan, k->update.hyper, hyper, sizeof hyper, error);
+    if (!status && k->update.limit)
+        status = eitp_plan_write(plan, k->update.limit, &limit, sizeof limit, error);
+    return status;
+}
+
 static eitp_status measure_runs(kernel *k, const char *op, double *seconds, size_t *count, kernel_run *run,
                                 eitp_error *error) {
     double began = process_time(), least = options_number(&k->b->options, OPTION_SECONDS);
@@ -108,10 +119,13 @@ static eitp_status measure_runs(kernel *k, const char *op, double *seconds, size
     profiler.step = add_step;
     eitp_context_profile(k->context, &profiler);
     for (*count = 0; !status && *count < MOST_RUNS && (*count < 3 || process_time() - began < least); ++*count) {
+        eitp_plan *plan = k->plans[*count % (size_t)k->count];
         memset(run, 0, sizeof *run);
         run->op = op;
         run->limits = &k->b->limits;
-        status = eitp_plan_run(k->plans[*count % (size_t)k->count], error);
+        status = write_update(k, plan, error);
+        if (!status)
+            status = eitp_plan_run(plan, error);
         seconds[*count] = run->seconds;
         if (!status)
             status = bench_check_stopped(error);
@@ -124,10 +138,11 @@ static eitp_status measure(kernel *k, const work *w, eitp_error *error) {
     double *seconds = (double *)command_allocate(MOST_RUNS * sizeof *seconds);
     bench_line line;
     kernel_run run;
+    const char *op = w->op_16 && eitp_dtype_size(k->b->dtype) == 2 ? w->op_16 : w->op;
     size_t count;
-    eitp_status status = measure_runs(k, w->op, seconds, &count, &run, error);
+    eitp_status status = measure_runs(k, op, seconds, &count, &run, error);
     if (!status && !run.steps)
-        status = command_fail(error, EITP_ERROR_UNSUPPORTED, "the device has no kernel %s", w->op);
+        status = command_fail(error, EITP_ERROR_UNSUPPORTED, "the device has no kernel %s", op);
     if (!status) {
         memset(&line, 0, sizeof line);
         snprintf(line.name, sizeof line.name, "%s", w->name);
@@ -152,6 +167,7 @@ static void release_plans(kernel *k) {
     k->plans = NULL;
     k->graphs = NULL;
     k->count = 0;
+    memset(&k->update, 0, sizeof k->update);
 }
 
 static eitp_status make_plans(kernel *k, const work *w, int copies, eitp_error *error) {

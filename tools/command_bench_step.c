@@ -48,6 +48,7 @@ typedef struct stepping {
     bench_line components[COMPONENT_COUNT]; /* of the profiled step under way */
     bench_line best[COMPONENT_COUNT];       /* of the fastest of them */
     double seconds, fastest;                /* in the plans of the one under way; of the whole of the fastest */
+    double model_flops;                     /* of the one under way, in products and attention */
     bench_line whole;                       /* of the steps that are not profiled */
 } stepping;
 
@@ -97,12 +98,15 @@ static component profile_component(const eitp_profile *profile) {
 
 static void add_profile(void *user, const eitp_profile *profile) {
     stepping *s = (stepping *)user;
-    bench_line *line = &s->components[profile_component(profile)];
+    component kind = profile_component(profile);
+    bench_line *line = &s->components[kind];
     line->seconds += profile->seconds;
     line->flops += profile->flops;
     line->bytes += profile->bytes_read + profile->bytes_written;
     line->limit += bench_limit(&s->b->limits, profile);
     s->seconds += profile->seconds;
+    if (profile->product != EITP_PRODUCT_NONE || kind == COMPONENT_ATTENTION)
+        s->model_flops += profile->flops;
 }
 
 /* ---- The trainer ---- */
@@ -198,7 +202,7 @@ static eitp_status profile_steps(stepping *s, eitp_error *error) {
     for (int i = 0; i < PROFILED && !status; i++) {
         double seconds;
         memset(s->components, 0, sizeof s->components);
-        s->seconds = 0;
+        s->seconds = s->model_flops = 0;
         status = make_step(s, &seconds, error);
         /* What is in no plan: reading tokens, writing inputs. */
         s->components[COMPONENT_OTHER].seconds += seconds > s->seconds ? seconds - s->seconds : 0;
@@ -229,10 +233,10 @@ static void add_lines(stepping *s) {
     bench_add(s->b, &s->whole);
 }
 
-/* The part of the products that the device could have made in that time. */
+/* The part of the products that the device could have made in that time; norms, losses and the update count nothing. */
 static double flops_utilization(const stepping *s, double seconds) {
     double peak = s->b->limits.flops[s->b->dtype];
-    return peak > 0 ? s->whole.flops / seconds / peak : 0;
+    return peak > 0 ? s->model_flops / seconds / peak : 0;
 }
 
 static void print_json(const stepping *s) {

@@ -13,11 +13,13 @@ typedef struct kernel {
     int count;
     eitp_graph **graphs;
     eitp_plan **plans;
+    eitp_update update; /* of the plan, where it has one */
 } kernel;
 
 typedef struct work {
-    const char *name, *op;                                    /* of the line; of the steps that are measured */
-    void (*build)(kernel *k, int copy, const struct work *w); /* fills a graph; a failure shows in it */
+    const char *name, *op; /* of the line; of the steps that are measured */
+    const char *op_16;     /* of those in 16-bit precision, where it is another; or NULL */
+    void (*build)(kernel *k, int copy, const struct work *w);                 /* fills a graph; a failure shows in it */
     eitp_status (*write)(kernel *k, const struct work *w, eitp_error *error); /* the integers; NULL: there are none */
     int64_t m, in, out;                                                       /* sizes */
 } work;

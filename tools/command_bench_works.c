@@ -8,7 +8,7 @@
 
 #include "command_output.h"
 
-enum { WIDTH = 768, INNER = 3072, HEADS = 12, VOCABULARY = 50257 };
+enum { WIDTH = 768, INNER = 3072, HEADS = 12, VOCABULARY = 50257, LOSS_WIDTH = 64 };
 
 #define COPIES_BYTES ((double)(256 << 20)) /* of all copies of a weight */
 
@@ -21,6 +21,25 @@ static eitp_tensor *wide(kernel *k, int graph, const char *what, int64_t m, int6
     return work_variable(k, graph, what, 0, EITP_F32, m, n);
 }
 
+/* A parameter of the precision: what a model keeps of its matrices, so that its gradient is f32. */
+static eitp_tensor *parameter(kernel *k, int graph, const char *name, int64_t m, int64_t n) {
+    int64_t shape[2];
+    shape[0] = m;
+    shape[1] = n;
+    return eitp_variable_tensor(k->graphs[graph], name, EITP_PARAMETER, k->b->dtype, 2, shape);
+}
+
+/* ---- Ids of rows: tokens and targets ---- */
+
+static eitp_tensor *ids(kernel *k, int graph, const work *w) {
+    return work_variable(k, graph, "ids", 0, EITP_I32, w->m, 0);
+}
+
+/* Spread over the vocabulary. */
+static eitp_status write_ids(kernel *k, const work *w, eitp_error *error) {
+    return work_write_integers(k, "ids", w->m, 7919, VOCABULARY, error);
+}
+
 /* ---- Matrix products: x [m, in] times weight [in, out]; the head's table is [out, in] ---- */
 
 static eitp_tensor *weight(kernel *k, int copy, const char *what, eitp_dtype dtype, const work *w) {
@@ -28,9 +47,10 @@ static eitp_tensor *weight(kernel *k, int copy, const char *what, eitp_dtype dty
                                 : work_variable(k, copy, what, copy, dtype, w->in, w->out);
 }
 
+/* The head comes with its loss: in 16 bits a product of its own kind, whose values only the loss can use. */
 static void build_forward(kernel *k, int copy, const work *w) {
-    eitp_output(eitp_matmul_transposed(value(k, copy, "x", w->m, w->in), weight(k, copy, "weight", k->b->dtype, w), 0,
-                                       w->out == VOCABULARY));
+    eitp_tensor *x = value(k, copy, "x", w->m, w->in), *y = weight(k, copy, "weight", k->b->dtype, w);
+    eitp_output(w->out == VOCABULARY ? eitp_linear_cross_entropy(x, y, ids(k, copy, w), -1) : eitp_matmul(x, y));
 }
 
 static void build_input_gradient(kernel *k, int copy, const work *w) {
@@ -44,19 +64,19 @@ static void build_weight_gradient(kernel *k, int copy, const work *w) {
     int64_t one = 1;
     /* Not filled, so 0: the first micro-batch of a step, which does not read what is there. */
     eitp_tensor *carry = eitp_variable_tensor(k->graphs[copy], "carry", EITP_OPTIMIZER, EITP_F32, 1, &one);
-    eitp_accumulate(weight(k, copy, "gradient", EITP_F32, w),
-                    eitp_matmul_transposed(head ? dy : x, head ? x : dy, 1, 0), carry);
+    eitp_accumulate(weight(k, copy, "gradient", EITP_F32, w), eitp_matmul_wide(head ? dy : x, head ? x : dy, 1, 0),
+                    carry);
 }
 
 static const int64_t row_counts[] = {64, 256, 1024};
 
 static eitp_status measure_products(bench *b, int64_t in, int64_t out, eitp_error *error) {
     static const struct {
-        const char *name;
+        const char *name, *head_op_16;
         void (*build)(kernel *k, int copy, const work *w);
-    } kinds[] = {{"forward", build_forward},
-                 {"input gradient", build_input_gradient},
-                 {"weight gradient", build_weight_gradient}};
+    } kinds[] = {{"forward", "head", build_forward},
+                 {"input gradient", NULL, build_input_gradient},
+                 {"weight gradient", NULL, build_weight_gradient}};
     int copies = (int)ceil(COPIES_BYTES / ((double)in * (double)out * (double)eitp_dtype_size(b->dtype)));
     kernel k;
     eitp_status status = EITP_OK;
@@ -72,6 +92,10 @@ static eitp_status measure_products(bench *b, int64_t in, int64_t out, eitp_erro
         w.out = out;
         w.op = "matmul";
         w.build = kinds[kind].build;
+        if (out == VOCABULARY) {
+            w.op_16 = kinds[kind].head_op_16;
+            w.write = kind ? NULL : write_ids;
+        }
         w.name = name;
         snprintf(name, sizeof name, "product %s %lldx%lldx%lld", kinds[kind].name, (long long)w.m, (long long)in,
                  (long long)out);
@@ -158,77 +182,84 @@ static void build_dropout(kernel *k, int copy, const work *w) {
     eitp_output(eitp_dropout(value(k, copy, "x", w->m, w->in), key, 0.1));
 }
 
+/* The gradient of what was added to each row. */
+static void build_bias_gradient(kernel *k, int copy, const work *w) {
+    eitp_output(eitp_sum(value(k, copy, "dy", w->m, w->in), 1u, 0));
+}
+
 /* ---- What has ids ---- */
 
-static eitp_tensor *ids(kernel *k, const work *w) {
-    return work_variable(k, 0, "ids", 0, EITP_I32, w->m, 0);
-}
-
-/* Spread over the vocabulary. */
-static eitp_status write_ids(kernel *k, const work *w, eitp_error *error) {
-    return work_write_integers(k, "ids", w->m, 7919, VOCABULARY, error);
-}
-
 static void build_embedding(kernel *k, int copy, const work *w) {
-    eitp_output(eitp_embedding(value(k, copy, "table", VOCABULARY, w->in), ids(k, w)));
+    eitp_output(eitp_embedding(value(k, copy, "table", VOCABULARY, w->in), ids(k, copy, w)));
 }
 
 /* Added to what the head's gradient left there. */
 static void build_embedding_backward(kernel *k, int copy, const work *w) {
-    eitp_tensor *table = value(k, copy, "table", VOCABULARY, w->in), *gradient = NULL;
-    if (!eitp_gradients(eitp_embedding(table, ids(k, w)), value(k, copy, "x", w->m, w->in), 1, &table, &gradient, NULL))
+    eitp_tensor *table = parameter(k, copy, "parameter", VOCABULARY, w->in), *gradient = NULL;
+    eitp_tensor *y = eitp_embedding(table, ids(k, copy, w)), *dy = value(k, copy, "dy", w->m, w->in);
+    if (y && !eitp_gradients(y, dy, 1, &table, &gradient, NULL))
         eitp_accumulate(wide(k, copy, "gradient", VOCABULARY, w->in), gradient, NULL);
 }
 
+/* What the loss reads does not depend on the width that the logits are products over, so that is small. */
+static eitp_tensor *losses(kernel *k, int copy, const work *w, eitp_tensor *x) {
+    return eitp_linear_cross_entropy(x, value(k, copy, "table", w->in, LOSS_WIDTH), ids(k, copy, w), -1);
+}
+
 static void build_loss(kernel *k, int copy, const work *w) {
-    eitp_output(eitp_cross_entropy(value(k, copy, "logits", w->m, w->in), ids(k, w), -1));
+    eitp_output(losses(k, copy, w, value(k, copy, "x", w->m, LOSS_WIDTH)));
 }
 
 static void build_loss_backward(kernel *k, int copy, const work *w) {
-    eitp_tensor *logits = value(k, copy, "logits", w->m, w->in);
-    build_gradients(eitp_cross_entropy(logits, ids(k, w), -1), NULL, 1, &logits);
+    eitp_tensor *x = value(k, copy, "x", w->m, LOSS_WIDTH);
+    build_gradients(losses(k, copy, w, x), NULL, 1, &x);
 }
 
 /* ---- The update of one parameter: steps that change nothing, for the learning rate is 0 ---- */
 
 static void build_update(kernel *k, int copy, const work *w) {
     eitp_adamw_config config = eitp_adamw_config_default();
-    eitp_update update;
     int64_t shape[2];
     shape[0] = w->m;
     shape[1] = w->in;
-    eitp_parameter(k->graphs[copy], "parameter", 2, shape);
+    parameter(k, copy, "parameter", w->m, w->in);
     eitp_variable_tensor(k->graphs[copy], "gradient.parameter", EITP_GRADIENT, EITP_F32, 2, shape);
-    eitp_adamw_apply(k->graphs[copy], &config, &update, NULL);
+    eitp_adamw_apply(k->graphs[copy], &config, &k->update, NULL);
 }
 
 /* ---- All of them ---- */
 
 static const work row_works[] = {
-    {"layer norm", "layer_norm", build_norm, NULL, 0, WIDTH, 0},
-    {"layer norm input gradient", "layer_norm_backward_input", build_norm_backward, NULL, 0, WIDTH, 0},
-    {"layer norm parameter gradient", "layer_norm_backward_parameters", build_norm_backward, NULL, 0, WIDTH, 0},
-    {"gelu", "gelu_tanh", build_gelu, NULL, 0, INNER, 0},
-    {"gelu gradient", "gelu_tanh_backward", build_gelu_backward, NULL, 0, INNER, 0},
-    {"softmax", "softmax", build_softmax, NULL, 0, 1024, 0},
-    {"softmax gradient", "softmax_backward", build_softmax_backward, NULL, 0, 1024, 0},
-    {"residual sum", "add", build_add, NULL, 0, WIDTH, 0},
-    {"dropout", "dropout", build_dropout, NULL, 0, WIDTH, 0},
-    {"embedding", "embedding", build_embedding, write_ids, 0, WIDTH, 0},
-    {"embedding gradient", "embedding_backward", build_embedding_backward, write_ids, 0, WIDTH, 0},
-    {"cross-entropy", "cross_entropy", build_loss, write_ids, 0, VOCABULARY, 0},
-    {"cross-entropy gradient", "cross_entropy_backward", build_loss_backward, write_ids, 0, VOCABULARY, 0},
+    {"layer norm", "layer_norm", NULL, build_norm, NULL, 0, WIDTH, 0},
+    {"layer norm input gradient", "layer_norm_backward_input", NULL, build_norm_backward, NULL, 0, WIDTH, 0},
+    {"layer norm parameter gradient", "layer_norm_backward_parameters", NULL, build_norm_backward, NULL, 0, WIDTH, 0},
+    {"gelu", "gelu_tanh", NULL, build_gelu, NULL, 0, INNER, 0},
+    {"gelu gradient", "gelu_tanh_backward", NULL, build_gelu_backward, NULL, 0, INNER, 0},
+    {"softmax", "softmax", NULL, build_softmax, NULL, 0, 1024, 0},
+    {"softmax gradient", "softmax_backward", NULL, build_softmax_backward, NULL, 0, 1024, 0},
+    {"residual sum", "add", NULL, build_add, NULL, 0, WIDTH, 0},
+    {"bias gradient", "sum", NULL, build_bias_gradient, NULL, 0, WIDTH, 0},
+    {"bias gradient", "sum", NULL, build_bias_gradient, NULL, 0, 3 * WIDTH, 0},
+    {"bias gradient", "sum", NULL, build_bias_gradient, NULL, 0, INNER, 0},
+    {"dropout", "dropout", NULL, build_dropout, NULL, 0, WIDTH, 0},
+    {"embedding", "embedding", NULL, build_embedding, write_ids, 0, WIDTH, 0},
+    {"embedding gradient", "embedding_backward", NULL, build_embedding_backward, write_ids, 0, WIDTH, 0},
+    {"cross-entropy", "cross_entropy", "head_loss", build_loss, write_ids, 0, VOCABULARY, 0},
+    {"cross-entropy gradient", "cross_entropy_backward", "head_backward", build_loss_backward, write_ids, 0, VOCABULARY,
+     0},
 };
 
 static const work whole_works[] = {
-    {"attention 4x64", "attention", build_attention, write_offsets, 256, 64, 0},
-    {"attention 256", "attention", build_attention, write_offsets, 256, 256, 0},
-    {"attention 1024", "attention", build_attention, write_offsets, 1024, 1024, 0},
-    {"attention gradient 4x64", "attention_backward", build_attention_backward, write_offsets, 256, 64, 0},
-    {"attention gradient 256", "attention_backward", build_attention_backward, write_offsets, 256, 256, 0},
-    {"attention gradient 1024", "attention_backward", build_attention_backward, write_offsets, 1024, 1024, 0},
-    {"sum of squares 50257x768", "sum_squares", build_update, NULL, VOCABULARY, WIDTH, 0},
-    {"adamw 50257x768", "adamw", build_update, NULL, VOCABULARY, WIDTH, 0},
+    {"attention 4x64", "attention", NULL, build_attention, write_offsets, 256, 64, 0},
+    {"attention 256", "attention", NULL, build_attention, write_offsets, 256, 256, 0},
+    {"attention 1024", "attention", NULL, build_attention, write_offsets, 1024, 1024, 0},
+    {"attention gradient 4x64", "attention_backward", NULL, build_attention_backward, write_offsets, 256, 64, 0},
+    {"attention gradient 256", "attention_backward", NULL, build_attention_backward, write_offsets, 256, 256, 0},
+    {"attention gradient 1024", "attention_backward", NULL, build_attention_backward, write_offsets, 1024, 1024, 0},
+    {"sum of squares 768x3072", "sum_squares", NULL, build_update, NULL, WIDTH, INNER, 0},
+    {"sum of squares 50257x768", "sum_squares", NULL, build_update, NULL, VOCABULARY, WIDTH, 0},
+    {"adamw 768x3072", "adamw", NULL, build_update, NULL, WIDTH, INNER, 0},
+    {"adamw 50257x768", "adamw", NULL, build_update, NULL, VOCABULARY, WIDTH, 0},
 };
 
 static eitp_status measure_once(bench *b, const work *w, eitp_error *error) {

@@ -1,8 +1,9 @@
 #include "command_process.h"
 
+#include "command_files.h"
+
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,15 +51,12 @@ size_t process_memory(void) {
     return sscanf(content, "%*u %lu", &pages) == 1 ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
+/* Not getrusage's, where there is another: that begins with what the parent had. */
 size_t process_peak_memory(void) {
-    struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage))
-        return 0;
-#ifdef __APPLE__
-    return (size_t)usage.ru_maxrss;
-#else
-    return (size_t)usage.ru_maxrss * 1024;
-#endif
+    const eitp_host host = command_host();
+    eitp_memory_info info;
+    eitp_error ignored;
+    return eitp_memory_info_read(&host, &info, &ignored) ? 0 : (size_t)info.peak;
 }
 
 double process_time(void) {

@@ -43,15 +43,34 @@ static const eitp_tensor *eitp__profile_parameter(const eitp__node *node) {
     return NULL;
 }
 
-static const char *eitp__profile_name(const eitp__step *step) {
+static int eitp__profile_is_product(const eitp__node *node) {
+    return node->op == EITP__OP_MATMUL || node->op == EITP__OP_HEAD;
+}
+
+/*
+ * The parameter whose gradient, or rows of it, a product of two computed values is: the parameter that one of them is
+ * multiplied by elsewhere. Of several, as beside an adapter, the one whose rows are as long.
+ */
+static const eitp_tensor *eitp__profile_gradient_of(const eitp_plan *plan, const eitp__node *node) {
+    const eitp_tensor *gradient = node->outputs[0];
+    for (size_t i = 0; i < plan->step_count && eitp__profile_is_product(node); i++) {
+        const eitp__node *other = plan->steps[i].node;
+        const eitp_tensor *parameter = eitp__profile_is_product(other) ? eitp__profile_parameter(other) : NULL;
+        const eitp_tensor *x = parameter ? eitp__lowered(other->inputs[0]) : NULL;
+        if (x && (x == eitp__lowered(node->inputs[0]) || x == eitp__lowered(node->inputs[1])) && parameter->rank == 2 &&
+            gradient->rank == 2 && parameter->shape[1] == gradient->shape[1])
+            return parameter;
+    }
+    return NULL;
+}
+
+static const char *eitp__profile_name(const eitp_plan *plan, const eitp__step *step) {
     const eitp_tensor *variable = eitp__profile_parameter(step->node);
     for (int i = 0; i < step->output_count && !variable; i++)
         variable = eitp__profile_variable(step->outputs[i]);
+    if (!variable)
+        variable = eitp__profile_gradient_of(plan, step->node);
     return variable ? eitp__variable_name(variable) : "";
-}
-
-static int eitp__profile_is_product(const eitp__node *node) {
-    return node->op == EITP__OP_MATMUL || node->op == EITP__OP_HEAD;
 }
 
 static eitp_product eitp__profile_product(const eitp_plan *plan, size_t s) {
@@ -95,7 +114,7 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
         if (rows < eitp__operand_bytes(&call->inputs[0]))
             profile->bytes_read += rows - eitp__operand_bytes(&call->inputs[0]);
     } else if (call->slot == EITP__SLOT_EMBEDDING_BACKWARD && adds) {
-        rows = eitp__operand_bytes(&call->inputs[1]);
+        rows = (double)call->inputs[1].elements * (double)eitp_dtype_size(call->outputs[0].dtype);
         if (rows < profile->bytes_written)
             profile->bytes_written = rows;
     }
@@ -103,16 +122,26 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
         profile->bytes_read += profile->bytes_written;
 }
 
+/* The arithmetic of a step: less where there are fewer rows than its tensors have room for. */
+static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
+    const eitp__node *node = plan->steps[s].node;
+    const eitp__binding *binding = &plan->bindings[s];
+    const eitp__op_info *info = eitp__op(node->op);
+    double flops = info->flops ? info->flops(node) : 0;
+    int rows = 0;
+    for (int i = 0; i < EITP__MAX_INPUTS; i++)
+        rows |= binding->inputs[i].rows;
+    return rows ? flops * (double)plan->count / (double)plan->graph->capacity : flops;
+}
+
 /* All but the time that the step takes. */
 static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
-    const eitp__node *node = plan->steps[s].node;
-    const eitp__op_info *info = eitp__op(node->op);
     eitp_profile profile = EITP__ZERO;
-    profile.op = info->name;
+    profile.op = eitp__op(plan->steps[s].node->op)->name;
     profile.product = eitp__profile_product(plan, s);
-    profile.variable = eitp__profile_name(&plan->steps[s]);
+    profile.variable = eitp__profile_name(plan, &plan->steps[s]);
     profile.dtype = plan->calls[s].dtype;
-    profile.flops = info->flops ? info->flops(node) : 0;
+    profile.flops = eitp__profile_flops(plan, s);
     eitp__profile_bytes(plan, &plan->calls[s], &profile);
     return profile;
 }

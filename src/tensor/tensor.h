@@ -465,10 +465,10 @@ typedef enum eitp_product {
 typedef struct eitp_profile {
     const char *op; /* its name: "matmul", "layer_norm", ... */
     eitp_product product;
-    const char *variable; /* the parameter that it reads, or else the variable it changes; "" where there is none.
-                             Belongs to the context. */
+    const char *variable; /* the parameter that it reads, or else the variable it changes, or the parameter whose
+                             gradient it makes; "" where there is none. Belongs to the context. */
     eitp_dtype dtype;     /* that it computes from */
-    double flops;
+    double flops;         /* of the rows there are */
     double bytes_read, bytes_written; /* of all its operands, wherever they are; of a table, the rows that it uses */
     double seconds;
 } eitp_profile;

@@ -4,10 +4,10 @@
     python3 tools/peers/memory.py [--eitp build/eitp] [--filter WORD] [--cgroup DIR] [--work DIR] [--json]
 
 Each configuration is trained for a step, with an evaluation before and after it and a checkpoint at the end, in a
-process of its own; the most that was resident is what the kernel counted (ru_maxrss). A plan holds where it is not below
-that, and at most 3 % or 8 MB above it, whichever is more. --cgroup names a memory cgroup of version 1 that this process
-may write to: then a run with a budget is put there with that budget as the limit, and one that goes above it is killed.
-Exits with 1 where a plan does not hold.
+process of its own; the most that was resident is what the kernel counted for the run (VmHWM; not ru_maxrss, which
+begins with what this process has). A plan holds where it is not below that, and at most 3 % or 8 MB above it, whichever
+is more. --cgroup names a memory cgroup of version 1 that this process may write to: then a run with a budget is put
+there with that budget as the limit, and one that goes above it is killed. Exits with 1 where a plan does not hold.
 """
 
 import argparse

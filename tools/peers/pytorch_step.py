@@ -17,7 +17,6 @@ import argparse
 import contextlib
 import json
 import os
-import resource
 import statistics
 import time
 
@@ -113,7 +112,7 @@ def main():
         "step_seconds_median": round(median, 4),
         "step_seconds_best": round(min(seconds), 4),
         "tokens_per_second": round(arguments.batch * arguments.block / median, 1),
-        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_rss_bytes": resident_bytes("VmHWM"),
         "rss_after_import_bytes": after_import,
         "last_loss": round(loss.item(), 4),
     }

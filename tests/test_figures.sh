@@ -1,0 +1,114 @@
+#!/bin/sh
+# The figures that the command reports about itself, held against what they must be. Never how long anything took.
+LC_ALL=C
+export LC_ALL
+BUILD=${BUILD:-build}
+case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
+eitp=$BUILD/eitp
+work=$BUILD/test_figures
+passed=0
+failed=0
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work" || exit 1
+
+# The name of a check, and a command that must succeed.
+check() {
+    what=$1
+    shift
+    if "$@"; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "FAILED $what"
+    fi
+}
+
+# The arguments of eitp, which must succeed; output in files out and err.
+succeeds() {
+    check "$*" "$eitp" "$@" >out 2>err </dev/null || sed 's/^/    /' err
+}
+
+# The number of a member in the JSON object in the file out.
+number() {
+    sed "s/.*\"$1\": \(-\{0,1\}[0-9.e+-]*\).*/\1/" out
+}
+
+# The number of a line of a bench, in the file out: its column and its name.
+column() {
+    sed "s/.*\"$1\": \[\([^]]*\)\].*/\1/" out | tr ',' '\n' | tr -d ' ' | sed -n "$(
+        sed 's/.*"name": \[\([^]]*\)\].*/\1/; s/, /\n/g' out | grep -n -x -e "\"$2\"" | cut -d: -f1
+    )p"
+}
+
+awk 'BEGIN {
+    for (i = 0; i < 400; i++)
+        printf "Line %d: a quick fox number %d jumps over %d lazy dogs.\n", i, i * 7 % 13, i * i % 97
+}' >text.txt
+cat >tiny.json <<'END'
+{"model_type": "gpt2", "vocab_size": 257, "n_positions": 64, "n_embd": 16, "n_head": 2, "n_layer": 2}
+END
+
+# ---- peak memory: of the process, not of the one that started it ----
+
+# The kernel counts what a process had before an exec into its ru_maxrss: here the 134 MB of awk.
+awk -v "command=exec '$eitp' train --data text.txt --init tiny.json --block-size 16 --threads 1 --steps 1 --json \
+    --output-dir run >out 2>err </dev/null" 'BEGIN {
+    text = "0123456789abcdef"
+    for (i = 0; i < 23; i++)
+        text = text text
+    failed = system(command)
+    exit failed || length(text) != 134217728
+}'
+check "training under a large process" test $? -eq 0
+check "the peak is not that of the parent" test "$(number peak_rss_bytes)" -lt 60000000
+check "the peak is there" test "$(number peak_rss_bytes)" -gt 1000000
+
+# ---- bench kernels: what a step executes, in the dtypes that it has there ----
+
+# Precision, bytes of its elements, the name of a line, and its bytes as an expression of the shell in which e stands for
+# those of an element.
+line_has() {
+    e=$2
+    succeeds bench kernels --precision $1 --filter "$3" --seconds 0 --threads 1 --json
+    check "$1: '$3' is measured" grep -q "\"name\": \[\"$3\"\]" out
+    check "$1: bytes of '$3'" test "$(column bytes "$3")" = $(($4))
+}
+
+for precision in 'fp32 4' 'bf16 2' 'fp16 2'; do
+    line_has $precision 'product weight gradient 64x768x768' '2 * 64 * 768 * e + 768 * 768 * 4'
+    line_has $precision 'bias gradient 64x768' '64 * 768 * e + 768 * 4'
+    # Ids, what is added, and the rows of the table that it is added to.
+    line_has $precision 'embedding gradient 64x768' '64 * 4 + 64 * 768 * e + 2 * 64 * 768 * 4'
+done
+# Parameter and remainder, moments and gradient; and two norms of each block.
+blocks=$((768 * 3072 / 16384))
+line_has bf16 2 'adamw 768x3072' '768 * 3072 * (4 + 8 + 4 + 4 + 8) + 16 + blocks * 16'
+line_has fp16 2 'adamw 768x3072' '768 * 3072 * (6 + 8 + 4 + 6 + 8) + 16 + blocks * 16'
+# Of 16-bit logits there are exponentials, with the largest and the sum of each block of 192, and the target's.
+line_has bf16 2 'cross-entropy 64x50257' '64 * 4 * (2 * 262 + 1 + 1 + 2)'
+line_has fp32 4 'cross-entropy 64x50257' '64 * 4 * (50257 + 1 + 2)'
+
+# ---- bench step: the arithmetic of a step, by hand ----
+
+# With 1 the whole step is one run, which keeps no gradients; with 3 there are two, and the second is half full.
+for accumulation in 1 3; do
+    succeeds bench step --model tiny.json --precision fp32 --batch-size 8 --block-size 64 --grad-accum $accumulation \
+        --steps 1 --threads 1 --json
+    rows=$((8 * 64 * accumulation))
+    layers=$((2 * rows * 2 * 12 * 16 * 16))
+    for part in 'forward' 'input gradient' 'weight gradient'; do
+        check "arithmetic of products, $part, of $rows rows" test "$(column flops "products $part")" = $layers
+    done
+    check "arithmetic of the head, of $rows rows" test "$(column flops head)" = $((3 * 2 * rows * 16 * 257))
+    # Half the scores, forwards; and two and a half times as much backwards.
+    check "arithmetic of attention, of $rows rows" test "$(column flops attention)" = $((7 * rows * 64 * 16 * 2))
+    model=$((3 * layers + 3 * 2 * rows * 16 * 257 + 7 * rows * 64 * 16 * 2))
+    check "the model's arithmetic is what of the device's is used, of $rows rows" awk \
+        -v used="$(number flops_utilization)" -v limit="$(number f32_flops)" -v seconds="$(column median_seconds step)" \
+        -v model=$model 'BEGIN { share = used * limit * seconds / model; exit !(share > 1 - 1e-9 && share < 1 + 1e-9) }'
+    check "tokens a second, of $rows rows" awk -v rate="$(number tokens_per_s)" -v rows=$rows \
+        -v seconds="$(column median_seconds step)" 'BEGIN { exit !((rate * seconds / rows - 1) ^ 2 < 1e-18) }'
+done
+
+cd / && rm -rf "$work"
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
