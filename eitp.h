@@ -1171,10 +1171,11 @@ typedef struct eitp_tokenizer eitp_tokenizer;
 
 /*
  * Reads a tokenizer in Hugging Face's formats. `path` names a tokenizer.json, or a directory with tokenizer.json or,
- * where that is missing, with vocab.json and merges.txt; there, <|endoftext|> is special where the vocabulary has it. A
- * tokenizer.json's truncation and padding are left to the caller. What this tokenizer cannot do exactly (another model,
- * a normalizer, other pre-tokenizers, dropout, added tokens that strip or match whole words, ...) is
- * EITP_ERROR_UNSUPPORTED and named.
+ * where that is missing, with vocab.json and merges.txt; there, <|endoftext|> is special where the vocabulary has it.
+ * Beside them tokenizer_config.json and special_tokens_map.json may name special tokens (see eitp_tokenizer_special). A
+ * tokenizer.json's truncation and padding are left to the caller, and a warning says so. What this tokenizer cannot do
+ * exactly (another model, a normalizer, other pre-tokenizers, dropout, added tokens that strip or match whole words, a
+ * post-processor that adds tokens, ...) is EITP_ERROR_UNSUPPORTED and named.
  */
 EITP_API eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out,
                                          eitp_error *error);
@@ -1209,7 +1210,10 @@ typedef struct eitp_tokenizer_train_config {
 EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_train_config *config,
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);
 
-/* Writes vocab.json, merges.txt and tokenizer.json into `directory`, which is made where it is missing. */
+/*
+ * Writes vocab.json, merges.txt, tokenizer_config.json and tokenizer.json into `directory`, which is made where it is
+ * missing. What the tokenizer_config.json that was loaded says beside special tokens is kept.
+ */
 EITP_API eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error);
 
 /* NULL is harmless. */
@@ -1218,7 +1222,27 @@ EITP_API void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer);
 /* Number of tokens: ids are 0 to size - 1. */
 EITP_API int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer);
 
-/* The id of the special token <|endoftext|>, -1 where there is none. */
+/* Special tokens that have a part to play; in brackets, their names in Hugging Face's files. */
+typedef enum eitp_special_token {
+    EITP_END_OF_TEXT = 0,   /* after each document (eos_token) */
+    EITP_BEGIN_OF_TEXT = 1, /* before each document (bos_token) */
+    EITP_PADDING = 2,       /* pad_token */
+    EITP_UNKNOWN = 3        /* unk_token; bytes are never unknown, but other programs ask for it */
+} eitp_special_token;
+
+/* Of eitp_special_token. */
+#define EITP_SPECIAL_TOKEN_COUNT 4
+
+/*
+ * The id of a special token, -1 where there is none. It is the one that tokenizer_config.json names, or
+ * special_tokens_map.json where tokenizer_config.json has no added_tokens_decoder; where neither says anything, the one
+ * whose id generation_config.json or config.json gives; else <|endoftext|>, as GPT-2 has it, but for padding. An
+ * eos_token that the tokenizer does not have is EITP_ERROR_FORMAT when it is loaded; for the others a warning is
+ * logged.
+ */
+EITP_API int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which);
+
+/* The id of EITP_END_OF_TEXT, -1 where there is none. */
 EITP_API int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer);
 
 /* A number that two tokenizers share only if they encode and decode alike (FNV-1a over vocabulary, merges and added
@@ -2345,6 +2369,8 @@ EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const ch
 EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size);
 /* Adds a number that reads back to the same double; null where it is not finite. */
 EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
+/* Adds a value of a tree, without its name, on one line. Whole numbers stay whole. */
+EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json *value);
 /* <<src/base/json.h */
 
 /* >>kernels/kernels.h */
@@ -3987,6 +4013,48 @@ EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const uns
 EITP__PRIVATE eitp_status eitp__splitter_finish(eitp__splitter *splitter, eitp_error *error);
 /* <<src/text/pretokenize.h */
 
+/* >>src/text/special_tokens.h */
+/* What the files beside a tokenizer say of its special tokens. */
+
+enum {
+    EITP__TOKENIZER_CONFIG,
+    EITP__SPECIAL_TOKENS_MAP,
+    EITP__GENERATION_CONFIG,
+    EITP__MODEL_CONFIG,
+    EITP__SPECIAL_FILES
+};
+
+/* tokenizer_config.json, special_tokens_map.json, generation_config.json and config.json; NULL where one is missing. */
+typedef struct eitp__special_files {
+    eitp__json_document *documents[EITP__SPECIAL_FILES];
+} eitp__special_files;
+
+/* Reads those of a directory into zeroed `files`. Release them after a failure too. */
+EITP__PRIVATE eitp_status eitp__special_files_read(const eitp_host *host, const char *directory,
+                                                   eitp__special_files *files, eitp_error *error);
+EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files);
+
+/* The name of a token in these files: "eos_token", ... */
+EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which);
+
+/* What the tokenizer's own two files say a token is: a string, an object with "content", or null; NULL where they say
+   nothing. The file that says it goes to *file. */
+EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
+                                                          int *file);
+
+/* "added_tokens_decoder" of tokenizer_config.json, or NULL. */
+EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files);
+
+/* The id that the model's files give a token, the first where there are several; -1: none. */
+EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which);
+
+/* The name of a file, for messages. */
+EITP__PRIVATE const char *eitp__special_file_name(int file);
+
+/* Adds the members of tokenizer_config.json that a tokenizer does not write itself, as `,\n"name": value` each. */
+EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, eitp__buffer *members);
+/* <<src/text/special_tokens.h */
+
 /* >>src/text/tokenizer.h */
 /* What a tokenizer is made of, and how it is put together. */
 
@@ -4022,7 +4090,8 @@ struct eitp_tokenizer {
     eitp__added_token *added;
     size_t added_count;
     int add_prefix_space;
-    int32_t end_of_text;
+    int32_t special[EITP_SPECIAL_TOKEN_COUNT]; /* ids; -1: none */
+    eitp__buffer config;                       /* members of tokenizer_config.json that are kept */
     uint64_t fingerprint;
 };
 
@@ -4035,7 +4104,8 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_begin(const eitp_host *host, size_
 EITP__PRIVATE eitp_status eitp__tokenizer_put(eitp_tokenizer *tokenizer, size_t id, const void *bytes, size_t size,
                                               unsigned flags, eitp_error *error);
 
-/* Once tokens and merges are there: checks that every byte has a token, and makes all the rest. */
+/* Once tokens and merges are there: checks that every byte has a token, and makes all the rest. Special tokens are
+   GPT-2's. */
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
 
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
@@ -7368,6 +7438,48 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
         }
     }
     eitp__buffer_add(buffer, text, kept);
+}
+
+/* Other programs tell a whole number from a float: what has no fraction is written with all its digits. */
+static void eitp__json_write_parsed_number(eitp__buffer *buffer, const eitp__json *value) {
+    if (value->is_integer && value->integer) /* -0 is a float */
+        eitp__buffer_format(buffer, "%lld", (long long)value->integer);
+    else if (fabs(value->number) >= 9007199254740992.0 && fabs(value->number) < 1e40)
+        eitp__buffer_format(buffer, "%.0f", value->number);
+    else
+        eitp__json_write_number(buffer, value->number);
+}
+
+EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json *value) {
+    const int is_array = value->kind == EITP__JSON_ARRAY;
+    switch (value->kind) {
+    case EITP__JSON_NULL:
+        eitp__buffer_add_text(buffer, "null");
+        break;
+    case EITP__JSON_BOOLEAN:
+        eitp__buffer_add_text(buffer, value->boolean ? "true" : "false");
+        break;
+    case EITP__JSON_NUMBER:
+        eitp__json_write_parsed_number(buffer, value);
+        break;
+    case EITP__JSON_STRING:
+        eitp__json_write_text(buffer, value->text, value->text_size);
+        break;
+    case EITP__JSON_ARRAY:
+    case EITP__JSON_OBJECT:
+        eitp__buffer_add_text(buffer, is_array ? "[" : "{");
+        for (const eitp__json *child = value->first_child; child; child = child->next) {
+            if (!is_array) {
+                eitp__json_write_text(buffer, child->name, child->name_size);
+                eitp__buffer_add_text(buffer, ": ");
+            }
+            eitp__json_write_value(buffer, child);
+            if (child->next)
+                eitp__buffer_add_text(buffer, ", ");
+        }
+        eitp__buffer_add_text(buffer, is_array ? "]" : "}");
+        break;
+    }
 }
 /* <<src/base/json.c */
 
@@ -34706,14 +34818,127 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
 }
 /* <<src/text/bpe_encoder.c */
 
+/* >>src/text/special_tokens.c */
+/*
+ * Special tokens as transformers 4 and 5 find them: tokenizer_config.json names each, as a string or as an object;
+ * where it has no "added_tokens_decoder", special_tokens_map.json overrides it. Ids of the model's
+ * generation_config.json and config.json are for tokens that neither names.
+ */
+
+/* Chat templates make tokenizer_config.json large. */
+#define EITP__SPECIAL_FILE_LIMIT ((size_t)16777216)
+
+EITP__PRIVATE const char *eitp__special_file_name(int file) {
+    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json", "generation_config.json",
+                                        "config.json"};
+    return names[file];
+}
+
+EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which) {
+    static const char *const names[] = {"eos_token", "bos_token", "pad_token", "unk_token"};
+    return names[which];
+}
+
+static eitp_status eitp__special_file_read(const eitp_host *host, const char *path, eitp__json_document **document,
+                                           eitp_error *error) {
+    eitp_path_info info;
+    eitp_status status = eitp__path_info(host, path, &info, error);
+    if (status != EITP_OK || info.kind == EITP_PATH_MISSING)
+        return status;
+    status = eitp__json_read_file(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
+    if (status == EITP_OK && eitp__json_root(*document)->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: must be a JSON object", path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__special_files_read(const eitp_host *host, const char *directory,
+                                                   eitp__special_files *files, eitp_error *error) {
+    for (int file = 0; file < EITP__SPECIAL_FILES; file++) {
+        char *path = eitp__join_path(host, directory, eitp__special_file_name(file));
+        eitp_status status = path ? eitp__special_file_read(host, path, &files->documents[file], error)
+                                  : eitp__fail_memory(error, strlen(directory), "a path");
+        eitp__release_text(host, path);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files) {
+    for (int file = 0; file < EITP__SPECIAL_FILES; file++) {
+        eitp__json_release(files->documents[file]);
+        files->documents[file] = NULL;
+    }
+}
+
+static const eitp__json *eitp__special_member(const eitp__special_files *files, int file, const char *name) {
+    return files->documents[file] ? eitp__json_member(eitp__json_root(files->documents[file]), name) : NULL;
+}
+
+EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files) {
+    return eitp__special_member(files, EITP__TOKENIZER_CONFIG, "added_tokens_decoder");
+}
+
+EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
+                                                          int *file) {
+    const char *name = eitp__special_token_name(which);
+    const eitp__json *value = NULL;
+    *file = EITP__SPECIAL_TOKENS_MAP;
+    if (!eitp__special_added_tokens(files))
+        value = eitp__special_member(files, *file, name);
+    if (value)
+        return value;
+    *file = EITP__TOKENIZER_CONFIG;
+    return eitp__special_member(files, *file, name);
+}
+
+EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which) {
+    for (int file = EITP__GENERATION_CONFIG; file <= EITP__MODEL_CONFIG; file++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_id", eitp__special_token_name(which));
+        const eitp__json *id = eitp__special_member(files, file, name);
+        if (id && id->kind == EITP__JSON_ARRAY)
+            id = id->first_child;
+        if (id && id->kind == EITP__JSON_NUMBER && id->is_integer)
+            return id->integer;
+    }
+    return -1;
+}
+
+/* Whether a tokenizer writes this member from what it knows. */
+static int eitp__is_own_member(const eitp__json *member) {
+    if (!strcmp(member->name, "add_prefix_space"))
+        return 1;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        if (!strcmp(member->name, eitp__special_token_name((eitp_special_token)which)))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, eitp__buffer *members) {
+    const eitp__json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
+    const eitp__json *member = document ? eitp__json_root(document)->first_child : NULL;
+    for (; member; member = member->next) {
+        if (eitp__is_own_member(member))
+            continue;
+        eitp__buffer_add_text(members, ",\n");
+        eitp__json_write_text(members, member->name, member->name_size);
+        eitp__buffer_add_text(members, ": ");
+        eitp__json_write_value(members, member);
+    }
+}
+/* <<src/text/special_tokens.c */
+
 /* >>src/text/bpe_load.c */
-/* Reading tokenizer.json, or vocab.json and merges.txt. */
+/* Reading tokenizer.json, or vocab.json and merges.txt, and what the files beside them say of special tokens. */
 
 #define EITP__TOKENIZER_FILE_LIMIT ((size_t)67108864)
 
 /* A tokenizer on its way in, with its tokens by their text. */
 typedef struct eitp__loader {
     const eitp_host *host;
+    const eitp__special_files *files;
     eitp_tokenizer *tokenizer;
     uint32_t *slots;      /* open addressing: id + 1, or 0 where the slot is free */
     size_t slot_count;    /* a power of two */
@@ -34721,9 +34946,10 @@ typedef struct eitp__loader {
     eitp__buffer another; /* and of its neighbour */
 } eitp__loader;
 
-static void eitp__loader_init(eitp__loader *loader, const eitp_host *host) {
+static void eitp__loader_init(eitp__loader *loader, const eitp_host *host, const eitp__special_files *files) {
     memset(loader, 0, sizeof *loader);
     loader->host = host;
+    loader->files = files;
     eitp__buffer_init(&loader->bytes, host);
     eitp__buffer_init(&loader->another, host);
 }
@@ -34960,12 +35186,18 @@ static eitp_status eitp__check_model(const eitp__json *model, eitp_error *error)
 
 static eitp_status eitp__check_pre_tokenizer(const eitp__json *root, int *add_prefix_space, eitp_error *error) {
     const eitp__json *part = eitp__json_member(root, "pre_tokenizer");
+    const char *type = "?";
     int use_regex = 1;
     if (eitp__is_absent(part))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "there is no pre_tokenizer; it must be ByteLevel");
-    eitp_status status = eitp__check_part(root, "pre_tokenizer", "ByteLevel", error);
-    if (status == EITP_OK)
-        status = eitp__json_get_boolean(part, "use_regex", &use_regex, error);
+    eitp_status status = eitp__json_get_text(part, "type", &type, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "pre_tokenizer");
+    if (strcmp(type, "ByteLevel"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: the pre_tokenizer \"%.80s\" is not supported; it must be ByteLevel", part->line,
+                          type);
+    status = eitp__json_get_boolean(part, "use_regex", &use_regex, error);
     if (status == EITP_OK && !use_regex)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "line %zu: the pre_tokenizer's use_regex is false, which is not supported; it must be true",
@@ -34976,6 +35208,69 @@ static eitp_status eitp__check_pre_tokenizer(const eitp__json *root, int *add_pr
     if (status == EITP_OK)
         status = eitp__json_get_boolean(part, "add_prefix_space", add_prefix_space, error);
     return status;
+}
+
+/* The name of what a template adds to a text, or NULL. */
+static const char *eitp__template_addition(const eitp__json *pieces) {
+    const eitp__json *piece = pieces && pieces->kind == EITP__JSON_ARRAY ? pieces->first_child : NULL;
+    const char *id = NULL;
+    for (; piece && !id; piece = piece->next)
+        eitp__json_get_text(eitp__json_member(piece, "SpecialToken"), "id", &id, NULL);
+    return id;
+}
+
+/* A template of nothing but the text: what transformers 5 writes for "no post-processor". */
+static eitp_status eitp__check_template(const eitp__json *part, eitp_error *error) {
+    const eitp__json *pieces = eitp__json_member(part, "single");
+    const char *id = "", *added = eitp__template_addition(pieces);
+    if (added)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: the post_processor adds \"%.80s\" to each text, which is not supported; remove it "
+                          "(set post_processor to null)",
+                          part->line, added);
+    if (pieces && pieces->kind == EITP__JSON_ARRAY && pieces->count == 1)
+        eitp__json_get_text(eitp__json_member(pieces->first_child, "Sequence"), "id", &id, NULL);
+    if (strcmp(id, "A"))
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "line %zu: the post_processor \"TemplateProcessing\" is not supported unless its single is the "
+            "sequence A alone",
+            part->line);
+    return EITP_OK;
+}
+
+/* A post-processor that changes no ids: ByteLevel (which is about offsets), such a template, or several of these. */
+static eitp_status eitp__check_post_processor(const eitp__json *part, eitp_error *error) {
+    const eitp__json *inner = eitp__json_member(part, "processors");
+    const char *type = "?";
+    if (eitp__is_absent(part))
+        return EITP_OK;
+    eitp_status status = eitp__json_get_text(part, "type", &type, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "post_processor");
+    if (!strcmp(type, "TemplateProcessing"))
+        return eitp__check_template(part, error);
+    if (!strcmp(type, "Sequence") && inner && inner->kind == EITP__JSON_ARRAY) {
+        for (inner = inner->first_child; inner && status == EITP_OK; inner = inner->next)
+            status = eitp__check_post_processor(inner, error);
+        return status;
+    }
+    if (strcmp(type, "ByteLevel"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: the post_processor \"%.80s\" is not supported; it must be null, ByteLevel, or a "
+                          "TemplateProcessing that adds nothing",
+                          part->line, type);
+    return EITP_OK;
+}
+
+/* What is not done to texts here. */
+static void eitp__warn_of_ignored(const eitp_host *host, const eitp__json *root) {
+    static const char *const names[] = {"truncation", "padding"};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!eitp__is_absent(eitp__json_member(root, names[i])))
+            eitp__log(host, EITP_LOG_WARNING,
+                      "the tokenizer's %s is ignored: texts are encoded whole, and it is not saved again", names[i]);
+    }
 }
 
 /* The flags of an added token, and that it is one that can be had. */
@@ -35103,6 +35398,136 @@ static size_t eitp__count_outside(const eitp__json *added, size_t count) {
     return outside;
 }
 
+/* ---- Special tokens ---- */
+
+static int eitp__is_added_token(const eitp_tokenizer *tokenizer, size_t id, const eitp__json *content) {
+    const eitp__token *token = &tokenizer->vocabulary.tokens[id];
+    return (token->flags & EITP__TOKEN_ADDED) && token->size == content->text_size &&
+           !memcmp(eitp__token_bytes(tokenizer, id), content->text, token->size);
+}
+
+/* Makes a token of the model's vocabulary an added one, as transformers does with what its files name. *id is -1 where
+   the vocabulary has no such token. */
+static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp__json *content, unsigned flags, int64_t *id,
+                                          eitp_error *error) {
+    unsigned verbatim = eitp__token_spelling(&loader->bytes, content->text, content->text_size);
+    if (loader->bytes.failed)
+        return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
+    uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
+    *id = -1;
+    /* A token that files spell otherwise than its bytes is another text. */
+    if (!known || loader->bytes.size != content->text_size ||
+        memcmp(loader->bytes.data, content->text, content->text_size))
+        return EITP_OK;
+    loader->tokenizer->vocabulary.tokens[known - 1].flags |= (unsigned char)flags;
+    *id = (int64_t)known - 1;
+    return EITP_OK;
+}
+
+/* The id of a token that a file names by a string or an object; -1: the tokenizer does not have it. */
+static eitp_status eitp__load_named_token(eitp__loader *loader, const eitp__json *value, int64_t *id,
+                                          eitp_error *error) {
+    const eitp__json *content = value->kind == EITP__JSON_OBJECT ? eitp__json_member(value, "content") : value;
+    const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
+    unsigned flags = EITP__TOKEN_ADDED;
+    if (!content || content->kind != EITP__JSON_STRING || !content->text_size)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s must be a text, an object with content, or null",
+                          value->line, value->name);
+    for (size_t i = 0; i < vocabulary->count; i++) {
+        if (eitp__is_added_token(loader->tokenizer, i, content)) {
+            *id = (int64_t)i;
+            return EITP_OK;
+        }
+    }
+    eitp_status status = content == value ? EITP_OK : eitp__check_added_token(value, &flags, error);
+    return status == EITP_OK ? eitp__mark_added_token(loader, content, flags | EITP__TOKEN_SPECIAL, id, error) : status;
+}
+
+/* One of end-of-text, ...: *id is -2 where no file says which it is, and -1 where there is none. */
+static eitp_status eitp__load_special_token(eitp__loader *loader, eitp_special_token which, int64_t *id,
+                                            eitp_error *error) {
+    int file;
+    const eitp__json *value = eitp__special_token_value(loader->files, which, &file);
+    *id = value ? -1 : -2;
+    if (eitp__is_absent(value))
+        return EITP_OK;
+    eitp_status status = eitp__load_named_token(loader, value, id, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "%s", eitp__special_file_name(file));
+    if (*id >= 0)
+        return EITP_OK;
+    const eitp__json *content = value->kind == EITP__JSON_OBJECT ? eitp__json_member(value, "content") : value;
+    const int shown = eitp__shown(content->text_size);
+    if (which == EITP_END_OF_TEXT)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: line %zu: the tokenizer does not have the eos_token \"%.*s\"; save both files together, "
+                          "with save_pretrained of transformers",
+                          eitp__special_file_name(file), value->line, shown, content->text);
+    eitp__log(loader->host, EITP_LOG_WARNING, "%s: line %zu: the tokenizer does not have the %s \"%.*s\"; ignored",
+              eitp__special_file_name(file), value->line, value->name, shown, content->text);
+    *id = -2;
+    return EITP_OK;
+}
+
+/* An entry of added_tokens_decoder, "id": {"content": ...}: transformers would add it where the tokenizer lacks it. */
+static eitp_status eitp__check_listed_token(eitp__loader *loader, const eitp__json *entry, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
+    const eitp__json *content = eitp__json_member(entry, "content");
+    const size_t digits = strspn(entry->name, "0123456789");
+    const uint64_t id = digits == entry->name_size && digits < 10 ? strtoull(entry->name, NULL, 10) : UINT64_MAX;
+    unsigned flags = 0;
+    int64_t found = -1;
+    eitp_status status = eitp__check_added_token(entry, &flags, error);
+    if (status != EITP_OK || (id < vocabulary->count && eitp__is_added_token(loader->tokenizer, (size_t)id, content)))
+        return status;
+    if (id < vocabulary->count)
+        status = eitp__mark_added_token(loader, content, flags, &found, error);
+    if (status == EITP_OK && (found < 0 || (uint64_t)found != id))
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "line %zu: the tokenizer does not have the added token \"%.*s\" with id %.40s; save both files "
+            "together, with save_pretrained of transformers",
+            entry->line, eitp__shown(content->text_size), content->text, entry->name);
+    return status;
+}
+
+static eitp_status eitp__check_listed_tokens(eitp__loader *loader, eitp_error *error) {
+    const eitp__json *listed = eitp__special_added_tokens(loader->files);
+    eitp_status status = EITP_OK;
+    if (eitp__is_absent(listed))
+        return EITP_OK;
+    if (listed->kind != EITP__JSON_OBJECT)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens_decoder must be an object", listed->line);
+    for (const eitp__json *entry = listed->first_child; entry && status == EITP_OK; entry = entry->next)
+        status = eitp__check_listed_token(loader, entry, error);
+    return status == EITP_OK ? status
+                             : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
+/* Completes the tokenizer once its own files are read. */
+static eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    int64_t ids[EITP_SPECIAL_TOKEN_COUNT];
+    eitp_status status = eitp__check_listed_tokens(loader, error);
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT && status == EITP_OK; which++)
+        status = eitp__load_special_token(loader, (eitp_special_token)which, &ids[which], error);
+    if (status == EITP_OK)
+        status = eitp__tokenizer_complete(tokenizer, error);
+    if (status != EITP_OK)
+        return status;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        const int64_t id = eitp__special_token_id(loader->files, (eitp_special_token)which);
+        if (ids[which] > -2)
+            tokenizer->special[which] = (int32_t)ids[which];
+        else if (id >= 0 && (uint64_t)id < tokenizer->vocabulary.count &&
+                 (tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_SPECIAL))
+            tokenizer->special[which] = (int32_t)id;
+    }
+    eitp__special_files_keep(loader->files, &tokenizer->config);
+    return tokenizer->config.failed ? eitp__fail_memory(error, tokenizer->config.size, "the tokenizer's configuration")
+                                    : EITP_OK;
+}
+
 static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
     const eitp__json *model = eitp__json_member(root, "model"), *merges = eitp__json_member(model, "merges");
     const eitp__json *vocabulary = eitp__json_member(model, "vocab"), *added = eitp__json_member(root, "added_tokens");
@@ -35113,7 +35538,7 @@ static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *r
     if (status == EITP_OK)
         status = eitp__check_pre_tokenizer(root, &add_prefix_space, error);
     if (status == EITP_OK)
-        status = eitp__check_part(root, "post_processor", "ByteLevel", error);
+        status = eitp__check_post_processor(eitp__json_member(root, "post_processor"), error);
     if (status == EITP_OK)
         status = eitp__check_part(root, "decoder", "ByteLevel", error);
     if (status != EITP_OK)
@@ -35131,7 +35556,8 @@ static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *r
     if (status != EITP_OK)
         return status;
     loader->tokenizer->add_prefix_space = add_prefix_space;
-    status = eitp__tokenizer_complete(loader->tokenizer, error);
+    eitp__warn_of_ignored(loader->host, root);
+    status = eitp__load_special_tokens(loader, error);
     if (status == EITP_OK)
         status = eitp__check_two_searches(loader->tokenizer, error);
     return status;
@@ -35148,31 +35574,33 @@ static eitp_status eitp__loader_finish(eitp__loader *loader, eitp_status status,
 }
 
 static eitp_status eitp__tokenizer_from_document(const eitp_host *host, const eitp__json_document *document,
-                                                 eitp_tokenizer **out, eitp_error *error) {
+                                                 const eitp__special_files *files, eitp_tokenizer **out,
+                                                 eitp_error *error) {
     eitp__loader loader;
-    eitp__loader_init(&loader, host);
+    eitp__loader_init(&loader, host, files);
     return eitp__loader_finish(&loader, eitp__load_document(&loader, eitp__json_root(document), error), out);
 }
 
 EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const char *json, size_t size,
                                                 eitp_tokenizer **out, eitp_error *error) {
+    const eitp__special_files none = EITP__ZERO;
     eitp__json_document *document;
     *out = NULL;
     eitp_status status = eitp__json_parse(host, json, size, &document, error);
     if (status != EITP_OK)
         return status;
-    status = eitp__tokenizer_from_document(host, document, out, error);
+    status = eitp__tokenizer_from_document(host, document, &none, out, error);
     eitp__json_release(document);
     return status;
 }
 
-static eitp_status eitp__load_tokenizer_json(const eitp_host *host, const char *path, eitp_tokenizer **out,
-                                             eitp_error *error) {
+static eitp_status eitp__load_tokenizer_json(const eitp_host *host, const char *path, const eitp__special_files *files,
+                                             eitp_tokenizer **out, eitp_error *error) {
     eitp__json_document *document;
     eitp_status status = eitp__json_read_file(host, path, EITP__TOKENIZER_FILE_LIMIT, &document, error);
     if (status != EITP_OK)
         return status;
-    status = eitp__tokenizer_from_document(host, document, out, error);
+    status = eitp__tokenizer_from_document(host, document, files, out, error);
     if (status != EITP_OK)
         status = eitp__fail_prefix(error, status, "%s", path);
     eitp__json_release(document);
@@ -35246,12 +35674,12 @@ static eitp_status eitp__load_pair_content(eitp__loader *loader, const eitp__jso
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", merges_path);
     eitp__mark_end_of_text(loader);
-    status = eitp__tokenizer_complete(loader->tokenizer, error);
+    status = eitp__load_special_tokens(loader, error);
     return status == EITP_OK ? status : eitp__fail_prefix(error, status, "%s, %s", vocabulary_path, merges_path);
 }
 
 static eitp_status eitp__load_pair(const eitp_host *host, const char *vocabulary_path, const char *merges_path,
-                                   eitp_tokenizer **out, eitp_error *error) {
+                                   const eitp__special_files *files, eitp_tokenizer **out, eitp_error *error) {
     eitp__json_document *document;
     eitp__loader loader;
     eitp__buffer merges;
@@ -35259,7 +35687,7 @@ static eitp_status eitp__load_pair(const eitp_host *host, const char *vocabulary
     if (status != EITP_OK)
         return status;
     eitp__buffer_init(&merges, host);
-    eitp__loader_init(&loader, host);
+    eitp__loader_init(&loader, host, files);
     status = eitp__read_file(host, merges_path, EITP__TOKENIZER_FILE_LIMIT, &merges, error);
     if (status == EITP_OK)
         status =
@@ -35274,7 +35702,8 @@ static eitp_status eitp__load_pair(const eitp_host *host, const char *vocabulary
 enum { EITP__TOKENIZER_JSON, EITP__VOCAB_JSON, EITP__MERGES_TXT, EITP__ADDED_JSON, EITP__TOKENIZER_FILES };
 
 static eitp_status eitp__load_from_directory(const eitp_host *host, const char *directory, char *const *paths,
-                                             eitp_tokenizer **out, eitp_error *error) {
+                                             const eitp__special_files *files, eitp_tokenizer **out,
+                                             eitp_error *error) {
     eitp_path_info info[EITP__TOKENIZER_FILES];
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++) {
         eitp_status status = eitp__path_info(host, paths[i], &info[i], error);
@@ -35282,7 +35711,7 @@ static eitp_status eitp__load_from_directory(const eitp_host *host, const char *
             return status;
     }
     if (info[EITP__TOKENIZER_JSON].kind != EITP_PATH_MISSING)
-        return eitp__load_tokenizer_json(host, paths[EITP__TOKENIZER_JSON], out, error);
+        return eitp__load_tokenizer_json(host, paths[EITP__TOKENIZER_JSON], files, out, error);
     if (info[EITP__VOCAB_JSON].kind == EITP_PATH_MISSING || info[EITP__MERGES_TXT].kind == EITP_PATH_MISSING)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "%s: no tokenizer here; there must be tokenizer.json, or vocab.json and merges.txt",
@@ -35291,22 +35720,44 @@ static eitp_status eitp__load_from_directory(const eitp_host *host, const char *
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "%s: added tokens are read from a tokenizer.json only; save the tokenizer in that form",
                           paths[EITP__ADDED_JSON]);
-    return eitp__load_pair(host, paths[EITP__VOCAB_JSON], paths[EITP__MERGES_TXT], out, error);
+    return eitp__load_pair(host, paths[EITP__VOCAB_JSON], paths[EITP__MERGES_TXT], files, out, error);
 }
 
 static eitp_status eitp__load_directory(const eitp_host *host, const char *directory, eitp_tokenizer **out,
                                         eitp_error *error) {
     static const char *const names[] = {"tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json"};
+    eitp__special_files files = EITP__ZERO;
     char *paths[EITP__TOKENIZER_FILES];
     int complete = 1;
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++) {
         paths[i] = eitp__join_path(host, directory, names[i]);
         complete = complete && paths[i];
     }
-    eitp_status status = complete ? eitp__load_from_directory(host, directory, paths, out, error)
+    eitp_status status = complete ? eitp__special_files_read(host, directory, &files, error)
                                   : eitp__fail_memory(error, strlen(directory), "a path");
+    if (status == EITP_OK)
+        status = eitp__load_from_directory(host, directory, paths, &files, out, error);
+    eitp__special_files_release(&files);
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++)
         eitp__release_text(host, paths[i]);
+    return status;
+}
+
+/* A tokenizer.json of any name; under its own name it has the files beside it. */
+static eitp_status eitp__load_file(const eitp_host *host, const char *path, eitp_tokenizer **out, eitp_error *error) {
+    static const char name[] = "tokenizer.json";
+    const char *slash = strrchr(path, '/');
+    eitp__special_files files = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    if (!strcmp(slash ? slash + 1 : path, name)) {
+        char *directory = slash ? eitp__copy_bytes(host, path, (size_t)(slash - path) + 1) : eitp__copy_text(host, ".");
+        status = directory ? eitp__special_files_read(host, directory, &files, error)
+                           : eitp__fail_memory(error, strlen(path), "a path");
+        eitp__release_text(host, directory);
+    }
+    if (status == EITP_OK)
+        status = eitp__load_tokenizer_json(host, path, &files, out, error);
+    eitp__special_files_release(&files);
     return status;
 }
 
@@ -35316,14 +35767,13 @@ eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_to
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK)
         return status;
-    if (info.kind == EITP_PATH_DIRECTORY)
-        return eitp__load_directory(host, path, out, error);
-    return eitp__load_tokenizer_json(host, path, out, error);
+    return info.kind == EITP_PATH_DIRECTORY ? eitp__load_directory(host, path, out, error)
+                                            : eitp__load_file(host, path, out, error);
 }
 /* <<src/text/bpe_load.c */
 
 /* >>src/text/bpe_save.c */
-/* Writing vocab.json, merges.txt and tokenizer.json. */
+/* Writing vocab.json, merges.txt, tokenizer_config.json and tokenizer.json. */
 
 /* A token as files spell it. */
 static void eitp__spell_token(const eitp_tokenizer *tokenizer, size_t id, eitp__buffer *spelling) {
@@ -35423,6 +35873,28 @@ static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer 
     eitp__buffer_add_text(out, "}\n}\n");
 }
 
+/* Special tokens that are missing are null: programs would take GPT-2's otherwise, and add it to the vocabulary. */
+static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
+    eitp__buffer_add_text(out, "{\n");
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        const int32_t id = tokenizer->special[which];
+        eitp__buffer_format(out, "\"%s\": ", eitp__special_token_name((eitp_special_token)which));
+        if (id < 0)
+            eitp__buffer_add_text(out, "null");
+        else
+            eitp__json_write_text(out, (const char *)eitp__token_bytes(tokenizer, (size_t)id),
+                                  tokenizer->vocabulary.tokens[id].size);
+        eitp__buffer_add_text(out, ",\n");
+    }
+    eitp__buffer_format(out, "\"add_prefix_space\": %s", tokenizer->add_prefix_space ? "true" : "false");
+    if (tokenizer->config.size)
+        eitp__buffer_add(out, tokenizer->config.data, tokenizer->config.size);
+    else
+        eitp__buffer_add_text(out, ",\n\"clean_up_tokenization_spaces\": false,\n"
+                                   "\"tokenizer_class\": \"GPT2Tokenizer\"");
+    eitp__buffer_add_text(out, "\n}\n");
+}
+
 static eitp_status eitp__save_file(const eitp_host *host, const char *directory, const char *name,
                                    const eitp__buffer *content, eitp_error *error) {
     if (content->failed)
@@ -35450,6 +35922,11 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
         eitp__buffer_clear(&out);
         eitp__write_text_merges(tokenizer, &out);
         status = eitp__save_file(host, directory, "merges.txt", &out, error);
+    }
+    if (status == EITP_OK) {
+        eitp__buffer_clear(&out);
+        eitp__write_config(tokenizer, &out);
+        status = eitp__save_file(host, directory, "tokenizer_config.json", &out, error);
     }
     if (status == EITP_OK) { /* last: it is the one that is read where all are there */
         eitp__buffer_clear(&out);
@@ -36393,7 +36870,9 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_begin(const eitp_host *host, size_
         return NULL;
     }
     tokenizer->host = *host;
-    tokenizer->end_of_text = -1;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++)
+        tokenizer->special[which] = -1;
+    eitp__buffer_init(&tokenizer->config, &tokenizer->host);
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_init(&vocabulary->bytes, &tokenizer->host);
     vocabulary->tokens = (eitp__token *)eitp__allocate(host, count * sizeof *vocabulary->tokens);
@@ -36471,7 +36950,8 @@ static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, eitp_er
         added->id = (int32_t)id;
         if ((token->flags & EITP__TOKEN_SPECIAL) && token->size == strlen(EITP__END_OF_TEXT) &&
             !memcmp(added->bytes, EITP__END_OF_TEXT, token->size))
-            tokenizer->end_of_text = added->id;
+            tokenizer->special[EITP_END_OF_TEXT] = tokenizer->special[EITP_BEGIN_OF_TEXT] =
+                tokenizer->special[EITP_UNKNOWN] = added->id;
     }
     eitp__added_tokens_sort(tokenizer->added, count);
     for (size_t i = 1; i < count; i++) {
@@ -36554,6 +37034,7 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
     const eitp_host host = tokenizer->host;
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_release(&vocabulary->bytes);
+    eitp__buffer_release(&tokenizer->config);
     eitp__release(&host, vocabulary->tokens, vocabulary->count * sizeof *vocabulary->tokens);
     eitp__bpe_release(&tokenizer->bpe, &host);
     eitp__release(&host, tokenizer->added, tokenizer->added_count * sizeof *tokenizer->added);
@@ -36564,8 +37045,12 @@ int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
     return (int32_t)tokenizer->vocabulary.count;
 }
 
+int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which) {
+    return tokenizer->special[which];
+}
+
 int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
-    return tokenizer->end_of_text;
+    return eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT);
 }
 
 uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer) {
