@@ -856,6 +856,15 @@ EITP_END_DECLARATIONS
 
 EITP_BEGIN_DECLARATIONS
 
+/* The largest number of ids that a configuration has for one part, such as ending a text. */
+#define EITP_TOKEN_IDS 16
+
+/* Token ids; zero-initialised: none. */
+typedef struct eitp_token_ids {
+    int32_t count;
+    int32_t ids[EITP_TOKEN_IDS];
+} eitp_token_ids;
+
 /* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019). */
 typedef struct eitp_gpt2_config {
     int64_t vocabulary;
@@ -871,6 +880,9 @@ typedef struct eitp_gpt2_config {
     int scale_attention;          /* by 1 / sqrt(width / heads) */
     int scale_attention_by_layer; /* and by 1 / (layer + 1) */
     int tied;                     /* the output head is the token embedding */
+    /* For programs that generate: what begins a text, each of what ends it, and what fills a batch. Ids that are not in
+       the vocabulary stand for nothing. */
+    eitp_token_ids begin, end, padding;
 } eitp_gpt2_config;
 
 /*
@@ -883,7 +895,11 @@ EITP_API eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *
 EITP_API eitp_status eitp_gpt2_config_read(const eitp_host *host, const char *path, eitp_gpt2_config *config,
                                            eitp_error *error);
 
-/* Writes the configuration as a config.json, which eitp_gpt2_config_read and Hugging Face's transformers read. */
+/*
+ * Writes the configuration as a config.json, which eitp_gpt2_config_read and Hugging Face's transformers read.
+ * `end_of_text` takes the place of the configuration's special tokens, unless it is one of those that end a text; -1:
+ * they are written as they are.
+ */
 EITP_API eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
                                             int32_t end_of_text, eitp_dtype dtype, eitp_error *error);
 
@@ -898,7 +914,15 @@ EITP_API eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_con
 EITP_API void eitp_model_destroy(eitp_model *model);
 
 EITP_API eitp_gpt2_config eitp_model_config(const eitp_model *model);
+
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
+
+/*
+ * Sets the special tokens of the model's configuration to a tokenizer's ids, -1 where it has none. Several ids that end
+ * a text stay where `end` is one of them. Where it is not, the ids were another tokenizer's and are replaced: there is
+ * then no padding unless it is given, and a text begins with `end`, as in GPT-2, unless `begin` is given.
+ */
+EITP_API void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding);
 
 /* Elements of the configuration's parameters, without adapters. */
 EITP_API int64_t eitp_model_parameter_count(const eitp_model *model);
@@ -1497,14 +1521,25 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
                                      eitp_error *error);
 
 /*
+ * The configuration of such a directory: config.json, with the special tokens of generation_config.json where that has
+ * them. Where config.json ties the output head to the token embedding, and the weights have both and they differ, the
+ * head is not tied, as in transformers from version 5 on, and a warning is logged.
+ */
+EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+                                            eitp_error *error);
+
+/*
  * The weights of such a directory alone, into a model that was made with its configuration: what is frozen, or gets
- * adapters, is so before it has values. eitp_gpt2_create and this are eitp_model_load.
+ * adapters, is so before it has values. eitp_model_config_read, eitp_gpt2_create and this are eitp_model_load. A head
+ * in the weights that differs from the embedding is EITP_ERROR_ARGUMENT where the model's is tied to it.
  */
 EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
 
 /*
- * Writes config.json and model.safetensors, without adapters, into a directory that exists. `end_of_text` is the
- * tokenizer's id, or -1. `checksum` as of eitp_variables_save.
+ * Writes config.json, generation_config.json and model.safetensors, without adapters, into a directory, which is made
+ * where it is missing. `end_of_text` as of eitp_gpt2_config_write; see eitp_model_set_special_tokens too. What the
+ * generation_config.json of the directory that the weights are from says beside special tokens is kept. `checksum` as
+ * of eitp_variables_save.
  */
 EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                                      uint32_t *checksum, eitp_error *error);
@@ -1512,8 +1547,8 @@ EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, e
 /*
  * Adapters in the layout of Hugging Face's PEFT: adapter_config.json and adapter_model.safetensors (F32).
  *
- * Writes both into a directory that exists. `base` is the name or directory of the model that they adapt (NULL: the
- * directory its weights are from). `checksum` as of eitp_variables_save.
+ * Writes both into a directory, which is made where it is missing. `base` is the name or directory of the model that
+ * they adapt (NULL: the directory its weights are from). `checksum` as of eitp_variables_save.
  */
 EITP_API eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
                                     eitp_error *error);
@@ -3715,6 +3750,7 @@ struct eitp_model {
     eitp_gpt2_config config;
     eitp_lora_config lora; /* rank 0: none */
     char *source;          /* the directory that its weights are from; NULL: none */
+    char *generation;      /* members of generation_config.json that are kept; NULL: none */
 };
 
 typedef enum eitp__fill_kind {
@@ -3738,6 +3774,17 @@ EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *confi
 
 /* Sizes that are positive, consistent, and small enough that no product of them overflows. */
 EITP__PRIVATE eitp_status eitp__gpt2_config_check(const eitp_gpt2_config *config, eitp_error *error);
+
+/* Reads bos_token_id, eos_token_id and pad_token_id, a number or a list each; what is missing stays as it is, null is
+   none. */
+EITP__PRIVATE eitp_status eitp__gpt2_read_special_tokens(const eitp__json *root, eitp_gpt2_config *config,
+                                                         eitp_error *error);
+
+/* Adds them as members, `"name": ids,\n` each. */
+EITP__PRIVATE void eitp__gpt2_write_special_tokens(eitp__buffer *text, const eitp_gpt2_config *config);
+
+/* See eitp_model_set_special_tokens. */
+EITP__PRIVATE void eitp__gpt2_set_special_tokens(eitp_gpt2_config *config, int32_t begin, int32_t end, int32_t padding);
 
 /* The model's parameter of that whole name in a graph. */
 EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name);
@@ -4392,6 +4439,15 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
                                                eitp_error *error);
 /* <<src/io/variables.h */
+
+/* >>src/io/model_directory.h */
+/* What other modules use of model directories. */
+
+#define EITP__GENERATION_FILE "generation_config.json"
+
+/* Keeps what a directory's generation_config.json says, beside special tokens, for when the model is saved. */
+EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
+/* <<src/io/model_directory.h */
 
 /* >>src/io/lora_files.h */
 /* Parts of adapters' files. */
@@ -32689,6 +32745,8 @@ static eitp_gpt2_config eitp__gpt2_defaults(void) {
     config.initializer_range = 0.02;
     config.scale_attention = 1;
     config.tied = 1;
+    config.begin.count = config.end.count = 1;
+    config.begin.ids[0] = config.end.ids[0] = 50256;
     return config;
 }
 
@@ -32780,6 +32838,98 @@ static eitp_status eitp__check_features(const eitp__json *root, eitp_error *erro
     return status;
 }
 
+/* ---- Special tokens ---- */
+
+static eitp_status eitp__add_token_id(const eitp__json *value, const char *name, eitp_token_ids *ids,
+                                      eitp_error *error) {
+    if (value->kind != EITP__JSON_NUMBER || !value->is_integer)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s must be a whole number, a list of them, or null",
+                          value->line, name);
+    if (ids->count == EITP_TOKEN_IDS)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: %s has more than %d ids", value->line, name,
+                          EITP_TOKEN_IDS);
+    if (value->integer >= 0 && value->integer <= INT32_MAX)
+        ids->ids[ids->count++] = (int32_t)value->integer;
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_token_ids(const eitp__json *root, const char *name, eitp_token_ids *ids,
+                                        eitp_error *error) {
+    const eitp__json *value = eitp__json_member(root, name);
+    const int is_list = value && value->kind == EITP__JSON_ARRAY;
+    eitp_status status = EITP_OK;
+    if (!value)
+        return EITP_OK;
+    memset(ids, 0, sizeof *ids);
+    if (value->kind == EITP__JSON_NULL)
+        return EITP_OK;
+    for (value = is_list ? value->first_child : value; value && !status; value = is_list ? value->next : NULL)
+        status = eitp__add_token_id(value, name, ids, error);
+    return status;
+}
+
+/* The ids below `vocabulary`, each once: transformers has GPT-2's 50256 in configurations of any vocabulary. */
+static eitp_token_ids eitp__known_token_ids(const eitp_token_ids *ids, int64_t vocabulary) {
+    eitp_token_ids known = EITP__ZERO;
+    for (int32_t i = 0; i < ids->count; i++) {
+        int32_t k = 0;
+        while (k < known.count && known.ids[k] != ids->ids[i])
+            k++;
+        if (k == known.count && ids->ids[i] < vocabulary)
+            known.ids[known.count++] = ids->ids[i];
+    }
+    return known;
+}
+
+EITP__PRIVATE eitp_status eitp__gpt2_read_special_tokens(const eitp__json *root, eitp_gpt2_config *config,
+                                                         eitp_error *error) {
+    eitp_status status = eitp__read_token_ids(root, "bos_token_id", &config->begin, error);
+    if (!status)
+        status = eitp__read_token_ids(root, "eos_token_id", &config->end, error);
+    if (!status)
+        status = eitp__read_token_ids(root, "pad_token_id", &config->padding, error);
+    return status;
+}
+
+/* transformers takes 50256 for what begins and ends a text where nothing is written. */
+static void eitp__write_token_ids(eitp__buffer *text, const char *name, const eitp_token_ids *ids, int64_t vocabulary) {
+    const eitp_token_ids known = eitp__known_token_ids(ids, vocabulary);
+    eitp__buffer_format(text, "  \"%s\": %s", name, known.count > 1 ? "[" : known.count ? "" : "null");
+    for (int32_t i = 0; i < known.count; i++)
+        eitp__buffer_format(text, "%s%d", i ? ", " : "", (int)known.ids[i]);
+    eitp__buffer_add_text(text, known.count > 1 ? "],\n" : ",\n");
+}
+
+EITP__PRIVATE void eitp__gpt2_write_special_tokens(eitp__buffer *text, const eitp_gpt2_config *config) {
+    eitp__write_token_ids(text, "bos_token_id", &config->begin, config->vocabulary);
+    eitp__write_token_ids(text, "eos_token_id", &config->end, config->vocabulary);
+    eitp__write_token_ids(text, "pad_token_id", &config->padding, config->vocabulary);
+}
+
+static void eitp__set_token_id(eitp_token_ids *ids, int32_t id) {
+    memset(ids, 0, sizeof *ids);
+    ids->count = id >= 0;
+    ids->ids[0] = id >= 0 ? id : 0;
+}
+
+EITP__PRIVATE void eitp__gpt2_set_special_tokens(eitp_gpt2_config *config, int32_t begin, int32_t end,
+                                                 int32_t padding) {
+    int is_known = end < 0;
+    for (int32_t i = 0; i < config->end.count; i++)
+        is_known = is_known || config->end.ids[i] == end;
+    if (!is_known) {
+        eitp__set_token_id(&config->end, end);
+        eitp__set_token_id(&config->begin, end);
+        eitp__set_token_id(&config->padding, -1);
+    }
+    if (begin >= 0)
+        eitp__set_token_id(&config->begin, begin);
+    if (padding >= 0)
+        eitp__set_token_id(&config->padding, padding);
+}
+
+/* ---- Reading and writing ---- */
+
 static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_config *config, eitp_error *error) {
     const struct {
         const char *name;
@@ -32817,6 +32967,8 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_con
         status = eitp__json_get_boolean(root, booleans[i].name, booleans[i].value, error);
     if (!status)
         status = eitp__read_activation(root, &config->activation, error);
+    if (!status)
+        status = eitp__gpt2_read_special_tokens(root, config, error);
     if (!config->inner)
         config->inner = 4 * config->width;
     return status ? status : eitp__gpt2_config_check(config, error);
@@ -32862,8 +33014,10 @@ static void eitp__write_integer(eitp__buffer *text, const char *name, int64_t va
 
 eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
                                    int32_t end_of_text, eitp_dtype dtype, eitp_error *error) {
+    eitp_gpt2_config named = *config;
     eitp__buffer text;
     eitp_status status;
+    eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
     eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
     eitp__buffer_format(&text, "  \"activation_function\": \"%s\",\n", eitp__activation_name(config->activation));
@@ -32882,10 +33036,7 @@ eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, cons
     eitp__write_boolean(&text, "scale_attn_weights", config->scale_attention);
     eitp__write_boolean(&text, "scale_attn_by_inverse_layer_idx", config->scale_attention_by_layer);
     eitp__write_boolean(&text, "tie_word_embeddings", config->tied);
-    if (end_of_text >= 0) {
-        eitp__write_integer(&text, "bos_token_id", end_of_text);
-        eitp__write_integer(&text, "eos_token_id", end_of_text);
-    }
+    eitp__gpt2_write_special_tokens(&text, &named);
     /* The older and the newer spelling, so that every version of transformers finds it. */
     for (int i = 0; i < 2; i++)
         eitp__buffer_format(&text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
@@ -33431,11 +33582,16 @@ void eitp_model_destroy(eitp_model *model) {
         return;
     host = model->host;
     eitp__release_text(&host, model->source);
+    eitp__release_text(&host, model->generation);
     eitp__release(&host, model, sizeof *model);
 }
 
 eitp_gpt2_config eitp_model_config(const eitp_model *model) {
     return model->config;
+}
+
+void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding) {
+    eitp__gpt2_set_special_tokens(&model->config, begin, end, padding);
 }
 
 eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,
@@ -39430,7 +39586,7 @@ static eitp_status eitp__is_file(const eitp_host *host, const char *path, int *i
     return status;
 }
 
-/* Opens model.safetensors, or else the index of shards. */
+/* Opens model.safetensors, or else the index of shards. *collection is NULL where there is neither. */
 static eitp_status eitp__open_weights(const eitp_host *host, const char *directory, eitp__safetensors **collection,
                                       eitp_error *error) {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
@@ -39449,12 +39605,11 @@ static eitp_status eitp__open_weights(const eitp_host *host, const char *directo
         if (status || is_file)
             return status;
     }
-    return eitp__fail(
-        error, EITP_ERROR_ARGUMENT,
-        "'%s' has no model.safetensors and no model.safetensors.index.json; weights in other formats must be "
-        "converted to safetensors",
-        directory);
+    return EITP_OK;
 }
+
+#define EITP__EMBEDDING_NAME "transformer.wte.weight"
+#define EITP__HEAD_NAME "lm_head.weight"
 
 /* The tensor of a parameter: by its whole name, or without the prefix that a bare GPT2Model does not write. */
 static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors *collection, const char *name) {
@@ -39465,31 +39620,218 @@ static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors
     return entry;
 }
 
-eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
-    eitp__safetensors *collection = NULL;
-    char *source = eitp__copy_text(&model->host, directory);
-    int64_t count = eitp__gpt2_parameter_count(&model->config);
-    size_t stored;
-    eitp_status status = source ? eitp__open_weights(&model->host, directory, &collection, error)
-                                : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
-    if (status) {
-        eitp__release_text(&model->host, source);
-        return status;
+/* Whether two tensors of one shape have the same values, as F32. */
+static eitp_status eitp__have_same_values(const eitp_host *host, const eitp__safetensors *collection,
+                                          const eitp__safetensors_entry *a, const eitp__safetensors_entry *b, int *same,
+                                          eitp_error *error) {
+    enum { PIECE = 32768 };
+    const size_t bytes = 2 * PIECE * sizeof(float);
+    float *values = (float *)eitp__allocate_uninitialized(host, bytes);
+    eitp_status status = values ? EITP_OK : eitp__fail_memory(error, bytes, "reading weights");
+    *same = 1;
+    for (int64_t first = 0; first < a->count && !status && *same; first += PIECE) {
+        const int64_t count = a->count - first < PIECE ? a->count - first : PIECE;
+        status = eitp__safetensors_read_f32(collection, a, first, count, values, NULL, error);
+        if (!status)
+            status = eitp__safetensors_read_f32(collection, b, first, count, values + PIECE, NULL, error);
+        *same = !status && !memcmp(values, values + PIECE, (size_t)count * sizeof *values);
     }
+    eitp__release(host, values, bytes);
+    return status;
+}
+
+/* Whether the weights have an output head that is not the token embedding. */
+static eitp_status eitp__has_own_head(const eitp_host *host, const eitp__safetensors *collection, int *has_own_head,
+                                      eitp_error *error) {
+    const eitp__safetensors_entry *embedding = eitp__find_weights(collection, EITP__EMBEDDING_NAME);
+    const eitp__safetensors_entry *head = eitp__find_weights(collection, EITP__HEAD_NAME);
+    int same = 1;
+    eitp_status status = EITP_OK;
+    if (embedding && head && embedding->rank == head->rank &&
+        !memcmp(embedding->shape, head->shape, (size_t)head->rank * sizeof *head->shape))
+        status = eitp__have_same_values(host, collection, embedding, head, &same, error);
+    else
+        same = !embedding || !head;
+    *has_own_head = !same;
+    return status;
+}
+
+/* ---- Configurations ---- */
+
+/* Reads generation_config.json, where there is one: *document is NULL otherwise. */
+static eitp_status eitp__read_generation_config(const eitp_host *host, const char *directory,
+                                                eitp__json_document **document, eitp_error *error) {
+    enum { LIMIT = 16 << 20 };
+    char *path;
+    int is_file = 0;
+    eitp_status status = eitp__path_in(host, directory, EITP__GENERATION_FILE, &path, error);
+    *document = NULL;
+    if (!status)
+        status = eitp__is_file(host, path, &is_file, error);
+    if (!status && is_file)
+        status = eitp__json_read_file(host, path, LIMIT, document, error);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* What transformers' generation takes instead of config.json's special tokens. */
+static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+                                                 eitp_error *error) {
+    eitp__json_document *document;
+    eitp_status status = eitp__read_generation_config(host, directory, &document, error);
+    if (!status && document)
+        status = eitp__gpt2_read_special_tokens(eitp__json_root(document), config, error);
+    if (status && document)
+        status = eitp__fail_prefix(error, status, "%s/" EITP__GENERATION_FILE, directory);
+    eitp__json_release(document);
+    return status;
+}
+
+/* Unties the head where the weights have one that differs: so does transformers from version 5 on. */
+static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+                                        eitp_error *error) {
+    eitp__safetensors *collection;
+    int has_own_head = 0;
+    eitp_status status = eitp__open_weights(host, directory, &collection, error);
+    if (!status && collection)
+        status = eitp__has_own_head(host, collection, &has_own_head, error);
+    eitp__safetensors_close(collection);
+    if (has_own_head) {
+        config->tied = 0;
+        eitp__log(host, EITP_LOG_WARNING,
+                  "'%s': " EITP__HEAD_NAME " differs from the token embedding, although config.json has "
+                  "tie_word_embeddings: the head is not tied",
+                  directory);
+    }
+    return status;
+}
+
+eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+                                   eitp_error *error) {
+    eitp_gpt2_config read;
+    char *path;
+    eitp_status status = eitp__path_in(host, directory, "config.json", &path, error);
+    if (!status)
+        status = eitp_gpt2_config_read(host, path, &read, error);
+    eitp__release_text(host, path);
+    if (!status)
+        status = eitp__apply_generation_config(host, directory, &read, error);
+    if (!status && read.tied)
+        status = eitp__untie_own_head(host, directory, &read, error);
+    if (!status)
+        *config = read;
+    return status;
+}
+
+/* Whether the model's configuration has the value of this member. */
+static int eitp__is_special_token_member(const char *name) {
+    return !strcmp(name, "bos_token_id") || !strcmp(name, "eos_token_id") || !strcmp(name, "pad_token_id");
+}
+
+EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error) {
+    eitp__json_document *document;
+    eitp__buffer members;
+    char *kept = NULL;
+    eitp_status status = eitp__read_generation_config(&model->host, directory, &document, error);
+    const eitp__json *member = !status && document ? eitp__json_root(document)->first_child : NULL;
+    if (status || !document)
+        return status;
+    eitp__buffer_init(&members, &model->host);
+    for (; member; member = member->next) {
+        if (!member->name || eitp__is_special_token_member(member->name))
+            continue;
+        eitp__buffer_add_text(&members, "  ");
+        eitp__json_write_text(&members, member->name, member->name_size);
+        eitp__buffer_add_text(&members, ": ");
+        eitp__json_write_value(&members, member);
+        eitp__buffer_add_text(&members, ",\n");
+    }
+    eitp__json_release(document);
+    if (!members.failed)
+        kept = eitp__copy_bytes(&model->host, members.data, members.size);
+    if (!kept)
+        status = eitp__fail_memory(error, members.size, EITP__GENERATION_FILE);
+    eitp__buffer_release(&members);
+    if (status)
+        return status;
+    eitp__release_text(&model->host, model->generation);
+    model->generation = kept;
+    return EITP_OK;
+}
+
+static eitp_status eitp__write_generation_config(const eitp_model *model, const char *path, int32_t end_of_text,
+                                                 eitp_error *error) {
+    eitp_gpt2_config named = model->config;
+    const char *kept = model->generation ? model->generation : "  \"_from_model_config\": true,\n";
+    eitp__buffer text;
+    eitp_status status;
+    eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
+    eitp__buffer_init(&text, &model->host);
+    eitp__buffer_add_text(&text, "{\n");
+    eitp__buffer_add_text(&text, kept);
+    eitp__gpt2_write_special_tokens(&text, &named);
+    if (!text.failed)
+        text.size -= 2; /* the last comma */
+    eitp__buffer_add_text(&text, "\n}\n");
+    status = text.failed ? eitp__fail_memory(error, text.size, EITP__GENERATION_FILE)
+                         : eitp__write_file(&model->host, path, text.data, text.size, error);
+    eitp__buffer_release(&text);
+    return status;
+}
+
+/* ---- Models ---- */
+
+/* The tensor of a parameter; a tied matrix may have either name. */
+static const eitp__safetensors_entry *eitp__find_parameter(const eitp_model *model, const eitp__safetensors *collection,
+                                                           const char *name) {
+    const eitp__safetensors_entry *entry = eitp__find_weights(collection, name);
+    if (!entry && model->config.tied && !strcmp(name, EITP__EMBEDDING_NAME))
+        entry = eitp__find_weights(collection, EITP__HEAD_NAME);
+    return entry;
+}
+
+static eitp_status eitp__read_parameters(eitp_model *model, const char *directory, const eitp__safetensors *collection,
+                                         eitp_error *error) {
+    const int64_t count = eitp__gpt2_parameter_count(&model->config);
+    const size_t stored = eitp__safetensors_count(collection);
+    int has_own_head = 0;
+    eitp_status status =
+        model->config.tied ? eitp__has_own_head(&model->host, collection, &has_own_head, error) : EITP_OK;
+    if (has_own_head)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s': " EITP__HEAD_NAME " differs from the token embedding, and the model's head is tied to "
+                          "it; make the model with what eitp_model_config_read gives",
+                          directory);
     for (int64_t i = 0; i < count && !status; i++) {
         eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
         eitp_variable variable =
             eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
-        const eitp__safetensors_entry *entry = eitp__find_weights(collection, parameter.name);
+        const eitp__safetensors_entry *entry = eitp__find_parameter(model, collection, parameter.name);
         status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, NULL, error)
                        : eitp__fail(error, EITP_ERROR_FORMAT,
                                     "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
                                     parameter.name);
     }
-    stored = eitp__safetensors_count(collection);
     if (!status && stored > (size_t)count)
         eitp__log(&model->host, EITP_LOG_INFO, "%zu tensors in '%s' are no weights of the model and were left out",
                   stored - (size_t)count, directory);
+    return status;
+}
+
+eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
+    eitp__safetensors *collection = NULL;
+    char *source = eitp__copy_text(&model->host, directory);
+    eitp_status status = source ? eitp__open_weights(&model->host, directory, &collection, error)
+                                : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
+    if (!status && !collection)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has no model.safetensors and no model.safetensors.index.json; weights in other "
+                            "formats must be converted to safetensors",
+                            directory);
+    if (!status)
+        status = eitp__read_parameters(model, directory, collection, error);
+    if (!status)
+        status = eitp__model_keep_generation(model, directory, error);
     eitp__safetensors_close(collection);
     eitp__release_text(&model->host, status ? source : model->source);
     if (!status)
@@ -39501,13 +39843,8 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     const eitp_host host = eitp_context_host(context);
     eitp_gpt2_config config;
     eitp_model *made = NULL;
-    char *path;
-    eitp_status status = eitp__path_in(&host, directory, "config.json", &path, error);
+    eitp_status status = eitp_model_config_read(&host, directory, &config, error);
     *model = NULL;
-    if (status)
-        return status;
-    status = eitp_gpt2_config_read(&host, path, &config, error);
-    eitp__release_text(&host, path);
     if (!status)
         status = eitp_gpt2_create(context, &config, &made, error);
     if (!status)
@@ -39528,10 +39865,18 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
                             uint32_t *checksum, eitp_error *error) {
     eitp__selection selection;
     char *path;
-    eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);
+    eitp_status status = eitp__make_directories(&model->host, directory, error);
+    if (!status)
+        status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (status)
         return status;
     status = eitp_gpt2_config_write(&model->host, path, &model->config, end_of_text, dtype, error);
+    eitp__release_text(&model->host, path);
+    if (!status)
+        status = eitp__path_in(&model->host, directory, EITP__GENERATION_FILE, &path, error);
+    if (status)
+        return status;
+    status = eitp__write_generation_config(model, path, end_of_text, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__path_in(&model->host, directory, "model.safetensors", &path, error);
@@ -39766,7 +40111,9 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     eitp_status status;
     if (!model->lora.rank)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
-    status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
+    status = eitp__make_directories(&model->host, directory, error);
+    if (!status)
+        status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
     if (status)
         return status;
     status = eitp__lora_config_write(&model->host, path, &model->lora, base ? base : model->source, error);
@@ -41569,14 +41916,14 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
 }
 
 /* Writes the adapters and the configuration of the model that they are of. */
-static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, int32_t end_of_text,
-                                       uint32_t *checksum, int64_t *base_checksum, eitp_error *error) {
+static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
+                                       int64_t *base_checksum, eitp_error *error) {
     const eitp_gpt2_config config = eitp_model_config(trainer->model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
-        status = eitp_gpt2_config_write(&trainer->host, path, &config, end_of_text, EITP_F32, error);
+        status = eitp_gpt2_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
     eitp__release_text(&trainer->host, path);
     if (!status)
         status = eitp_lora_save(trainer->model, directory, NULL, checksum, error);
@@ -41586,19 +41933,31 @@ static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *direct
     return status;
 }
 
+/* Gives the model the tokenizer's special tokens; without a tokenizer, the id that ends documents in the token file. */
+static void eitp__set_special_tokens(eitp_trainer *trainer) {
+    const eitp_tokenizer *tokenizer = trainer->tokenizer;
+    if (tokenizer)
+        eitp_model_set_special_tokens(trainer->model, eitp_tokenizer_special(tokenizer, EITP_BEGIN_OF_TEXT),
+                                      eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT),
+                                      eitp_tokenizer_special(tokenizer, EITP_PADDING));
+    else
+        eitp_model_set_special_tokens(trainer->model, -1, eitp_token_file_get_info(trainer->training_file).end_of_text,
+                                      -1);
+}
+
 /* Writes everything a checkpoint has into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
     eitp_trainer *trainer = (eitp_trainer *)user;
     eitp__state state = eitp__current_state(trainer);
-    int32_t end_of_text = trainer->tokenizer ? eitp_tokenizer_end_of_text(trainer->tokenizer) : -1;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
     char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
     char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
     eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__set_special_tokens(trainer);
     if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, end_of_text, &model_checksum, &state.base_checksum, error);
+        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state.base_checksum, error);
     else if (!status)
-        status = eitp_model_save(trainer->model, directory, EITP_F32, end_of_text, &model_checksum, error);
+        status = eitp_model_save(trainer->model, directory, EITP_F32, -1, &model_checksum, error);
     if (!status && trainer->tokenizer)
         status = eitp_tokenizer_save(trainer->tokenizer, directory, error);
     if (!status)
@@ -41883,6 +42242,8 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__follow_shrinking(trainer, &state, error);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
+    if (!status)
+        status = eitp__model_keep_generation(trainer->model, checkpoint, error);
     if (!status)
         status = eitp__load_model_state(trainer, checkpoint, state.model_checksum, error);
     if (!status && eitp__has_same_optimizer(trainer, &state))
