@@ -454,7 +454,7 @@ typedef struct eitp_context_config {
     const char *stream_path;
 } eitp_context_config;
 
-/* Automatic device, fp32, exact parameters. */
+/* Automatic device, fp32, exact parameters. Begin with this: a host without functions is refused. */
 EITP_API eitp_context_config eitp_context_config_default(void);
 
 EITP_API eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error);
@@ -521,6 +521,8 @@ typedef struct eitp_variable {
 } eitp_variable;
 
 EITP_API size_t eitp_variable_count(const eitp_context *context);
+
+/* The variable of an index; zeros, with a NULL name, where there is none of it. */
 EITP_API eitp_variable eitp_variable_at(const eitp_context *context, size_t index);
 
 /* The index of the variable called `name`, or -1. */
@@ -574,7 +576,7 @@ EITP_API void eitp_graph_destroy(eitp_graph *graph); /* after the plans made fro
 /* The first error of building, EITP_OK while there was none. */
 EITP_API eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error);
 
-/* A value that is written before every run. */
+/* A value that is written before every execution; eitp_plan_run refuses where it was not. */
 EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank, const int64_t *shape);
 
 /*
@@ -583,6 +585,12 @@ EITP_API eitp_tensor *eitp_input(eitp_graph *graph, const char *name, eitp_dtype
  */
 EITP_API eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape);
+
+/*
+ * Makes an input keep its value from execution to execution until it is written again, whatever other plans do. Each
+ * plan that is created from now on has memory of its own for it (eitp_plan_stats.kept_bytes). Returns it.
+ */
+EITP_API eitp_tensor *eitp_keep_input(eitp_tensor *input);
 
 /* The context's variable of that name, made if there is none; one with another role, dtype or shape is an error. */
 EITP_API eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role role, eitp_dtype dtype,
@@ -594,6 +602,7 @@ EITP_API eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int ra
 /* Makes a tensor readable after the run. Returns it. */
 EITP_API eitp_tensor *eitp_output(eitp_tensor *tensor);
 
+/* Of NULL zeros, a NULL graph, and no dtype. */
 EITP_API int eitp_tensor_rank(const eitp_tensor *tensor);
 EITP_API int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension); /* negative counts from the end */
 EITP_API int64_t eitp_tensor_elements(const eitp_tensor *tensor);
@@ -646,8 +655,8 @@ EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dime
 /* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
 EITP_API eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent);
 
-/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i), or over all of them; sums and means of
- * 16-bit values are F32 ---- */
+/* ---- Ops: reductions over the dimensions in `dimensions` (bit i: dimension i; a bit of a dimension that x has not is
+ * an error), or over all of them; sums and means of 16-bit values are F32 ---- */
 
 #define EITP_ALL_DIMENSIONS 0xffffffffu
 EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
@@ -729,8 +738,12 @@ EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eit
 EITP_API eitp_tensor *eitp_attention_cached(eitp_tensor *qkv, eitp_tensor *keys, eitp_tensor *values,
                                             eitp_tensor *position, int heads, double scale);
 
-/* Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. The
- * mean is the caller's. Losses of 16-bit logits are F32. */
+/*
+ * Negative log-likelihood in nats of each row: logits [n, v], targets I32 [n]; 0 where the target is `ignored`. Any
+ * other target that is not 0 to v - 1 is refused by eitp_plan_write; of targets that are computed, and not an input,
+ * such a row's loss and gradient are NaN, and updates do not apply the step. The mean is the caller's. Losses of 16-bit
+ * logits are F32.
+ */
 EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored);
 
 /*
@@ -787,6 +800,7 @@ typedef struct eitp_plan_stats {
     size_t arena_bytes;     /* the tensors of this plan */
     size_t workspace_bytes; /* scratch memory of its kernels */
     size_t largest_bytes;   /* the most that is live at once: no layout can need less */
+    size_t kept_bytes;      /* inputs that keep their value, beside arena and workspace */
     int nodes, recomputed;  /* steps, and those of them that make a value again */
     double flops, recomputed_flops;
     double seconds;                 /* at the nominal speed of the device, and of files */
@@ -795,8 +809,9 @@ typedef struct eitp_plan_stats {
 
 /*
  * Lays the graph's outputs and updates out to run. Ops that the backend has no kernel for are expanded into others. The
- * graph must outlive the plan. All plans of a context share one arena: what a plan's inputs and outputs hold lasts
- * until another plan runs or is created.
+ * graph must outlive the plan. All plans of a context share one arena, so what is written to inputs lasts for one
+ * execution, and until another plan of the context is created, written or executed. What outputs hold lasts until then,
+ * and until the plan's own inputs are written. eitp_plan_run and eitp_plan_read refuse what was lost.
  */
 EITP_API eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *error);
 EITP_API void eitp_plan_destroy(eitp_plan *plan);
@@ -816,12 +831,16 @@ EITP_API eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan);
 /* How many rows of the graph's capacity there are; the capacity to begin with. */
 EITP_API eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *error);
 
-/* Copies all bytes of an input in, or of an output out; with a capacity, those of the rows there are. */
+/* Copies all bytes of an input in, or, after an execution, of an output out; with a capacity, those of the rows there
+ * are. */
 EITP_API eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size,
                                      eitp_error *error);
 EITP_API eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error);
 
-/* Runs it once. Allocates nothing. */
+/*
+ * Executes it once. Every input that it reads must have been written since the last execution, unless eitp_keep_input
+ * keeps it; EITP_ERROR_ARGUMENT names one that was not. Allocates nothing.
+ */
 EITP_API eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error);
 
 /* ---- Profiles ---- */
@@ -838,10 +857,10 @@ typedef enum eitp_product {
 typedef struct eitp_profile {
     const char *op; /* its name: "matmul", "layer_norm", ... */
     eitp_product product;
-    const char *variable; /* the parameter that it reads, or else the variable it changes; "" where there is none.
-                             Belongs to the context. */
+    const char *variable; /* the parameter that it reads, or else the variable it changes, or the parameter whose
+                             gradient it makes; "" where there is none. Belongs to the context. */
     eitp_dtype dtype;     /* that it computes from */
-    double flops;
+    double flops;         /* of the rows there are */
     double bytes_read, bytes_written; /* of all its operands, wherever they are; of a table, the rows that it uses */
     double seconds;
 } eitp_profile;
@@ -866,6 +885,15 @@ EITP_END_DECLARATIONS
 
 EITP_BEGIN_DECLARATIONS
 
+/* The largest number of ids that a configuration has for one part, such as ending a text. */
+#define EITP_TOKEN_IDS 16
+
+/* Token ids; zero-initialised: none. */
+typedef struct eitp_token_ids {
+    int32_t count;
+    int32_t ids[EITP_TOKEN_IDS];
+} eitp_token_ids;
+
 /* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019). */
 typedef struct eitp_gpt2_config {
     int64_t vocabulary;
@@ -881,6 +909,9 @@ typedef struct eitp_gpt2_config {
     int scale_attention;          /* by 1 / sqrt(width / heads) */
     int scale_attention_by_layer; /* and by 1 / (layer + 1) */
     int tied;                     /* the output head is the token embedding */
+    /* For programs that generate: what begins a text, each of what ends it, and what fills a batch. Ids that are not in
+       the vocabulary stand for nothing. */
+    eitp_token_ids begin, end, padding;
 } eitp_gpt2_config;
 
 /*
@@ -893,7 +924,11 @@ EITP_API eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *
 EITP_API eitp_status eitp_gpt2_config_read(const eitp_host *host, const char *path, eitp_gpt2_config *config,
                                            eitp_error *error);
 
-/* Writes the configuration as a config.json, which eitp_gpt2_config_read and Hugging Face's transformers read. */
+/*
+ * Writes the configuration as a config.json, which eitp_gpt2_config_read and Hugging Face's transformers read.
+ * `end_of_text` takes the place of the configuration's special tokens, unless it is one of those that end a text; -1:
+ * they are written as they are.
+ */
 EITP_API eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
                                             int32_t end_of_text, eitp_dtype dtype, eitp_error *error);
 
@@ -908,7 +943,15 @@ EITP_API eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_con
 EITP_API void eitp_model_destroy(eitp_model *model);
 
 EITP_API eitp_gpt2_config eitp_model_config(const eitp_model *model);
+
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
+
+/*
+ * Sets the special tokens of the model's configuration to a tokenizer's ids, -1 where it has none. Several ids that end
+ * a text stay where `end` is one of them. Where it is not, the ids were another tokenizer's and are replaced: there is
+ * then no padding unless it is given, and a text begins with `end`, as in GPT-2, unless `begin` is given.
+ */
+EITP_API void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding);
 
 /* Elements of the configuration's parameters, without adapters. */
 EITP_API int64_t eitp_model_parameter_count(const eitp_model *model);
@@ -1187,10 +1230,11 @@ typedef struct eitp_tokenizer eitp_tokenizer;
 
 /*
  * Reads a tokenizer in Hugging Face's formats. `path` names a tokenizer.json, or a directory with tokenizer.json or,
- * where that is missing, with vocab.json and merges.txt; there, <|endoftext|> is special where the vocabulary has it. A
- * tokenizer.json's truncation and padding are left to the caller. What this tokenizer cannot do exactly (another model,
- * a normalizer, other pre-tokenizers, dropout, added tokens that strip or match whole words, ...) is
- * EITP_ERROR_UNSUPPORTED and named.
+ * where that is missing, with vocab.json and merges.txt; there, <|endoftext|> is special where the vocabulary has it.
+ * Beside them tokenizer_config.json and special_tokens_map.json may name special tokens (see eitp_tokenizer_special). A
+ * tokenizer.json's truncation and padding are left to the caller, and a warning says so. What this tokenizer cannot do
+ * exactly (another model, a normalizer, other pre-tokenizers, dropout, added tokens that strip or match whole words, a
+ * post-processor that adds tokens, ...) is EITP_ERROR_UNSUPPORTED and named.
  */
 EITP_API eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out,
                                          eitp_error *error);
@@ -1225,7 +1269,10 @@ typedef struct eitp_tokenizer_train_config {
 EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_train_config *config,
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);
 
-/* Writes vocab.json, merges.txt and tokenizer.json into `directory`, which is made where it is missing. */
+/*
+ * Writes vocab.json, merges.txt, tokenizer_config.json and tokenizer.json into `directory`, which is made where it is
+ * missing. What the tokenizer_config.json that was loaded says beside special tokens is kept.
+ */
 EITP_API eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error);
 
 /* NULL is harmless. */
@@ -1234,7 +1281,27 @@ EITP_API void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer);
 /* Number of tokens: ids are 0 to size - 1. */
 EITP_API int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer);
 
-/* The id of the special token <|endoftext|>, -1 where there is none. */
+/* Special tokens that have a part to play; in brackets, their names in Hugging Face's files. */
+typedef enum eitp_special_token {
+    EITP_END_OF_TEXT = 0,   /* after each document (eos_token) */
+    EITP_BEGIN_OF_TEXT = 1, /* before each document (bos_token) */
+    EITP_PADDING = 2,       /* pad_token */
+    EITP_UNKNOWN = 3        /* unk_token; bytes are never unknown, but other programs ask for it */
+} eitp_special_token;
+
+/* Of eitp_special_token. */
+#define EITP_SPECIAL_TOKEN_COUNT 4
+
+/*
+ * The id of a special token, -1 where there is none. It is the one that tokenizer_config.json names, or
+ * special_tokens_map.json where tokenizer_config.json has no added_tokens_decoder; where neither says anything, the one
+ * whose id generation_config.json or config.json gives; else <|endoftext|>, as GPT-2 has it, but for padding. An
+ * eos_token that the tokenizer does not have is EITP_ERROR_FORMAT when it is loaded; for the others a warning is
+ * logged.
+ */
+EITP_API int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which);
+
+/* The id of EITP_END_OF_TEXT, -1 where there is none. */
 EITP_API int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer);
 
 /* A number that two tokenizers share only if they encode and decode alike (FNV-1a over vocabulary, merges and added
@@ -1489,14 +1556,25 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
                                      eitp_error *error);
 
 /*
+ * The configuration of such a directory: config.json, with the special tokens of generation_config.json where that has
+ * them. Where config.json ties the output head to the token embedding, and the weights have both and they differ, the
+ * head is not tied, as in transformers from version 5 on, and a warning is logged.
+ */
+EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+                                            eitp_error *error);
+
+/*
  * The weights of such a directory alone, into a model that was made with its configuration: what is frozen, or gets
- * adapters, is so before it has values. eitp_gpt2_create and this are eitp_model_load.
+ * adapters, is so before it has values. eitp_model_config_read, eitp_gpt2_create and this are eitp_model_load. A head
+ * in the weights that differs from the embedding is EITP_ERROR_ARGUMENT where the model's is tied to it.
  */
 EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
 
 /*
- * Writes config.json and model.safetensors, without adapters, into a directory that exists. `end_of_text` is the
- * tokenizer's id, or -1. `checksum` as of eitp_variables_save.
+ * Writes config.json, generation_config.json and model.safetensors, without adapters, into a directory, which is made
+ * where it is missing. `end_of_text` as of eitp_gpt2_config_write; see eitp_model_set_special_tokens too. What the
+ * generation_config.json of the directory that the weights are from says beside special tokens is kept. `checksum` as
+ * of eitp_variables_save.
  */
 EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                                      uint32_t *checksum, eitp_error *error);
@@ -1504,8 +1582,8 @@ EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, e
 /*
  * Adapters in the layout of Hugging Face's PEFT: adapter_config.json and adapter_model.safetensors (F32).
  *
- * Writes both into a directory that exists. `base` is the name or directory of the model that they adapt (NULL: the
- * directory its weights are from). `checksum` as of eitp_variables_save.
+ * Writes both into a directory, which is made where it is missing. `base` is the name or directory of the model that
+ * they adapt (NULL: the directory its weights are from). `checksum` as of eitp_variables_save.
  */
 EITP_API eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
                                     eitp_error *error);
@@ -1883,6 +1961,9 @@ EITP__PRIVATE eitp_status eitp__fail(eitp_error *error, eitp_status status, cons
 
 /* The standard failure of an allocation of `size` bytes for `what`. */
 EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, const char *what);
+
+/* The failure of a call whose argument is NULL and may not be. */
+EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *argument);
 
 /* Puts "prefix: " before the message that is there; returns the status that is there. */
 EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status status, const char *format, ...)
@@ -2368,6 +2449,8 @@ EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const ch
 EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size);
 /* Adds a number that reads back to the same double; null where it is not finite. */
 EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
+/* Adds a value of a tree, without its name, on one line. Whole numbers stay whole. */
+EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json *value);
 /* <<src/base/json.h */
 
 /* >>kernels/kernels.h */
@@ -2461,7 +2544,7 @@ typedef enum eitp__family {
  *                        is at position + i: its key and value are stored there, then it sees all up to itself;
  *                        integers[0] heads; reals[0] scale
  *   CROSS_ENTROPY        (logits [n, v], targets I32 [n]) -> loss WIDE [n], logsumexp WIDE [n]; integers[0] the ignored
- *                        target; targets outside the vocabulary are ignored too
+ *                        target, whose loss is 0; that of others outside the vocabulary is NaN, here and below
  *   CROSS_ENTROPY_BACKWARD (logits, targets, logsumexp, dloss WIDE [n]) -> dlogits
  *   HEAD                 (x [n, c], table [v, c], targets I32 [n]) -> e [n, v], top WIDE [n, blocks], sum WIDE
  *                        [n, blocks], picked WIDE [n]; of the logits x table^T, which are stored nowhere: for each row
@@ -2642,6 +2725,11 @@ typedef struct eitp__call {
     int accumulates;
     const float *carry; /* with `accumulates`: NULL means 1 */
 } eitp__call;
+
+/* The loss of a row whose target is no token of the vocabulary, or the ignored one; the gradient of its logits too. */
+static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *call, int32_t target) {
+    return target == call->integers[0] ? 0.0f : (float)NAN;
+}
 
 typedef void (*eitp__kernel_function)(const eitp__call *call, int64_t begin, int64_t end, void *workspace);
 
@@ -3233,7 +3321,11 @@ struct eitp_context {
     size_t segment_count, segment_capacity;
     eitp__segment arena;       /* of all plans */
     uint64_t arena_generation; /* counts its moves */
-    eitp_plan *plans;          /* that run in it, a list */
+    /* What plans wrote to their inputs, and what they computed, lasts while this number stays the same: it changes with
+     * every execution, every move, and where another plan than the one before writes. */
+    uint64_t arena_use;
+    const eitp_plan *arena_user; /* the plan that wrote or was executed last */
+    eitp_plan *plans;            /* that run in it, a list */
     eitp_dtype precision;
     eitp_parameter_form parameters;
     int plans_only;
@@ -3252,8 +3344,12 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
 /* Takes the last variable away again, or another while there is no graph. */
 EITP__PRIVATE void eitp__variable_remove(eitp_context *context, size_t index);
 
-/* The name of the variable that holds what 16-bit parameter `name` lacks. */
-EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size);
+/* The name of the variable that holds what 16-bit parameter `name` lacks; 0: it does not fit, and no variable may have
+ * what was cut from it. */
+EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size);
+
+/* A number for a name, whatever order variables are declared in. */
+EITP__PRIVATE uint64_t eitp__name_key(const char *name);
 
 /* Gives memory, or a place in the file, to all variables that have none. */
 EITP__PRIVATE eitp_status eitp__variables_allocate(eitp_context *context, eitp_error *error);
@@ -3305,6 +3401,15 @@ typedef struct eitp__attributes {
     int64_t shape[EITP_MAX_RANK];
 } eitp__attributes;
 
+/* What the values of an input must be; checked where they are written. */
+typedef struct eitp__value_rule {
+    eitp_status (*check)(const struct eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                         int64_t count, eitp_error *error);
+    int64_t classes; /* of targets: how many there are, and the one that is ignored */
+    int32_t ignored;
+    const struct eitp__value_rule *next;
+} eitp__value_rule;
+
 typedef enum eitp__leaf { EITP__COMPUTED, EITP__INPUT, EITP__VARIABLE } eitp__leaf;
 
 struct eitp_tensor {
@@ -3320,9 +3425,11 @@ struct eitp_tensor {
     int64_t shape[EITP_MAX_RANK];
     int rows; /* the leading dimension is the graph's capacity */
     int is_output;
+    int is_kept; /* of an input: its value lasts from execution to execution */
     eitp_tensor
-        *lowered;  /* what a plan computes in its place, where the backend has no kernel for the node; NULL: itself */
-    char name[64]; /* of leaves */
+        *lowered; /* what a plan computes in its place, where the backend has no kernel for the node; NULL: itself */
+    const eitp__value_rule *rules; /* of an input */
+    char name[64];                 /* of leaves */
 };
 
 struct eitp__node {
@@ -3409,6 +3516,9 @@ EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, 
 /* For shape rules: the next output has the shape, dtype and rows of a tensor. */
 EITP__PRIVATE eitp_status eitp__node_output_like(eitp__node *node, const eitp_tensor *tensor, eitp_error *error);
 
+/* Lets a rule hold for the values of an input, or of one that the tensor is a view of; it does nothing for others. */
+EITP__PRIVATE void eitp__add_rule(eitp_tensor *tensor, const eitp__value_rule *rule);
+
 /* For plans: a tensor like another, with memory of its own, or that of `storage` from element `first` on. */
 EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_tensor *storage, int64_t first);
 
@@ -3449,6 +3559,9 @@ typedef void eitp__gradient_rule(const eitp__node *node, eitp_tensor *const *dy,
 typedef void eitp__expand_rule(const eitp__node *node, eitp_tensor **outputs);
 typedef double eitp__flops_rule(const eitp__node *node);
 typedef eitp_tensor *eitp__rows_rule(const eitp__node *node, int64_t begin, int64_t end);
+
+/* A loss that is minimized is one floating number. */
+EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error);
 
 /* Sums x over the dimensions in which `like` has 1, or has not at all: the transpose of broadcasting. */
 EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like);
@@ -3611,9 +3724,20 @@ typedef struct eitp__transfer {
     int step, window;
 } eitp__transfer;
 
-/* Where a call's operand is: an arena stretch, a variable, or nowhere. */
+/* An input of the graph, and what was written to it. */
+typedef struct eitp__plan_input {
+    eitp_tensor *tensor;
+    int is_kept;
+    int is_read;      /* by a step, or after an execution */
+    void *memory;     /* of one that is kept; others are in the arena */
+    uint64_t written; /* the context's arena_use when it was; 0: it never was */
+    int64_t count;    /* rows that were written, of a capacity */
+} eitp__plan_input;
+
+/* Where a call's operand is: an arena stretch, the memory of an input that is kept, a variable, or nowhere. */
 typedef struct eitp__place {
     int stretch;      /* -1: none */
+    int input;        /* -1: none */
     int64_t variable; /* -1: none */
     size_t offset;    /* bytes from its start */
     int rows;         /* its leading dimension follows the count */
@@ -3645,7 +3769,10 @@ struct eitp_plan {
     eitp__call *calls;
     eitp__binding *bindings;
     size_t call_count;
-    int64_t count; /* rows of the capacity that there are */
+    eitp__plan_input *inputs; /* in the order of their ids */
+    size_t input_count, input_capacity;
+    uint64_t results; /* the context's arena_use while outputs can be read; 0: they cannot */
+    int64_t count;    /* rows of the capacity that there are */
     uint64_t bound_generation;
     int64_t bound_count;
     eitp_plan_stats stats;
@@ -3732,6 +3859,7 @@ struct eitp_model {
     eitp_gpt2_config config;
     eitp_lora_config lora; /* rank 0: none */
     char *source;          /* the directory that its weights are from; NULL: none */
+    char *generation;      /* members of generation_config.json that are kept; NULL: none */
 };
 
 typedef enum eitp__fill_kind {
@@ -3755,6 +3883,17 @@ EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *confi
 
 /* Sizes that are positive, consistent, and small enough that no product of them overflows. */
 EITP__PRIVATE eitp_status eitp__gpt2_config_check(const eitp_gpt2_config *config, eitp_error *error);
+
+/* Reads bos_token_id, eos_token_id and pad_token_id, a number or a list each; what is missing stays as it is, null is
+   none. */
+EITP__PRIVATE eitp_status eitp__gpt2_read_special_tokens(const eitp__json *root, eitp_gpt2_config *config,
+                                                         eitp_error *error);
+
+/* Adds them as members, `"name": ids,\n` each. */
+EITP__PRIVATE void eitp__gpt2_write_special_tokens(eitp__buffer *text, const eitp_gpt2_config *config);
+
+/* See eitp_model_set_special_tokens. */
+EITP__PRIVATE void eitp__gpt2_set_special_tokens(eitp_gpt2_config *config, int32_t begin, int32_t end, int32_t padding);
 
 /* The model's parameter of that whole name in a graph. */
 EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name);
@@ -3798,6 +3937,9 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor
 
 /* >>src/optim/update.h */
 /* What the files of an optimizer's step share: pieces of parameters, and the nodes that update them. */
+
+/* Room for the name of a state. */
+#define EITP__STATE_NAME 256
 
 /* Rows [begin, end) of a parameter, and their gradient. */
 typedef struct eitp__update_piece {
@@ -4034,6 +4176,48 @@ EITP__PRIVATE eitp_status eitp__splitter_add(eitp__splitter *splitter, const uns
 EITP__PRIVATE eitp_status eitp__splitter_finish(eitp__splitter *splitter, eitp_error *error);
 /* <<src/text/pretokenize.h */
 
+/* >>src/text/special_tokens.h */
+/* What the files beside a tokenizer say of its special tokens. */
+
+enum {
+    EITP__TOKENIZER_CONFIG,
+    EITP__SPECIAL_TOKENS_MAP,
+    EITP__GENERATION_CONFIG,
+    EITP__MODEL_CONFIG,
+    EITP__SPECIAL_FILES
+};
+
+/* tokenizer_config.json, special_tokens_map.json, generation_config.json and config.json; NULL where one is missing. */
+typedef struct eitp__special_files {
+    eitp__json_document *documents[EITP__SPECIAL_FILES];
+} eitp__special_files;
+
+/* Reads those of a directory into zeroed `files`. Release them after a failure too. */
+EITP__PRIVATE eitp_status eitp__special_files_read(const eitp_host *host, const char *directory,
+                                                   eitp__special_files *files, eitp_error *error);
+EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files);
+
+/* The name of a token in these files: "eos_token", ... */
+EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which);
+
+/* What the tokenizer's own two files say a token is: a string, an object with "content", or null; NULL where they say
+   nothing. The file that says it goes to *file. */
+EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
+                                                          int *file);
+
+/* "added_tokens_decoder" of tokenizer_config.json, or NULL. */
+EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files);
+
+/* The id that the model's files give a token, the first where there are several; -1: none. */
+EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which);
+
+/* The name of a file, for messages. */
+EITP__PRIVATE const char *eitp__special_file_name(int file);
+
+/* Adds the members of tokenizer_config.json that a tokenizer does not write itself, as `,\n"name": value` each. */
+EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, eitp__buffer *members);
+/* <<src/text/special_tokens.h */
+
 /* >>src/text/tokenizer.h */
 /* What a tokenizer is made of, and how it is put together. */
 
@@ -4069,7 +4253,8 @@ struct eitp_tokenizer {
     eitp__added_token *added;
     size_t added_count;
     int add_prefix_space;
-    int32_t end_of_text;
+    int32_t special[EITP_SPECIAL_TOKEN_COUNT]; /* ids; -1: none */
+    eitp__buffer config;                       /* members of tokenizer_config.json that are kept */
     uint64_t fingerprint;
 };
 
@@ -4082,7 +4267,8 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_begin(const eitp_host *host, size_
 EITP__PRIVATE eitp_status eitp__tokenizer_put(eitp_tokenizer *tokenizer, size_t id, const void *bytes, size_t size,
                                               unsigned flags, eitp_error *error);
 
-/* Once tokens and merges are there: checks that every byte has a token, and makes all the rest. */
+/* Once tokens and merges are there: checks that every byte has a token, and makes all the rest. Special tokens are
+   GPT-2's. */
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
 
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);
@@ -4370,6 +4556,15 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
                                                eitp_error *error);
 /* <<src/io/variables.h */
 
+/* >>src/io/model_directory.h */
+/* What other modules use of model directories. */
+
+#define EITP__GENERATION_FILE "generation_config.json"
+
+/* Keeps what a directory's generation_config.json says, beside special tokens, for when the model is saved. */
+EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
+/* <<src/io/model_directory.h */
+
 /* >>src/io/lora_files.h */
 /* Parts of adapters' files. */
 
@@ -4611,6 +4806,10 @@ EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, cons
     return eitp__fail(error, EITP_ERROR_MEMORY,
                       "cannot allocate %.1f MB for %s; free memory or choose a smaller model, batch or block size",
                       (double)size / 1e6, what);
+}
+
+EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *argument) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s is NULL", function, argument);
 }
 
 /* Adds what fits of `addition` to the text in `text`. */
@@ -7466,6 +7665,48 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
         }
     }
     eitp__buffer_add(buffer, text, kept);
+}
+
+/* Other programs tell a whole number from a float: what has no fraction is written with all its digits. */
+static void eitp__json_write_parsed_number(eitp__buffer *buffer, const eitp__json *value) {
+    if (value->is_integer && value->integer) /* -0 is a float */
+        eitp__buffer_format(buffer, "%lld", (long long)value->integer);
+    else if (fabs(value->number) >= 9007199254740992.0 && fabs(value->number) < 1e40)
+        eitp__buffer_format(buffer, "%.0f", value->number);
+    else
+        eitp__json_write_number(buffer, value->number);
+}
+
+EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json *value) {
+    const int is_array = value->kind == EITP__JSON_ARRAY;
+    switch (value->kind) {
+    case EITP__JSON_NULL:
+        eitp__buffer_add_text(buffer, "null");
+        break;
+    case EITP__JSON_BOOLEAN:
+        eitp__buffer_add_text(buffer, value->boolean ? "true" : "false");
+        break;
+    case EITP__JSON_NUMBER:
+        eitp__json_write_parsed_number(buffer, value);
+        break;
+    case EITP__JSON_STRING:
+        eitp__json_write_text(buffer, value->text, value->text_size);
+        break;
+    case EITP__JSON_ARRAY:
+    case EITP__JSON_OBJECT:
+        eitp__buffer_add_text(buffer, is_array ? "[" : "{");
+        for (const eitp__json *child = value->first_child; child; child = child->next) {
+            if (!is_array) {
+                eitp__json_write_text(buffer, child->name, child->name_size);
+                eitp__buffer_add_text(buffer, ": ");
+            }
+            eitp__json_write_value(buffer, child);
+            if (child->next)
+                eitp__buffer_add_text(buffer, ", ");
+        }
+        eitp__buffer_add_text(buffer, is_array ? "]" : "}");
+        break;
+    }
 }
 /* <<src/base/json.c */
 
@@ -10823,7 +11064,7 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
             sum += exp((double)tops[block] - largest) * (double)sums[block];
         total = largest + log(sum);
         logsumexps[row] = (float)total;
-        losses[row] = 0;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (targets[row] != call->integers[0] && targets[row] >= 0 && targets[row] < call->integers[1])
             losses[row] = (float)(total - (double)picked[row]);
     }
@@ -12053,10 +12294,17 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
 /* <<kernels/ref/network.inc */
 
 /* >>kernels/ref/loss.inc */
-/* Cross-entropy, of one element type. A target that is the ignored one, or no index of the row, costs nothing. */
+/* Cross-entropy, of one element type. */
 
 static int EITP__REF(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__REF(fill_without_target)(const eitp__call *call, int32_t target, EITP__ELEMENT *dx, int64_t columns) {
+    EITP__ELEMENT value = EITP__PUT((EITP__REAL)eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
@@ -12067,7 +12315,7 @@ static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int6
     for (int64_t row = begin; row < end; row++) {
         const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
         EITP__REAL largest;
-        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = 0;
+        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = eitp__loss_without_target(call, targets[row]);
         if (EITP__REF(target_counts)(call, targets[row], v))
             loss = rest + ((double)largest - (double)EITP__GET(x[targets[row]]));
         losses[row] = (EITP__REAL)loss;
@@ -12087,7 +12335,7 @@ static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t be
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         EITP__REAL sum = sums[row], dloss = dlosses[row], hit;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = dloss * (EITP__REF_MATH(exp)(EITP__GET(x[targets[row]]) - sum) - 1);
@@ -12109,7 +12357,7 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
         const EITP__REAL *tops = (const EITP__REAL *)call->inputs[1].data + row * blocks;
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         for (int64_t block = 0; block < blocks; block++) {
@@ -12657,10 +12905,17 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
 /* <<kernels/ref/network.inc */
 
 /* >>kernels/ref/loss.inc */
-/* Cross-entropy, of one element type. A target that is the ignored one, or no index of the row, costs nothing. */
+/* Cross-entropy, of one element type. */
 
 static int EITP__REF(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__REF(fill_without_target)(const eitp__call *call, int32_t target, EITP__ELEMENT *dx, int64_t columns) {
+    EITP__ELEMENT value = EITP__PUT((EITP__REAL)eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
@@ -12671,7 +12926,7 @@ static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int6
     for (int64_t row = begin; row < end; row++) {
         const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
         EITP__REAL largest;
-        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = 0;
+        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = eitp__loss_without_target(call, targets[row]);
         if (EITP__REF(target_counts)(call, targets[row], v))
             loss = rest + ((double)largest - (double)EITP__GET(x[targets[row]]));
         losses[row] = (EITP__REAL)loss;
@@ -12691,7 +12946,7 @@ static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t be
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         EITP__REAL sum = sums[row], dloss = dlosses[row], hit;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = dloss * (EITP__REF_MATH(exp)(EITP__GET(x[targets[row]]) - sum) - 1);
@@ -12713,7 +12968,7 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
         const EITP__REAL *tops = (const EITP__REAL *)call->inputs[1].data + row * blocks;
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         for (int64_t block = 0; block < blocks; block++) {
@@ -13259,10 +13514,17 @@ static void EITP__REF(embedding_backward)(const eitp__call *call, int64_t begin,
 /* <<kernels/ref/network.inc */
 
 /* >>kernels/ref/loss.inc */
-/* Cross-entropy, of one element type. A target that is the ignored one, or no index of the row, costs nothing. */
+/* Cross-entropy, of one element type. */
 
 static int EITP__REF(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__REF(fill_without_target)(const eitp__call *call, int32_t target, EITP__ELEMENT *dx, int64_t columns) {
+    EITP__ELEMENT value = EITP__PUT((EITP__REAL)eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
@@ -13273,7 +13535,7 @@ static void EITP__REF(cross_entropy)(const eitp__call *call, int64_t begin, int6
     for (int64_t row = begin; row < end; row++) {
         const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * v;
         EITP__REAL largest;
-        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = 0;
+        double rest = EITP__REF(log_sum_exp)(x, v, &largest), loss = eitp__loss_without_target(call, targets[row]);
         if (EITP__REF(target_counts)(call, targets[row], v))
             loss = rest + ((double)largest - (double)EITP__GET(x[targets[row]]));
         losses[row] = (EITP__REAL)loss;
@@ -13293,7 +13555,7 @@ static void EITP__REF(cross_entropy_backward)(const eitp__call *call, int64_t be
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         EITP__REAL sum = sums[row], dloss = dlosses[row], hit;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = dloss * (EITP__REF_MATH(exp)(EITP__GET(x[targets[row]]) - sum) - 1);
@@ -13315,7 +13577,7 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
         const EITP__REAL *tops = (const EITP__REAL *)call->inputs[1].data + row * blocks;
         EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * v;
         if (!EITP__REF(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__REF(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         for (int64_t block = 0; block < blocks; block++) {
@@ -14165,7 +14427,6 @@ static void EITP__SIMD(halves)(const int64_t *key, uint32_t stream, uint64_t num
 /* >>kernels/simd/loss.inc */
 /* What the losses of all element types share, and the losses from what HEAD left of the logits. */
 
-/* A target that is the ignored one, or no index of the row, costs nothing. */
 EITP__SIMD_INLINE int EITP__SIMD(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
 }
@@ -14192,7 +14453,7 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
         }
         log_sum = logf(EITP__SIMD(sum)(sum));
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], call->integers[1]))
             losses[row] = log_sum - (picked[row] - top);
     }
@@ -14897,10 +15158,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -14915,7 +15184,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -14942,7 +15211,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -15708,10 +15977,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -15726,7 +16003,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -15753,7 +16030,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -16517,10 +16794,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -16535,7 +16820,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -16562,7 +16847,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -19782,7 +20067,6 @@ static void EITP__SIMD(halves)(const int64_t *key, uint32_t stream, uint64_t num
 /* >>kernels/simd/loss.inc */
 /* What the losses of all element types share, and the losses from what HEAD left of the logits. */
 
-/* A target that is the ignored one, or no index of the row, costs nothing. */
 EITP__SIMD_INLINE int EITP__SIMD(target_counts)(const eitp__call *call, int32_t target, int64_t columns) {
     return target != call->integers[0] && target >= 0 && target < columns;
 }
@@ -19809,7 +20093,7 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
         }
         log_sum = logf(EITP__SIMD(sum)(sum));
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], call->integers[1]))
             losses[row] = log_sum - (picked[row] - top);
     }
@@ -20514,10 +20798,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -20532,7 +20824,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -20559,7 +20851,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -21325,10 +21617,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -21343,7 +21643,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -21370,7 +21670,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -22134,10 +22434,18 @@ static void EITP__SIMD_TYPED(cross_entropy_run)(const eitp__call *call, int64_t 
         const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * v;
         float top, log_sum = EITP__SIMD_TYPED(row_log_sum_exp)(x, v, &top);
         logsumexps[row] = top + log_sum;
-        losses[row] = 0.0f;
+        losses[row] = eitp__loss_without_target(call, targets[row]);
         if (EITP__SIMD(target_counts)(call, targets[row], v))
             losses[row] = log_sum - (EITP__SIMD_GET(x[targets[row]]) - top);
     }
+}
+
+/* The gradient of a row whose target is the ignored one, or no index of the row. */
+static void EITP__SIMD_TYPED(fill_without_target)(const eitp__call *call, int32_t target, EITP__SIMD_ELEMENT *dx,
+                                                  int64_t columns) {
+    EITP__SIMD_ELEMENT value = EITP__SIMD_MAKE(eitp__loss_without_target(call, target));
+    for (int64_t j = 0; j < columns; j++)
+        dx[j] = value;
 }
 
 static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call, int64_t begin, int64_t end,
@@ -22152,7 +22460,7 @@ static void EITP__SIMD_TYPED(cross_entropy_backward_run)(const eitp__call *call,
         EITP__SIMD(vector) shift = EITP__SIMD(spread)(logsumexps[row]), factor = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = (expf(EITP__SIMD_GET(x[targets[row]]) - logsumexps[row]) - 1.0f) * dlosses[row]; /* dx may be x */
@@ -22179,7 +22487,7 @@ static void EITP__SIMD_TYPED(head_backward_run)(const eitp__call *call, int64_t 
         EITP__SIMD(vector) dloss = EITP__SIMD(spread)(dlosses[row]);
         float hit;
         if (!EITP__SIMD(target_counts)(call, targets[row], v)) {
-            memset(dx, 0, (size_t)v * sizeof *dx);
+            EITP__SIMD_TYPED(fill_without_target)(call, targets[row], dx, v);
             continue;
         }
         hit = EITP__SIMD_GET(e[targets[row]]) * expf(tops[targets[row] / EITP__HEAD_BLOCK] - logsumexps[row]);
@@ -26868,11 +27176,34 @@ static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_c
     return eitp__stream_open(&context->stream, &context->host, config->stream_path, error);
 }
 
+/* A configuration that was not begun with eitp_context_config_default has no host. */
+static eitp_status eitp__check_context_config(const eitp_context_config *config, eitp_error *error) {
+    const eitp_files *files = &config->host.files;
+    int has_files = files->open && files->close && files->size && files->resize && files->read && files->write &&
+                    files->sync && files->info && files->make_directory && files->sync_directory && files->rename &&
+                    files->remove && files->list;
+    if (!config->host.allocator.allocate || !config->host.allocator.release || !has_files)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_context_config.host lacks a function of its %s; begin with eitp_context_config_default",
+                          has_files ? "allocator" : "allocator or files");
+    if ((unsigned)config->parameters > EITP_PARAMETERS_CORRECTED)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.parameters %d",
+                          (int)config->parameters);
+    if ((unsigned)config->stream > EITP_STREAM_ALL)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_context_config.stream %d", (int)config->stream);
+    return EITP_OK;
+}
+
 eitp_status eitp_context_create(const eitp_context_config *config, eitp_context **context, eitp_error *error) {
     eitp_context *made;
     eitp__backend_config backend;
     eitp_status status;
+    if (!config || !context)
+        return eitp__fail_null(error, "eitp_context_create", config ? "context" : "config");
     *context = NULL;
+    status = eitp__check_context_config(config, error);
+    if (status)
+        return status;
     made = (eitp_context *)eitp__allocate(&config->host, sizeof *made);
     if (!made)
         return eitp__fail_memory(error, sizeof *made, "a context");
@@ -26951,15 +27282,16 @@ eitp_host eitp_context_host(const eitp_context *context) {
 }
 
 size_t eitp_variable_count(const eitp_context *context) {
-    return context->variable_count;
+    return context ? context->variable_count : 0;
 }
 
 eitp_variable eitp_variable_at(const eitp_context *context, size_t index) {
-    return context->variables[index].info;
+    eitp_variable none = EITP__ZERO;
+    return index < eitp_variable_count(context) ? context->variables[index].info : none;
 }
 
 int64_t eitp_variable_find(const eitp_context *context, const char *name) {
-    for (size_t i = 0; i < context->variable_count; i++) {
+    for (size_t i = 0; i < eitp_variable_count(context) && name; i++) {
         if (!strcmp(context->variables[i].info.name, name))
             return (int64_t)i;
     }
@@ -26969,6 +27301,8 @@ int64_t eitp_variable_find(const eitp_context *context, const char *name) {
 static eitp_status eitp__variable_named(eitp_context *context, const char *name, eitp__variable **variable,
                                         eitp_error *error) {
     int64_t index = eitp_variable_find(context, name);
+    if (!context || !name)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a variable's %s is NULL", context ? "name" : "context");
     if (index < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no variable '%s' in this context", name);
     *variable = &context->variables[index];
@@ -26995,7 +27329,14 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     eitp_variable *info;
     size_t size = eitp_dtype_size(dtype);
     char *copy;
-    if (rank < 0 || rank > EITP_MAX_RANK || !size)
+    if (!name || (rank > 0 && !shape))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the %s of variable '%s' is NULL", name ? "shape" : "name",
+                          name ? name : "");
+    if (!size)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': unknown dtype %d", name, (int)dtype);
+    if ((unsigned)role > EITP_REMAINDER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s': unknown role %d", name, (int)role);
+    if (rank < 0 || rank > EITP_MAX_RANK)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "variable '%s' has rank %d; at most %d is possible", name, rank,
                           EITP_MAX_RANK);
     for (int i = 0; i < rank; i++) {
@@ -27118,6 +27459,12 @@ EITP__PRIVATE void eitp__variables_rewind(eitp_context *context, size_t variable
     }
 }
 
+/* What was in the arena is lost. */
+static void eitp__arena_moved(eitp_context *context) {
+    context->arena_generation++;
+    context->arena_use++;
+}
+
 EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, eitp_error *error) {
     if (size >= context->arena.size)
         return EITP_OK;
@@ -27125,7 +27472,7 @@ EITP__PRIVATE eitp_status eitp__arena_trim(eitp_context *context, size_t size, e
         context->backend->interface->release(context->backend, context->arena.memory, context->arena.size);
     context->arena.memory = NULL;
     context->arena.size = 0;
-    context->arena_generation++;
+    eitp__arena_moved(context);
     return eitp__arena_reserve(context, size, error);
 }
 
@@ -27143,7 +27490,7 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
         interface->release(context->backend, context->arena.memory, old);
     context->arena.memory = interface->allocate(context->backend, size);
     context->arena.size = context->arena.memory ? size : 0;
-    context->arena_generation++;
+    eitp__arena_moved(context);
     if (context->arena.memory)
         return EITP_OK;
     if (old) {
@@ -27179,8 +27526,8 @@ eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t o
     return status ? status : eitp__variable_move(context, variable, offset, data, size, 0, error);
 }
 
-EITP__PRIVATE void eitp__remainder_name(const char *name, char *text, size_t size) {
-    snprintf(text, size, "remainder.%s", name);
+EITP__PRIVATE int eitp__remainder_name(const char *name, char *text, size_t size) {
+    return snprintf(text, size, "remainder.%s", name) < (int)size;
 }
 
 /* The remainder of a 16-bit parameter; NULL where it has none. */
@@ -27188,8 +27535,8 @@ static eitp__variable *eitp__remainder_of(eitp_context *context, const eitp__var
     char name[256];
     int64_t index = -1;
     if (variable->info.role == EITP_PARAMETER && eitp__wide(variable->info.dtype) != variable->info.dtype) {
-        eitp__remainder_name(variable->info.name, name, sizeof name);
-        index = eitp_variable_find(context, name);
+        if (eitp__remainder_name(variable->info.name, name, sizeof name))
+            index = eitp_variable_find(context, name);
     }
     return index >= 0 ? &context->variables[index] : NULL;
 }
@@ -27346,8 +27693,8 @@ eitp_status eitp_variable_fill(eitp_context *context, const char *name, double v
     return eitp__variable_generate(context, name, eitp__make_constant, &value, error);
 }
 
-/* FNV-1a: gives every name a key of its own, whatever order variables are made in. */
-static uint64_t eitp__name_key(const char *name) {
+/* FNV-1a. */
+EITP__PRIVATE uint64_t eitp__name_key(const char *name) {
     uint64_t key = 14695981039346656037u;
     for (; *name; name++)
         key = (key ^ (unsigned char)*name) * 1099511628211u;
@@ -27418,6 +27765,8 @@ size_t eitp_context_arena_bytes(const eitp_context *context) {
 
 /* >>src/tensor/graph.c */
 eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
+    if (!context || !graph)
+        return eitp__fail_null(error, "eitp_graph_create", context ? "graph" : "context");
     *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
     if (!*graph)
         return eitp__fail_memory(error, sizeof **graph, "a graph");
@@ -27444,6 +27793,8 @@ void eitp_graph_destroy(eitp_graph *graph) {
 }
 
 eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error) {
+    if (!graph)
+        return eitp__fail_null(error, "eitp_graph_status", "graph");
     if (graph->error.status && error)
         *error = graph->error;
     return graph->error.status;
@@ -27485,6 +27836,10 @@ static eitp_tensor *eitp__tensor_create(eitp_graph *graph, const char *subject, 
                                         const int64_t *shape, int rows) {
     eitp_tensor *tensor;
     size_t elements = 1;
+    if (!eitp_dtype_size(dtype)) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: unknown dtype %d", subject, (int)dtype);
+        return NULL;
+    }
     if (rank < 0 || rank > EITP_MAX_RANK) {
         eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "%s: a tensor of rank %d is not possible; at most %d is", subject,
                          rank, EITP_MAX_RANK);
@@ -27533,8 +27888,13 @@ EITP__PRIVATE eitp_tensor *eitp__tensor_copy(const eitp_tensor *tensor, eitp_ten
 static eitp_tensor *eitp__leaf_create(eitp_graph *graph, eitp__leaf leaf, const char *name, eitp_dtype dtype, int rank,
                                       const int64_t *shape) {
     eitp_tensor *tensor;
-    if (graph->error.status)
+    if (!graph || graph->error.status)
         return NULL;
+    if (!name || (rank > 0 && !shape)) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the %s of input '%s' is NULL", name ? "shape" : "name",
+                         name ? name : "");
+        return NULL;
+    }
     tensor = eitp__tensor_create(graph, name, dtype, rank, shape, 0);
     if (tensor) {
         tensor->leaf = leaf;
@@ -27566,7 +27926,7 @@ eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role
     eitp_tensor *tensor;
     eitp_error error;
     int64_t index = -1;
-    if (graph->error.status)
+    if (!graph || graph->error.status)
         return NULL;
     if (eitp__variable_declare(graph->context, name, role, dtype, rank, shape, &index, &error)) {
         eitp__graph_fail(graph, error.status, "%s", error.message);
@@ -27587,6 +27947,34 @@ eitp_tensor *eitp_parameter(eitp_graph *graph, const char *name, int rank, const
     return eitp_variable_tensor(graph, name, EITP_PARAMETER, EITP_F32, rank, shape);
 }
 
+EITP__PRIVATE void eitp__add_rule(eitp_tensor *tensor, const eitp__value_rule *rule) {
+    eitp_tensor *input = tensor ? tensor->storage : NULL;
+    eitp__value_rule *added;
+    if (!input || input->leaf != EITP__INPUT || eitp__elements(input) != eitp__elements(tensor))
+        return;
+    for (const eitp__value_rule *other = input->rules; other; other = other->next) {
+        if (other->check == rule->check && other->classes == rule->classes && other->ignored == rule->ignored)
+            return;
+    }
+    added = (eitp__value_rule *)eitp__graph_allocate(input->graph, sizeof *added);
+    if (!added)
+        return;
+    *added = *rule;
+    added->next = input->rules;
+    input->rules = added;
+}
+
+eitp_tensor *eitp_keep_input(eitp_tensor *input) {
+    if (!input)
+        return NULL;
+    if (input->leaf != EITP__INPUT) {
+        eitp__graph_fail(input->graph, EITP_ERROR_ARGUMENT, "eitp_keep_input: only a tensor of eitp_input can be kept");
+        return NULL;
+    }
+    input->is_kept = 1;
+    return input;
+}
+
 eitp_tensor *eitp_output(eitp_tensor *tensor) {
     if (tensor)
         tensor->is_output = 1;
@@ -27594,23 +27982,24 @@ eitp_tensor *eitp_output(eitp_tensor *tensor) {
 }
 
 int eitp_tensor_rank(const eitp_tensor *tensor) {
-    return tensor->rank;
+    return tensor ? tensor->rank : 0;
 }
 
 int64_t eitp_tensor_dimension(const eitp_tensor *tensor, int dimension) {
-    return tensor->shape[dimension < 0 ? tensor->rank + dimension : dimension];
+    int index = tensor && dimension < 0 ? tensor->rank + dimension : dimension;
+    return tensor && index >= 0 && index < tensor->rank ? tensor->shape[index] : 0;
 }
 
 int64_t eitp_tensor_elements(const eitp_tensor *tensor) {
-    return eitp__elements(tensor);
+    return tensor ? eitp__elements(tensor) : 0;
 }
 
 eitp_dtype eitp_tensor_dtype(const eitp_tensor *tensor) {
-    return tensor->dtype;
+    return tensor ? tensor->dtype : (eitp_dtype)EITP_DTYPE_COUNT;
 }
 
 eitp_graph *eitp_tensor_graph(const eitp_tensor *tensor) {
-    return tensor->graph;
+    return tensor ? tensor->graph : NULL;
 }
 
 EITP__PRIVATE const eitp_host *eitp__graph_host(const eitp_graph *graph) {
@@ -27709,6 +28098,17 @@ EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output
     return NULL;
 }
 
+/* Whether something computes a node: a kernel of its dtype or, where that is of 16 bits, of F32; or other ops. */
+static int eitp__can_compute(const eitp__node *node) {
+    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__backend *backend = node->graph->context->backend;
+    eitp_dtype dtype = eitp__node_dtype(node);
+    if ((int)node->op >= (int)EITP__SLOT_COUNT || info->expand || info->backward_of)
+        return 1;
+    return backend->interface->supports(backend, (eitp__slot)node->op, dtype) ||
+           backend->interface->supports(backend, (eitp__slot)node->op, eitp__wide(dtype));
+}
+
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes) {
     const eitp__op_info *info = eitp__op(op);
@@ -27735,6 +28135,11 @@ EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op,
         node->attributes = *attributes;
     if (info->shape(node, &error)) {
         eitp__graph_fail(graph, error.status, "%s: %s", info->name, error.message);
+        return NULL;
+    }
+    if (!eitp__can_compute(node)) {
+        eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s: no kernel for %s on this device; cast to f32 and back",
+                         info->name, eitp_dtype_name(eitp__node_dtype(node)));
         return NULL;
     }
     for (int i = 0; i < node->output_count; i++) {
@@ -27902,6 +28307,10 @@ static eitp_tensor *eitp__binary(eitp__op_code op, eitp_tensor *a, eitp_tensor *
 eitp_tensor *eitp_fill(eitp_graph *graph, eitp_dtype dtype, int rank, const int64_t *shape, double value) {
     eitp__attributes attributes = EITP__ZERO;
     eitp__node *node;
+    if (graph && rank > 0 && !shape) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "fill: the shape is NULL");
+        return NULL;
+    }
     attributes.reals[0] = value;
     attributes.dtype = dtype;
     attributes.rank = rank;
@@ -28315,6 +28724,10 @@ static int eitp__take_shape(eitp_tensor *x, int rank, const int64_t *shape, eitp
                          rank, EITP_MAX_RANK);
         return 0;
     }
+    if (rank && !shape) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "%s: the shape is NULL", op);
+        return 0;
+    }
     attributes->rank = rank;
     for (int d = 0; d < rank; d++)
         attributes->shape[d] = shape[d];
@@ -28339,6 +28752,10 @@ eitp_tensor *eitp_permute(eitp_tensor *x, const int *order) {
     eitp__attributes attributes = EITP__ZERO;
     if (!x)
         return NULL;
+    if (!order) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "permute: the order is NULL");
+        return NULL;
+    }
     for (int d = 0; d < x->rank; d++)
         attributes.integers[d] = order[d];
     return eitp__apply(EITP__OP_PERMUTE, &x, 1, &attributes);
@@ -28394,7 +28811,7 @@ eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t aft
 
 eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *joined = count > 0 ? tensors[0] : NULL;
+    eitp_tensor *joined = count > 0 && tensors ? tensors[0] : NULL;
     int along;
     if (!joined || (along = eitp__checked_dimension(joined, dimension, "concat")) < 0)
         return NULL;
@@ -28511,12 +28928,25 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
     return status ? status : eitp__node_output(node, dtype, x->rank, shape, x->rows && !reduces_rows, error);
 }
 
+/* Bits for dimensions that there are not, unless all bits are set, are the graph's error. */
+static int eitp__check_dimensions(eitp_tensor *x, unsigned dimensions, const char *op) {
+    unsigned beyond = dimensions == EITP_ALL_DIMENSIONS ? 0 : dimensions >> x->rank;
+    int dimension = x->rank;
+    if (!beyond)
+        return 1;
+    for (; !(beyond & 1); beyond >>= 1)
+        dimension++;
+    eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "%s: a tensor of rank %d has no dimension %d (bit i: dimension i)",
+                     op, x->rank, dimension);
+    return 0;
+}
+
 static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dimensions, int keep) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *y;
     int64_t shape[EITP_MAX_RANK];
     int rank = 0;
-    if (!x)
+    if (!x || !eitp__check_dimensions(x, dimensions, eitp__op(op)->name))
         return NULL;
     dimensions &= (1u << x->rank) - 1;
     attributes.integers[0] = dimensions;
@@ -28543,7 +28973,7 @@ eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep) {
 
 eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {
     double count = 1;
-    if (!x)
+    if (!x || !eitp__check_dimensions(x, dimensions, "mean"))
         return NULL;
     if (x->rows && (dimensions & 1)) {
         eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT,
@@ -28697,6 +29127,10 @@ EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activa
 }
 
 eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
+    if (x && (unsigned)activation > EITP_SIGMOID) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "linear: unknown activation %d", (int)activation);
+        return NULL;
+    }
     return eitp__activate(eitp__product(x, weight, bias, 0, 0, 0), activation);
 }
 
@@ -28955,7 +29389,12 @@ EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
 static eitp_tensor *eitp__table_rows(const eitp__node *node) {
     int64_t first = node->attributes.integers[0];
     eitp_tensor *ids = node->inputs[0];
-    return first ? eitp_subtract(ids, eitp__scalar_like(ids, (double)first)) : ids;
+    eitp_tensor *numbers;
+    if (!first)
+        return ids;
+    /* Sums of integers have no kernels; F64 holds them exactly. */
+    numbers = eitp_affine(eitp_cast(ids, EITP_F64), 1, -(double)first);
+    return eitp_cast(numbers, EITP_I32);
 }
 
 EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -29027,6 +29466,10 @@ eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor 
     eitp_tensor *inputs[4];
     if (!qkv)
         return NULL;
+    if (!config) {
+        eitp__graph_fail(qkv->graph, EITP_ERROR_ARGUMENT, "attention: the config is NULL");
+        return NULL;
+    }
     attributes.integers[0] = config->heads;
     attributes.integers[1] = config->longest;
     if (key && config->dropout > 0)
@@ -29279,13 +29722,39 @@ EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_er
 /* >>src/tensor/ops_loss.c */
 /* Cross-entropy with an ignored target: builder, shapes, gradient, expansion. */
 
+static eitp_status eitp__check_targets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                       int64_t count, eitp_error *error) {
+    const int32_t *targets = (const int32_t *)values;
+    for (int64_t i = 0; i < count; i++) {
+        if ((targets[i] < 0 || targets[i] >= rule->classes) && targets[i] != rule->ignored)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "element %lld of input '%s' is %d: a target must be 0 to %lld, or the ignored one, %d",
+                              (long long)i, input->name, (int)targets[i], (long long)rule->classes - 1,
+                              (int)rule->ignored);
+    }
+    return EITP_OK;
+}
+
+/* The loss, or NULL, after targets that are an input became subject to the check. */
+static eitp_tensor *eitp__with_checked_targets(eitp_tensor *loss, eitp_tensor *targets, int64_t classes,
+                                               int32_t ignored) {
+    eitp__value_rule rule = EITP__ZERO;
+    rule.check = eitp__check_targets;
+    rule.classes = classes;
+    rule.ignored = ignored;
+    if (loss)
+        eitp__add_rule(targets, &rule);
+    return loss;
+}
+
 eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targets, int32_t ignored) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[2];
+    eitp_tensor *inputs[2], *loss;
     attributes.integers[0] = ignored;
     inputs[0] = logits;
     inputs[1] = targets;
-    return eitp__apply(EITP__OP_CROSS_ENTROPY, inputs, 2, &attributes);
+    loss = eitp__apply(EITP__OP_CROSS_ENTROPY, inputs, 2, &attributes);
+    return eitp__with_checked_targets(loss, targets, loss ? logits->shape[1] : 0, ignored);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_cross_entropy(eitp__node *node, eitp_error *error) {
@@ -29318,19 +29787,22 @@ EITP__PRIVATE void eitp__gradient_cross_entropy(const eitp__node *node, eitp_ten
 
 EITP__PRIVATE void eitp__expand_cross_entropy(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *logits = node->inputs[0], *targets = node->inputs[1];
-    eitp_tensor *zero = eitp__scalar_like(logits, 0), *largest, *total, *loss, *number;
+    eitp_tensor *zero = eitp__scalar_like(logits, 0), *one = eitp__scalar_like(logits, 1), *largest, *total, *loss;
+    eitp_tensor *nan = eitp__scalar_like(logits, (double)NAN), *ignored, *factor;
     int64_t rows[1], column[2] = {-1, 1};
     rows[0] = logits->shape[0];
     largest = eitp_stop_gradient(eitp_max(logits, 2u, 1));
     total = eitp_add(largest, eitp_log(eitp_sum(eitp_exp(eitp_subtract(logits, largest)), 2u, 1)));
     outputs[1] = eitp_reshape(total, 1, rows);
-    /* An index outside the vocabulary picks 0; its row is zeroed below. */
+    /* An index outside the vocabulary picks 0. Loss and gradient of its row are made no numbers, where it is not the
+     * ignored one; they are zeroed where it is. */
     loss = eitp_subtract(total, eitp_gather(logits, eitp_reshape(targets, 2, column), 1));
     loss = eitp_reshape(loss, 1, rows);
-    number = eitp_cast(targets, logits->dtype);
-    loss = eitp_where(eitp_equal(number, eitp__scalar_like(logits, (double)node->attributes.integers[0])), zero, loss);
-    loss = eitp_where(eitp_less(number, zero), zero, loss);
-    outputs[0] = eitp_where(eitp_less(number, eitp__scalar_like(logits, (double)logits->shape[1])), loss, zero);
+    ignored = eitp_equal(targets, eitp__scalar_like(targets, (double)node->attributes.integers[0]));
+    factor = eitp_where(eitp_less(targets, eitp__scalar_like(targets, (double)logits->shape[1])), one, nan);
+    factor = eitp_where(eitp_less(targets, eitp__scalar_like(targets, 0)), nan, factor);
+    factor = eitp_where(ignored, one, factor);
+    outputs[0] = eitp_where(ignored, zero, eitp_multiply(loss, factor));
 }
 
 /* ---- The output head and the loss in one ---- */
@@ -29377,12 +29849,13 @@ EITP__PRIVATE double eitp__flops_head(const eitp__node *node) {
  */
 eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets, int32_t ignored) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[3];
+    eitp_tensor *inputs[3], *loss;
     attributes.integers[0] = ignored;
     inputs[0] = x;
     inputs[1] = table;
     inputs[2] = targets;
-    return eitp__apply(EITP__OP_LINEAR_CROSS_ENTROPY, inputs, 3, &attributes);
+    loss = eitp__apply(EITP__OP_LINEAR_CROSS_ENTROPY, inputs, 3, &attributes);
+    return eitp__with_checked_targets(loss, targets, loss ? table->shape[0] : 0, ignored);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_linear_cross_entropy(eitp__node *node, eitp_error *error) {
@@ -30394,6 +30867,20 @@ static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *ter
         eitp__accumulate_rows(parameter, rows, carry);
 }
 
+EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *error) {
+    char text[100];
+    if (!loss)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is NULL; eitp_graph_status says why");
+    if (!eitp__is_floating(loss->dtype))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is %s; it must be floating",
+                          eitp_dtype_name(loss->dtype));
+    if (loss->rows || eitp__elements(loss) != 1)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the loss is a tensor of shape %s; it must be one number: see eitp_mean and eitp_sum",
+                          eitp__shape_text(loss, text, sizeof text));
+    return EITP_OK;
+}
+
 eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
     eitp_graph *graph;
     const eitp_host *host;
@@ -30401,8 +30888,9 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
     eitp__term **terms;
     size_t bytes;
     int count = 0;
-    if (!loss)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is NULL; eitp_graph_status says why");
+    eitp_status status = eitp__check_loss(loss, error);
+    if (status)
+        return status;
     graph = loss->graph;
     host = eitp__graph_host(graph);
     bytes = graph->tensor_count * sizeof *xs;
@@ -32030,7 +32518,8 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
     eitp_graph *graph = plan->graph;
     int end = (int)plan->step_count;
     for (size_t t = 0; t < graph->tensor_count; t++) {
-        if (graph->tensors[t]->leaf == EITP__INPUT && !eitp__new_stretch(plan, graph->tensors[t], -1))
+        const eitp_tensor *tensor = graph->tensors[t];
+        if (tensor->leaf == EITP__INPUT && !tensor->is_kept && !eitp__new_stretch(plan, tensor, -1))
             return 0;
     }
     for (int s = 0; s < end; s++) {
@@ -32209,12 +32698,27 @@ EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) 
 /* >>src/tensor/plan.c */
 /* Plans: creation by passes, the calls they become, and running them. */
 
+/* The number of an input among the plan's; -1 where the tensor is none. */
+static int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor) {
+    for (size_t i = 0; i < plan->input_count && tensor->leaf == EITP__INPUT; i++) {
+        if (plan->inputs[i].tensor == tensor)
+            return (int)i;
+    }
+    return -1;
+}
+
+static int eitp__is_kept(const eitp_plan *plan, const eitp_tensor *tensor) {
+    int index = eitp__input_index(plan, tensor);
+    return index >= 0 && plan->inputs[index].is_kept;
+}
+
 /* Where a tensor is at a step; -1: between runs, when streamed variables are nowhere. */
 static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, int step) {
     eitp__place place = EITP__ZERO;
     eitp_tensor *owner;
     int64_t first;
     place.stretch = -1;
+    place.input = -1;
     place.variable = -1;
     tensor = eitp__lowered(tensor);
     if (!tensor)
@@ -32227,6 +32731,8 @@ static eitp__place eitp__place_of(const eitp_plan *plan, eitp_tensor *tensor, in
         place.offset -= window ? window->offset : 0;
     } else if (owner->leaf == EITP__VARIABLE)
         place.variable = owner->variable;
+    else if (eitp__is_kept(plan, owner))
+        place.input = eitp__input_index(plan, owner);
     else if ((size_t)owner->id < plan->tensor_count)
         place.stretch = plan->stretch_of[owner->id];
     place.rows = tensor->rows;
@@ -32346,6 +32852,65 @@ static eitp_status eitp__plan_fit(eitp_plan *plan, const eitp_plan_config *confi
     return status;
 }
 
+/* Lists the graph's inputs. */
+static eitp_status eitp__list_inputs(eitp_plan *plan, eitp_error *error) {
+    const eitp_graph *graph = plan->graph;
+    for (size_t t = 0; t < graph->tensor_count; t++) {
+        eitp__plan_input *input;
+        if (graph->tensors[t]->leaf != EITP__INPUT)
+            continue;
+        if (!eitp__reserve(&plan->context->host, (void **)&plan->inputs, &plan->input_capacity, plan->input_count + 1,
+                           sizeof *plan->inputs))
+            return eitp__fail_memory(error, (plan->input_count + 1) * sizeof *plan->inputs, "the inputs of a plan");
+        input = &plan->inputs[plan->input_count++];
+        memset(input, 0, sizeof *input);
+        input->tensor = graph->tensors[t];
+        input->is_kept = graph->tensors[t]->is_kept;
+        plan->stats.kept_bytes += input->is_kept ? eitp__tensor_bytes(input->tensor) : 0;
+    }
+    return EITP_OK;
+}
+
+static void eitp__mark_read(eitp_plan *plan, eitp_tensor *tensor) {
+    int index = tensor ? eitp__input_index(plan, eitp__owner(tensor, NULL)) : -1;
+    if (index >= 0)
+        plan->inputs[index].is_read = 1;
+}
+
+/* Finds the inputs that steps read, or that can be read as outputs. */
+static void eitp__find_read_inputs(eitp_plan *plan) {
+    for (size_t s = 0; s < plan->step_count; s++) {
+        for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++)
+            eitp__mark_read(plan, eitp__step_read(&plan->steps[s], i));
+    }
+    for (size_t t = 0; t < plan->tensor_count; t++)
+        eitp__mark_read(plan, plan->readable[t] ? plan->graph->tensors[t] : NULL);
+}
+
+/* Memory for the inputs that are kept. */
+static eitp_status eitp__allocate_inputs(eitp_plan *plan, eitp_error *error) {
+    eitp__backend *backend = plan->context->backend;
+    for (size_t i = 0; i < plan->input_count && !plan->context->plans_only; i++) {
+        eitp__plan_input *input = &plan->inputs[i];
+        size_t size = eitp__tensor_bytes(input->tensor);
+        if (!input->is_kept)
+            continue;
+        input->memory = backend->interface->allocate(backend, size);
+        if (!input->memory)
+            return eitp__fail_memory(error, size, "an input that is kept");
+    }
+    return EITP_OK;
+}
+
+static void eitp__release_inputs(eitp_plan *plan) {
+    eitp__backend *backend = plan->context->backend;
+    for (size_t i = 0; i < plan->input_count; i++) {
+        if (plan->inputs[i].memory)
+            backend->interface->release(backend, plan->inputs[i].memory, eitp__tensor_bytes(plan->inputs[i].tensor));
+    }
+    eitp__release(&plan->context->host, plan->inputs, plan->input_capacity * sizeof *plan->inputs);
+}
+
 /* A plan without memory to run in. */
 static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                    eitp_error *error) {
@@ -32361,7 +32926,9 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
     made->context = context;
     made->graph = graph;
     made->count = graph->capacity;
-    status = eitp__plan_lower(made, error);
+    status = eitp__list_inputs(made, error);
+    if (!status)
+        status = eitp__plan_lower(made, error);
     if (!status)
         status = eitp__plan_order(made, error);
     if (!status)
@@ -32376,6 +32943,7 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
         eitp_plan_destroy(made);
         return status;
     }
+    eitp__find_read_inputs(made);
     *plan = made;
     return EITP_OK;
 }
@@ -32417,6 +32985,8 @@ eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *c
         status = eitp__variables_allocate(graph->context, error);
     if (!status)
         status = eitp__arena_reserve(graph->context, eitp__plan_bytes(*plan), error);
+    if (!status)
+        status = eitp__allocate_inputs(*plan, error);
     if (status) {
         eitp_plan_destroy(*plan);
         *plan = NULL;
@@ -32465,6 +33035,9 @@ void eitp_plan_destroy(eitp_plan *plan) {
     if (!plan)
         return;
     eitp__unlist_plan(plan);
+    if (plan->context->arena_user == plan)
+        plan->context->arena_user = NULL;
+    eitp__release_inputs(plan);
     host = plan->context->host;
     eitp__release(&host, plan->steps, plan->step_capacity * sizeof *plan->steps);
     eitp__release(&host, plan->stretch_of, plan->stretch_of_capacity * sizeof *plan->stretch_of);
@@ -32492,6 +33065,8 @@ eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *erro
 static void *eitp__address(const eitp_plan *plan, const eitp__place *place) {
     if (place->variable >= 0)
         return (char *)plan->context->variables[place->variable].data + place->offset;
+    if (place->input >= 0)
+        return (char *)plan->inputs[place->input].memory + place->offset;
     if (place->stretch >= 0)
         return (char *)plan->context->arena.memory + plan->stretches[place->stretch].offset + place->offset;
     return NULL;
@@ -32559,14 +33134,73 @@ static eitp_status eitp__plan_address(const eitp_plan *plan, eitp_tensor *tensor
     return EITP_OK;
 }
 
+/* From now on the arena holds what is written to this plan's inputs, and no longer its results. */
+static void eitp__begin_use(eitp_plan *plan) {
+    eitp_context *context = plan->context;
+    if (context->arena_user != plan)
+        context->arena_use++;
+    context->arena_user = plan;
+    plan->results = 0;
+}
+
+/* Now it holds what the plan computed, where that was all. */
+static void eitp__end_use(eitp_plan *plan, int is_whole) {
+    eitp_context *context = plan->context;
+    context->arena_use++;
+    context->arena_user = plan;
+    plan->results = is_whole ? context->arena_use : 0;
+}
+
+/* Whether an input holds what was written to it. */
+static int eitp__is_written(const eitp_plan *plan, const eitp__plan_input *input) {
+    const eitp_context *context = plan->context;
+    if (input->is_kept)
+        return input->written != 0;
+    return input->written && input->written == context->arena_use && context->arena_user == plan;
+}
+
+static eitp_status eitp__check_values(const eitp_tensor *input, const void *values, size_t size, eitp_error *error) {
+    int64_t count = (int64_t)(size / eitp_dtype_size(input->dtype));
+    eitp_status status = EITP_OK;
+    for (const eitp__value_rule *rule = input->rules; rule && !status; rule = rule->next)
+        status = rule->check(rule, input, values, count, error);
+    return status;
+}
+
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
     void *address = NULL;
+    eitp__plan_input *target;
     eitp_status status = eitp__plan_address(plan, input, size, &address, error);
     if (status)
         return status;
     if (input->leaf != EITP__INPUT)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "only inputs can be written");
-    return plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
+    if (size && !data)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for input '%s' is NULL", input->name);
+    status = eitp__check_values(input, data, size, error);
+    if (status)
+        return status;
+    target = &plan->inputs[eitp__input_index(plan, input)];
+    target->written = 0;
+    if (!target->is_kept)
+        eitp__begin_use(plan);
+    status = plan->context->backend->interface->upload(plan->context->backend, address, data, size, error);
+    if (status)
+        return status;
+    target->written = target->is_kept ? 1 : plan->context->arena_use;
+    target->count = plan->count;
+    return EITP_OK;
+}
+
+/* Variables, and inputs that are kept, can be read at any time; what is in the arena, after an execution. */
+static eitp_status eitp__check_readable(const eitp_plan *plan, eitp_tensor *output, eitp_error *error) {
+    eitp__place place = eitp__place_of(plan, output, -1);
+    if (place.stretch < 0 || (plan->results && plan->results == plan->context->arena_use))
+        return EITP_OK;
+    return eitp__fail(
+        error, EITP_ERROR_ARGUMENT,
+        "the output's value is not there: read outputs after eitp_plan_run, before inputs are written and "
+        "before another plan of the context is created, written or executed");
 }
 
 eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error) {
@@ -32577,6 +33211,9 @@ eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, siz
     if (!address || !plan->readable[output->id])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "only outputs can be read; mark the tensor with eitp_output before the plan is created");
+    status = eitp__check_readable(plan, output, error);
+    if (status)
+        return status;
     return plan->context->backend->interface->download(plan->context->backend, data, address, size, error);
 }
 
@@ -32586,16 +33223,41 @@ static eitp_status eitp__run_steps(eitp_plan *plan, size_t first, size_t end, vo
     return backend->interface->run(backend, plan->calls + first, end - first, workspace, error);
 }
 
+/* Every input that is read was written, for as many rows as there are. */
+static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error) {
+    for (size_t i = 0; i < plan->input_count; i++) {
+        const eitp__plan_input *input = &plan->inputs[i];
+        const char *name = input->tensor->name;
+        if (!input->is_read)
+            continue;
+        if (!eitp__is_written(plan, input))
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "input '%s' was not written since the last execution, or another plan used the arena "
+                              "since; write it before each eitp_plan_run, or declare it with eitp_keep_input",
+                              name);
+        if (input->tensor->rows && input->count < plan->count)
+            return eitp__fail(
+                error, EITP_ERROR_ARGUMENT,
+                "input '%s' was written with %lld rows, but eitp_plan_set_count says %lld; write it again", name,
+                (long long)input->count, (long long)plan->count);
+    }
+    return EITP_OK;
+}
+
 eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
     void *workspace = NULL;
     eitp_status status = eitp__check_arena(plan, error);
+    if (!status)
+        status = eitp__check_written(plan, error);
     if (status)
         return status;
     eitp__bind(plan);
     if (plan->stats.workspace_bytes)
         workspace = (char *)plan->context->arena.memory + plan->stats.arena_bytes;
-    return eitp__stream_steps(plan, workspace,
-                              plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
+    status = eitp__stream_steps(plan, workspace,
+                                plan->context->profiler.step ? eitp__run_profiled_steps : eitp__run_steps, error);
+    eitp__end_use(plan, !status);
+    return status;
 }
 /* <<src/tensor/plan.c */
 
@@ -32642,15 +33304,34 @@ static const eitp_tensor *eitp__profile_parameter(const eitp__node *node) {
     return NULL;
 }
 
-static const char *eitp__profile_name(const eitp__step *step) {
+static int eitp__profile_is_product(const eitp__node *node) {
+    return node->op == EITP__OP_MATMUL || node->op == EITP__OP_HEAD;
+}
+
+/*
+ * The parameter whose gradient, or rows of it, a product of two computed values is: the parameter that one of them is
+ * multiplied by elsewhere. Of several, as beside an adapter, the one whose rows are as long.
+ */
+static const eitp_tensor *eitp__profile_gradient_of(const eitp_plan *plan, const eitp__node *node) {
+    const eitp_tensor *gradient = node->outputs[0];
+    for (size_t i = 0; i < plan->step_count && eitp__profile_is_product(node); i++) {
+        const eitp__node *other = plan->steps[i].node;
+        const eitp_tensor *parameter = eitp__profile_is_product(other) ? eitp__profile_parameter(other) : NULL;
+        const eitp_tensor *x = parameter ? eitp__lowered(other->inputs[0]) : NULL;
+        if (x && (x == eitp__lowered(node->inputs[0]) || x == eitp__lowered(node->inputs[1])) && parameter->rank == 2 &&
+            gradient->rank == 2 && parameter->shape[1] == gradient->shape[1])
+            return parameter;
+    }
+    return NULL;
+}
+
+static const char *eitp__profile_name(const eitp_plan *plan, const eitp__step *step) {
     const eitp_tensor *variable = eitp__profile_parameter(step->node);
     for (int i = 0; i < step->output_count && !variable; i++)
         variable = eitp__profile_variable(step->outputs[i]);
+    if (!variable)
+        variable = eitp__profile_gradient_of(plan, step->node);
     return variable ? eitp__variable_name(variable) : "";
-}
-
-static int eitp__profile_is_product(const eitp__node *node) {
-    return node->op == EITP__OP_MATMUL || node->op == EITP__OP_HEAD;
 }
 
 static eitp_product eitp__profile_product(const eitp_plan *plan, size_t s) {
@@ -32694,7 +33375,7 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
         if (rows < eitp__operand_bytes(&call->inputs[0]))
             profile->bytes_read += rows - eitp__operand_bytes(&call->inputs[0]);
     } else if (call->slot == EITP__SLOT_EMBEDDING_BACKWARD && adds) {
-        rows = eitp__operand_bytes(&call->inputs[1]);
+        rows = (double)call->inputs[1].elements * (double)eitp_dtype_size(call->outputs[0].dtype);
         if (rows < profile->bytes_written)
             profile->bytes_written = rows;
     }
@@ -32702,16 +33383,26 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
         profile->bytes_read += profile->bytes_written;
 }
 
+/* The arithmetic of a step: less where there are fewer rows than its tensors have room for. */
+static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
+    const eitp__node *node = plan->steps[s].node;
+    const eitp__binding *binding = &plan->bindings[s];
+    const eitp__op_info *info = eitp__op(node->op);
+    double flops = info->flops ? info->flops(node) : 0;
+    int rows = 0;
+    for (int i = 0; i < EITP__MAX_INPUTS; i++)
+        rows |= binding->inputs[i].rows;
+    return rows ? flops * (double)plan->count / (double)plan->graph->capacity : flops;
+}
+
 /* All but the time that the step takes. */
 static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
-    const eitp__node *node = plan->steps[s].node;
-    const eitp__op_info *info = eitp__op(node->op);
     eitp_profile profile = EITP__ZERO;
-    profile.op = info->name;
+    profile.op = eitp__op(plan->steps[s].node->op)->name;
     profile.product = eitp__profile_product(plan, s);
-    profile.variable = eitp__profile_name(&plan->steps[s]);
+    profile.variable = eitp__profile_name(plan, &plan->steps[s]);
     profile.dtype = plan->calls[s].dtype;
-    profile.flops = info->flops ? info->flops(node) : 0;
+    profile.flops = eitp__profile_flops(plan, s);
     eitp__profile_bytes(plan, &plan->calls[s], &profile);
     return profile;
 }
@@ -32760,6 +33451,8 @@ static eitp_gpt2_config eitp__gpt2_defaults(void) {
     config.initializer_range = 0.02;
     config.scale_attention = 1;
     config.tied = 1;
+    config.begin.count = config.end.count = 1;
+    config.begin.ids[0] = config.end.ids[0] = 50256;
     return config;
 }
 
@@ -32851,6 +33544,98 @@ static eitp_status eitp__check_features(const eitp__json *root, eitp_error *erro
     return status;
 }
 
+/* ---- Special tokens ---- */
+
+static eitp_status eitp__add_token_id(const eitp__json *value, const char *name, eitp_token_ids *ids,
+                                      eitp_error *error) {
+    if (value->kind != EITP__JSON_NUMBER || !value->is_integer)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s must be a whole number, a list of them, or null",
+                          value->line, name);
+    if (ids->count == EITP_TOKEN_IDS)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: %s has more than %d ids", value->line, name,
+                          EITP_TOKEN_IDS);
+    if (value->integer >= 0 && value->integer <= INT32_MAX)
+        ids->ids[ids->count++] = (int32_t)value->integer;
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_token_ids(const eitp__json *root, const char *name, eitp_token_ids *ids,
+                                        eitp_error *error) {
+    const eitp__json *value = eitp__json_member(root, name);
+    const int is_list = value && value->kind == EITP__JSON_ARRAY;
+    eitp_status status = EITP_OK;
+    if (!value)
+        return EITP_OK;
+    memset(ids, 0, sizeof *ids);
+    if (value->kind == EITP__JSON_NULL)
+        return EITP_OK;
+    for (value = is_list ? value->first_child : value; value && !status; value = is_list ? value->next : NULL)
+        status = eitp__add_token_id(value, name, ids, error);
+    return status;
+}
+
+/* The ids below `vocabulary`, each once: transformers has GPT-2's 50256 in configurations of any vocabulary. */
+static eitp_token_ids eitp__known_token_ids(const eitp_token_ids *ids, int64_t vocabulary) {
+    eitp_token_ids known = EITP__ZERO;
+    for (int32_t i = 0; i < ids->count; i++) {
+        int32_t k = 0;
+        while (k < known.count && known.ids[k] != ids->ids[i])
+            k++;
+        if (k == known.count && ids->ids[i] < vocabulary)
+            known.ids[known.count++] = ids->ids[i];
+    }
+    return known;
+}
+
+EITP__PRIVATE eitp_status eitp__gpt2_read_special_tokens(const eitp__json *root, eitp_gpt2_config *config,
+                                                         eitp_error *error) {
+    eitp_status status = eitp__read_token_ids(root, "bos_token_id", &config->begin, error);
+    if (!status)
+        status = eitp__read_token_ids(root, "eos_token_id", &config->end, error);
+    if (!status)
+        status = eitp__read_token_ids(root, "pad_token_id", &config->padding, error);
+    return status;
+}
+
+/* transformers takes 50256 for what begins and ends a text where nothing is written. */
+static void eitp__write_token_ids(eitp__buffer *text, const char *name, const eitp_token_ids *ids, int64_t vocabulary) {
+    const eitp_token_ids known = eitp__known_token_ids(ids, vocabulary);
+    eitp__buffer_format(text, "  \"%s\": %s", name, known.count > 1 ? "[" : known.count ? "" : "null");
+    for (int32_t i = 0; i < known.count; i++)
+        eitp__buffer_format(text, "%s%d", i ? ", " : "", (int)known.ids[i]);
+    eitp__buffer_add_text(text, known.count > 1 ? "],\n" : ",\n");
+}
+
+EITP__PRIVATE void eitp__gpt2_write_special_tokens(eitp__buffer *text, const eitp_gpt2_config *config) {
+    eitp__write_token_ids(text, "bos_token_id", &config->begin, config->vocabulary);
+    eitp__write_token_ids(text, "eos_token_id", &config->end, config->vocabulary);
+    eitp__write_token_ids(text, "pad_token_id", &config->padding, config->vocabulary);
+}
+
+static void eitp__set_token_id(eitp_token_ids *ids, int32_t id) {
+    memset(ids, 0, sizeof *ids);
+    ids->count = id >= 0;
+    ids->ids[0] = id >= 0 ? id : 0;
+}
+
+EITP__PRIVATE void eitp__gpt2_set_special_tokens(eitp_gpt2_config *config, int32_t begin, int32_t end,
+                                                 int32_t padding) {
+    int is_known = end < 0;
+    for (int32_t i = 0; i < config->end.count; i++)
+        is_known = is_known || config->end.ids[i] == end;
+    if (!is_known) {
+        eitp__set_token_id(&config->end, end);
+        eitp__set_token_id(&config->begin, end);
+        eitp__set_token_id(&config->padding, -1);
+    }
+    if (begin >= 0)
+        eitp__set_token_id(&config->begin, begin);
+    if (padding >= 0)
+        eitp__set_token_id(&config->padding, padding);
+}
+
+/* ---- Reading and writing ---- */
+
 static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_config *config, eitp_error *error) {
     const struct {
         const char *name;
@@ -32888,6 +33673,8 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_con
         status = eitp__json_get_boolean(root, booleans[i].name, booleans[i].value, error);
     if (!status)
         status = eitp__read_activation(root, &config->activation, error);
+    if (!status)
+        status = eitp__gpt2_read_special_tokens(root, config, error);
     if (!config->inner)
         config->inner = 4 * config->width;
     return status ? status : eitp__gpt2_config_check(config, error);
@@ -32933,8 +33720,10 @@ static void eitp__write_integer(eitp__buffer *text, const char *name, int64_t va
 
 eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
                                    int32_t end_of_text, eitp_dtype dtype, eitp_error *error) {
+    eitp_gpt2_config named = *config;
     eitp__buffer text;
     eitp_status status;
+    eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
     eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
     eitp__buffer_format(&text, "  \"activation_function\": \"%s\",\n", eitp__activation_name(config->activation));
@@ -32953,10 +33742,7 @@ eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, cons
     eitp__write_boolean(&text, "scale_attn_weights", config->scale_attention);
     eitp__write_boolean(&text, "scale_attn_by_inverse_layer_idx", config->scale_attention_by_layer);
     eitp__write_boolean(&text, "tie_word_embeddings", config->tied);
-    if (end_of_text >= 0) {
-        eitp__write_integer(&text, "bos_token_id", end_of_text);
-        eitp__write_integer(&text, "eos_token_id", end_of_text);
-    }
+    eitp__gpt2_write_special_tokens(&text, &named);
     /* The older and the newer spelling, so that every version of transformers finds it. */
     for (int i = 0; i < 2; i++)
         eitp__buffer_format(&text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
@@ -33502,11 +34288,16 @@ void eitp_model_destroy(eitp_model *model) {
         return;
     host = model->host;
     eitp__release_text(&host, model->source);
+    eitp__release_text(&host, model->generation);
     eitp__release(&host, model, sizeof *model);
 }
 
 eitp_gpt2_config eitp_model_config(const eitp_model *model) {
     return model->config;
+}
+
+void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding) {
+    eitp__gpt2_set_special_tokens(&model->config, begin, end, padding);
 }
 
 eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,
@@ -34174,20 +34965,29 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
     return &optimizers[optimizer];
 }
 
+static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
+    eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
+                     "the name of parameter '%.60s...' is too long: its optimizer state would share a name with others",
+                     eitp__variable_name(parameter));
+    return NULL;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
                                               eitp_dtype dtype, int rank, const int64_t *shape) {
-    char name[256];
-    snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter));
+    char name[EITP__STATE_NAME];
+    if (snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter)) >= (int)sizeof name)
+        return eitp__refuse_long_name(parameter);
     return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
 }
 
 /* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
 static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
     eitp_parameter_form form = parameter->graph->context->parameters;
-    char name[256];
+    char name[EITP__STATE_NAME];
     if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
         return NULL;
-    eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name);
+    if (!eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name))
+        return eitp__refuse_long_name(parameter);
     return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
                                 form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
                                 parameter->rank, parameter->shape);
@@ -34243,13 +35043,16 @@ EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor 
     return blocks ? eitp_concat(both, 2, 0) : more;
 }
 
-/* Random streams of updates: one for each parameter, far from those that graphs hand out. */
-#define EITP__UPDATE_STREAMS 0x40000000
+/* Random streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
+static int64_t eitp__update_stream(const eitp_tensor *parameter) {
+    uint64_t key = eitp__name_key(eitp__variable_name(parameter));
+    return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
+}
 
 EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
                                                  eitp_tensor **inputs, eitp__attributes *attributes) {
     eitp_tensor *parameter = piece->parameter;
-    attributes->integers[0] = EITP__UPDATE_STREAMS + parameter->variable;
+    attributes->integers[0] = eitp__update_stream(parameter);
     attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
     inputs[0] = eitp__piece_of(piece, parameter);
     inputs[1] = piece->gradient;
@@ -34313,7 +35116,54 @@ static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eit
           config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "an update needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
+    if ((unsigned)config->moments > EITP_MOMENTS_VELOCITY)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown moments %d (see eitp_moments)", (int)config->moments);
     return EITP_OK;
+}
+
+/* ---- What the inputs of an update must be ---- */
+
+static eitp_status eitp__check_hyper_values(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                            int64_t count, eitp_error *error) {
+    double rate = (double)((const float *)values)[0], step = (double)((const float *)values)[1];
+    (void)rule;
+    (void)count;
+    if (!(rate >= 0 && isfinite(rate)))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the learning rate is %g; it must be 0 or more",
+                          input->name, rate);
+    if (!(step >= 1 && isfinite(step) && step == floor(step)))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the step is %g; steps are counted from 1",
+                          input->name, step);
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_limit_value(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                           int64_t count, eitp_error *error) {
+    double limit = (double)*(const float *)values;
+    (void)rule;
+    (void)count;
+    return limit >= 0 ? EITP_OK
+                      : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s' is %g; it must be 0 (no limit) or more",
+                                   input->name, limit);
+}
+
+static eitp_status eitp__check_scale_value(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                           int64_t count, eitp_error *error) {
+    double scale = (double)*(const float *)values;
+    (void)rule;
+    (void)count;
+    return scale > 0 && isfinite(scale)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s' is %g; a loss scale must be above 0 and finite",
+                            input->name, scale);
+}
+
+static void eitp__add_check(eitp_tensor *input,
+                            eitp_status (*check)(const eitp__value_rule *rule, const eitp_tensor *input,
+                                                 const void *values, int64_t count, eitp_error *error)) {
+    eitp__value_rule rule = EITP__ZERO;
+    rule.check = check;
+    eitp__add_rule(input, &rule);
 }
 
 /* Adds the whole step for pieces of parameters and their gradients. */
@@ -34328,10 +35178,14 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config
     }
     update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
     update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
+    eitp__add_check(update->hyper, eitp__check_hyper_values);
+    eitp__add_check(update->limit, eitp__check_limit_value);
     inputs[0] = eitp__gradient_squares(config, list);
     inputs[1] = update->limit;
     inputs[2] = config->loss_scale;
     commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
+    if (commit)
+        eitp__add_check(config->loss_scale, eitp__check_scale_value);
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
     if (commit)
@@ -34389,9 +35243,12 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     eitp__pairs pairs;
     eitp_graph *graph;
     eitp_status status;
+    if (!update || !config)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_minimize: config and update must not be NULL");
     memset(update, 0, sizeof *update);
-    if (!loss)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the loss is NULL; eitp_graph_status says why");
+    status = eitp__check_loss(loss, error);
+    if (status)
+        return status;
     graph = loss->graph;
     status = eitp__pairs_init(&pairs, eitp__graph_host(graph), graph->tensor_count, error);
     for (size_t i = 0; i < graph->tensor_count && !status; i++) {
@@ -34434,16 +35291,19 @@ static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const cha
 
 eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
                              eitp_error *error) {
-    eitp_context *context = graph->context;
+    eitp_context *context = graph ? graph->context : NULL;
     size_t variables = eitp_variable_count(context);
     eitp__pairs pairs;
-    eitp_status status = eitp__pairs_init(&pairs, &context->host, variables, error);
+    eitp_status status;
+    if (!graph || !config || !update)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_apply: graph, config and update must not be NULL");
+    status = eitp__pairs_init(&pairs, &context->host, variables, error);
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {
         eitp_variable parameter = eitp_variable_at(context, i);
-        char name[256];
-        snprintf(name, sizeof name, "gradient.%s", parameter.name);
-        if (parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
+        char name[EITP__STATE_NAME];
+        int fits = snprintf(name, sizeof name, "gradient.%s", parameter.name) < (int)sizeof name;
+        if (!fits || parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
             continue;
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);
@@ -34928,14 +35788,127 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
 }
 /* <<src/text/bpe_encoder.c */
 
+/* >>src/text/special_tokens.c */
+/*
+ * Special tokens as transformers 4 and 5 find them: tokenizer_config.json names each, as a string or as an object;
+ * where it has no "added_tokens_decoder", special_tokens_map.json overrides it. Ids of the model's
+ * generation_config.json and config.json are for tokens that neither names.
+ */
+
+/* Chat templates make tokenizer_config.json large. */
+#define EITP__SPECIAL_FILE_LIMIT ((size_t)16777216)
+
+EITP__PRIVATE const char *eitp__special_file_name(int file) {
+    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json", "generation_config.json",
+                                        "config.json"};
+    return names[file];
+}
+
+EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which) {
+    static const char *const names[] = {"eos_token", "bos_token", "pad_token", "unk_token"};
+    return names[which];
+}
+
+static eitp_status eitp__special_file_read(const eitp_host *host, const char *path, eitp__json_document **document,
+                                           eitp_error *error) {
+    eitp_path_info info;
+    eitp_status status = eitp__path_info(host, path, &info, error);
+    if (status != EITP_OK || info.kind == EITP_PATH_MISSING)
+        return status;
+    status = eitp__json_read_file(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
+    if (status == EITP_OK && eitp__json_root(*document)->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: must be a JSON object", path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__special_files_read(const eitp_host *host, const char *directory,
+                                                   eitp__special_files *files, eitp_error *error) {
+    for (int file = 0; file < EITP__SPECIAL_FILES; file++) {
+        char *path = eitp__join_path(host, directory, eitp__special_file_name(file));
+        eitp_status status = path ? eitp__special_file_read(host, path, &files->documents[file], error)
+                                  : eitp__fail_memory(error, strlen(directory), "a path");
+        eitp__release_text(host, path);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files) {
+    for (int file = 0; file < EITP__SPECIAL_FILES; file++) {
+        eitp__json_release(files->documents[file]);
+        files->documents[file] = NULL;
+    }
+}
+
+static const eitp__json *eitp__special_member(const eitp__special_files *files, int file, const char *name) {
+    return files->documents[file] ? eitp__json_member(eitp__json_root(files->documents[file]), name) : NULL;
+}
+
+EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files) {
+    return eitp__special_member(files, EITP__TOKENIZER_CONFIG, "added_tokens_decoder");
+}
+
+EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
+                                                          int *file) {
+    const char *name = eitp__special_token_name(which);
+    const eitp__json *value = NULL;
+    *file = EITP__SPECIAL_TOKENS_MAP;
+    if (!eitp__special_added_tokens(files))
+        value = eitp__special_member(files, *file, name);
+    if (value)
+        return value;
+    *file = EITP__TOKENIZER_CONFIG;
+    return eitp__special_member(files, *file, name);
+}
+
+EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which) {
+    for (int file = EITP__GENERATION_CONFIG; file <= EITP__MODEL_CONFIG; file++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_id", eitp__special_token_name(which));
+        const eitp__json *id = eitp__special_member(files, file, name);
+        if (id && id->kind == EITP__JSON_ARRAY)
+            id = id->first_child;
+        if (id && id->kind == EITP__JSON_NUMBER && id->is_integer)
+            return id->integer;
+    }
+    return -1;
+}
+
+/* Whether a tokenizer writes this member from what it knows. */
+static int eitp__is_own_member(const eitp__json *member) {
+    if (!strcmp(member->name, "add_prefix_space"))
+        return 1;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        if (!strcmp(member->name, eitp__special_token_name((eitp_special_token)which)))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, eitp__buffer *members) {
+    const eitp__json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
+    const eitp__json *member = document ? eitp__json_root(document)->first_child : NULL;
+    for (; member; member = member->next) {
+        if (eitp__is_own_member(member))
+            continue;
+        eitp__buffer_add_text(members, ",\n");
+        eitp__json_write_text(members, member->name, member->name_size);
+        eitp__buffer_add_text(members, ": ");
+        eitp__json_write_value(members, member);
+    }
+}
+/* <<src/text/special_tokens.c */
+
 /* >>src/text/bpe_load.c */
-/* Reading tokenizer.json, or vocab.json and merges.txt. */
+/* Reading tokenizer.json, or vocab.json and merges.txt, and what the files beside them say of special tokens. */
 
 #define EITP__TOKENIZER_FILE_LIMIT ((size_t)67108864)
 
 /* A tokenizer on its way in, with its tokens by their text. */
 typedef struct eitp__loader {
     const eitp_host *host;
+    const eitp__special_files *files;
     eitp_tokenizer *tokenizer;
     uint32_t *slots;      /* open addressing: id + 1, or 0 where the slot is free */
     size_t slot_count;    /* a power of two */
@@ -34943,9 +35916,10 @@ typedef struct eitp__loader {
     eitp__buffer another; /* and of its neighbour */
 } eitp__loader;
 
-static void eitp__loader_init(eitp__loader *loader, const eitp_host *host) {
+static void eitp__loader_init(eitp__loader *loader, const eitp_host *host, const eitp__special_files *files) {
     memset(loader, 0, sizeof *loader);
     loader->host = host;
+    loader->files = files;
     eitp__buffer_init(&loader->bytes, host);
     eitp__buffer_init(&loader->another, host);
 }
@@ -35182,12 +36156,18 @@ static eitp_status eitp__check_model(const eitp__json *model, eitp_error *error)
 
 static eitp_status eitp__check_pre_tokenizer(const eitp__json *root, int *add_prefix_space, eitp_error *error) {
     const eitp__json *part = eitp__json_member(root, "pre_tokenizer");
+    const char *type = "?";
     int use_regex = 1;
     if (eitp__is_absent(part))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "there is no pre_tokenizer; it must be ByteLevel");
-    eitp_status status = eitp__check_part(root, "pre_tokenizer", "ByteLevel", error);
-    if (status == EITP_OK)
-        status = eitp__json_get_boolean(part, "use_regex", &use_regex, error);
+    eitp_status status = eitp__json_get_text(part, "type", &type, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "pre_tokenizer");
+    if (strcmp(type, "ByteLevel"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: the pre_tokenizer \"%.80s\" is not supported; it must be ByteLevel", part->line,
+                          type);
+    status = eitp__json_get_boolean(part, "use_regex", &use_regex, error);
     if (status == EITP_OK && !use_regex)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "line %zu: the pre_tokenizer's use_regex is false, which is not supported; it must be true",
@@ -35198,6 +36178,69 @@ static eitp_status eitp__check_pre_tokenizer(const eitp__json *root, int *add_pr
     if (status == EITP_OK)
         status = eitp__json_get_boolean(part, "add_prefix_space", add_prefix_space, error);
     return status;
+}
+
+/* The name of what a template adds to a text, or NULL. */
+static const char *eitp__template_addition(const eitp__json *pieces) {
+    const eitp__json *piece = pieces && pieces->kind == EITP__JSON_ARRAY ? pieces->first_child : NULL;
+    const char *id = NULL;
+    for (; piece && !id; piece = piece->next)
+        eitp__json_get_text(eitp__json_member(piece, "SpecialToken"), "id", &id, NULL);
+    return id;
+}
+
+/* A template of nothing but the text: what transformers 5 writes for "no post-processor". */
+static eitp_status eitp__check_template(const eitp__json *part, eitp_error *error) {
+    const eitp__json *pieces = eitp__json_member(part, "single");
+    const char *id = "", *added = eitp__template_addition(pieces);
+    if (added)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: the post_processor adds \"%.80s\" to each text, which is not supported; remove it "
+                          "(set post_processor to null)",
+                          part->line, added);
+    if (pieces && pieces->kind == EITP__JSON_ARRAY && pieces->count == 1)
+        eitp__json_get_text(eitp__json_member(pieces->first_child, "Sequence"), "id", &id, NULL);
+    if (strcmp(id, "A"))
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "line %zu: the post_processor \"TemplateProcessing\" is not supported unless its single is the "
+            "sequence A alone",
+            part->line);
+    return EITP_OK;
+}
+
+/* A post-processor that changes no ids: ByteLevel (which is about offsets), such a template, or several of these. */
+static eitp_status eitp__check_post_processor(const eitp__json *part, eitp_error *error) {
+    const eitp__json *inner = eitp__json_member(part, "processors");
+    const char *type = "?";
+    if (eitp__is_absent(part))
+        return EITP_OK;
+    eitp_status status = eitp__json_get_text(part, "type", &type, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "post_processor");
+    if (!strcmp(type, "TemplateProcessing"))
+        return eitp__check_template(part, error);
+    if (!strcmp(type, "Sequence") && inner && inner->kind == EITP__JSON_ARRAY) {
+        for (inner = inner->first_child; inner && status == EITP_OK; inner = inner->next)
+            status = eitp__check_post_processor(inner, error);
+        return status;
+    }
+    if (strcmp(type, "ByteLevel"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: the post_processor \"%.80s\" is not supported; it must be null, ByteLevel, or a "
+                          "TemplateProcessing that adds nothing",
+                          part->line, type);
+    return EITP_OK;
+}
+
+/* What is not done to texts here. */
+static void eitp__warn_of_ignored(const eitp_host *host, const eitp__json *root) {
+    static const char *const names[] = {"truncation", "padding"};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!eitp__is_absent(eitp__json_member(root, names[i])))
+            eitp__log(host, EITP_LOG_WARNING,
+                      "the tokenizer's %s is ignored: texts are encoded whole, and it is not saved again", names[i]);
+    }
 }
 
 /* The flags of an added token, and that it is one that can be had. */
@@ -35325,6 +36368,136 @@ static size_t eitp__count_outside(const eitp__json *added, size_t count) {
     return outside;
 }
 
+/* ---- Special tokens ---- */
+
+static int eitp__is_added_token(const eitp_tokenizer *tokenizer, size_t id, const eitp__json *content) {
+    const eitp__token *token = &tokenizer->vocabulary.tokens[id];
+    return (token->flags & EITP__TOKEN_ADDED) && token->size == content->text_size &&
+           !memcmp(eitp__token_bytes(tokenizer, id), content->text, token->size);
+}
+
+/* Makes a token of the model's vocabulary an added one, as transformers does with what its files name. *id is -1 where
+   the vocabulary has no such token. */
+static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp__json *content, unsigned flags, int64_t *id,
+                                          eitp_error *error) {
+    unsigned verbatim = eitp__token_spelling(&loader->bytes, content->text, content->text_size);
+    if (loader->bytes.failed)
+        return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
+    uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
+    *id = -1;
+    /* A token that files spell otherwise than its bytes is another text. */
+    if (!known || loader->bytes.size != content->text_size ||
+        memcmp(loader->bytes.data, content->text, content->text_size))
+        return EITP_OK;
+    loader->tokenizer->vocabulary.tokens[known - 1].flags |= (unsigned char)flags;
+    *id = (int64_t)known - 1;
+    return EITP_OK;
+}
+
+/* The id of a token that a file names by a string or an object; -1: the tokenizer does not have it. */
+static eitp_status eitp__load_named_token(eitp__loader *loader, const eitp__json *value, int64_t *id,
+                                          eitp_error *error) {
+    const eitp__json *content = value->kind == EITP__JSON_OBJECT ? eitp__json_member(value, "content") : value;
+    const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
+    unsigned flags = EITP__TOKEN_ADDED;
+    if (!content || content->kind != EITP__JSON_STRING || !content->text_size)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s must be a text, an object with content, or null",
+                          value->line, value->name);
+    for (size_t i = 0; i < vocabulary->count; i++) {
+        if (eitp__is_added_token(loader->tokenizer, i, content)) {
+            *id = (int64_t)i;
+            return EITP_OK;
+        }
+    }
+    eitp_status status = content == value ? EITP_OK : eitp__check_added_token(value, &flags, error);
+    return status == EITP_OK ? eitp__mark_added_token(loader, content, flags | EITP__TOKEN_SPECIAL, id, error) : status;
+}
+
+/* One of end-of-text, ...: *id is -2 where no file says which it is, and -1 where there is none. */
+static eitp_status eitp__load_special_token(eitp__loader *loader, eitp_special_token which, int64_t *id,
+                                            eitp_error *error) {
+    int file;
+    const eitp__json *value = eitp__special_token_value(loader->files, which, &file);
+    *id = value ? -1 : -2;
+    if (eitp__is_absent(value))
+        return EITP_OK;
+    eitp_status status = eitp__load_named_token(loader, value, id, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "%s", eitp__special_file_name(file));
+    if (*id >= 0)
+        return EITP_OK;
+    const eitp__json *content = value->kind == EITP__JSON_OBJECT ? eitp__json_member(value, "content") : value;
+    const int shown = eitp__shown(content->text_size);
+    if (which == EITP_END_OF_TEXT)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: line %zu: the tokenizer does not have the eos_token \"%.*s\"; save both files together, "
+                          "with save_pretrained of transformers",
+                          eitp__special_file_name(file), value->line, shown, content->text);
+    eitp__log(loader->host, EITP_LOG_WARNING, "%s: line %zu: the tokenizer does not have the %s \"%.*s\"; ignored",
+              eitp__special_file_name(file), value->line, value->name, shown, content->text);
+    *id = -2;
+    return EITP_OK;
+}
+
+/* An entry of added_tokens_decoder, "id": {"content": ...}: transformers would add it where the tokenizer lacks it. */
+static eitp_status eitp__check_listed_token(eitp__loader *loader, const eitp__json *entry, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
+    const eitp__json *content = eitp__json_member(entry, "content");
+    const size_t digits = strspn(entry->name, "0123456789");
+    const uint64_t id = digits == entry->name_size && digits < 10 ? strtoull(entry->name, NULL, 10) : UINT64_MAX;
+    unsigned flags = 0;
+    int64_t found = -1;
+    eitp_status status = eitp__check_added_token(entry, &flags, error);
+    if (status != EITP_OK || (id < vocabulary->count && eitp__is_added_token(loader->tokenizer, (size_t)id, content)))
+        return status;
+    if (id < vocabulary->count)
+        status = eitp__mark_added_token(loader, content, flags, &found, error);
+    if (status == EITP_OK && (found < 0 || (uint64_t)found != id))
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "line %zu: the tokenizer does not have the added token \"%.*s\" with id %.40s; save both files "
+            "together, with save_pretrained of transformers",
+            entry->line, eitp__shown(content->text_size), content->text, entry->name);
+    return status;
+}
+
+static eitp_status eitp__check_listed_tokens(eitp__loader *loader, eitp_error *error) {
+    const eitp__json *listed = eitp__special_added_tokens(loader->files);
+    eitp_status status = EITP_OK;
+    if (eitp__is_absent(listed))
+        return EITP_OK;
+    if (listed->kind != EITP__JSON_OBJECT)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens_decoder must be an object", listed->line);
+    for (const eitp__json *entry = listed->first_child; entry && status == EITP_OK; entry = entry->next)
+        status = eitp__check_listed_token(loader, entry, error);
+    return status == EITP_OK ? status
+                             : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
+/* Completes the tokenizer once its own files are read. */
+static eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    int64_t ids[EITP_SPECIAL_TOKEN_COUNT];
+    eitp_status status = eitp__check_listed_tokens(loader, error);
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT && status == EITP_OK; which++)
+        status = eitp__load_special_token(loader, (eitp_special_token)which, &ids[which], error);
+    if (status == EITP_OK)
+        status = eitp__tokenizer_complete(tokenizer, error);
+    if (status != EITP_OK)
+        return status;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        const int64_t id = eitp__special_token_id(loader->files, (eitp_special_token)which);
+        if (ids[which] > -2)
+            tokenizer->special[which] = (int32_t)ids[which];
+        else if (id >= 0 && (uint64_t)id < tokenizer->vocabulary.count &&
+                 (tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_SPECIAL))
+            tokenizer->special[which] = (int32_t)id;
+    }
+    eitp__special_files_keep(loader->files, &tokenizer->config);
+    return tokenizer->config.failed ? eitp__fail_memory(error, tokenizer->config.size, "the tokenizer's configuration")
+                                    : EITP_OK;
+}
+
 static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
     const eitp__json *model = eitp__json_member(root, "model"), *merges = eitp__json_member(model, "merges");
     const eitp__json *vocabulary = eitp__json_member(model, "vocab"), *added = eitp__json_member(root, "added_tokens");
@@ -35335,7 +36508,7 @@ static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *r
     if (status == EITP_OK)
         status = eitp__check_pre_tokenizer(root, &add_prefix_space, error);
     if (status == EITP_OK)
-        status = eitp__check_part(root, "post_processor", "ByteLevel", error);
+        status = eitp__check_post_processor(eitp__json_member(root, "post_processor"), error);
     if (status == EITP_OK)
         status = eitp__check_part(root, "decoder", "ByteLevel", error);
     if (status != EITP_OK)
@@ -35353,7 +36526,8 @@ static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *r
     if (status != EITP_OK)
         return status;
     loader->tokenizer->add_prefix_space = add_prefix_space;
-    status = eitp__tokenizer_complete(loader->tokenizer, error);
+    eitp__warn_of_ignored(loader->host, root);
+    status = eitp__load_special_tokens(loader, error);
     if (status == EITP_OK)
         status = eitp__check_two_searches(loader->tokenizer, error);
     return status;
@@ -35370,31 +36544,33 @@ static eitp_status eitp__loader_finish(eitp__loader *loader, eitp_status status,
 }
 
 static eitp_status eitp__tokenizer_from_document(const eitp_host *host, const eitp__json_document *document,
-                                                 eitp_tokenizer **out, eitp_error *error) {
+                                                 const eitp__special_files *files, eitp_tokenizer **out,
+                                                 eitp_error *error) {
     eitp__loader loader;
-    eitp__loader_init(&loader, host);
+    eitp__loader_init(&loader, host, files);
     return eitp__loader_finish(&loader, eitp__load_document(&loader, eitp__json_root(document), error), out);
 }
 
 EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const char *json, size_t size,
                                                 eitp_tokenizer **out, eitp_error *error) {
+    const eitp__special_files none = EITP__ZERO;
     eitp__json_document *document;
     *out = NULL;
     eitp_status status = eitp__json_parse(host, json, size, &document, error);
     if (status != EITP_OK)
         return status;
-    status = eitp__tokenizer_from_document(host, document, out, error);
+    status = eitp__tokenizer_from_document(host, document, &none, out, error);
     eitp__json_release(document);
     return status;
 }
 
-static eitp_status eitp__load_tokenizer_json(const eitp_host *host, const char *path, eitp_tokenizer **out,
-                                             eitp_error *error) {
+static eitp_status eitp__load_tokenizer_json(const eitp_host *host, const char *path, const eitp__special_files *files,
+                                             eitp_tokenizer **out, eitp_error *error) {
     eitp__json_document *document;
     eitp_status status = eitp__json_read_file(host, path, EITP__TOKENIZER_FILE_LIMIT, &document, error);
     if (status != EITP_OK)
         return status;
-    status = eitp__tokenizer_from_document(host, document, out, error);
+    status = eitp__tokenizer_from_document(host, document, files, out, error);
     if (status != EITP_OK)
         status = eitp__fail_prefix(error, status, "%s", path);
     eitp__json_release(document);
@@ -35468,12 +36644,12 @@ static eitp_status eitp__load_pair_content(eitp__loader *loader, const eitp__jso
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", merges_path);
     eitp__mark_end_of_text(loader);
-    status = eitp__tokenizer_complete(loader->tokenizer, error);
+    status = eitp__load_special_tokens(loader, error);
     return status == EITP_OK ? status : eitp__fail_prefix(error, status, "%s, %s", vocabulary_path, merges_path);
 }
 
 static eitp_status eitp__load_pair(const eitp_host *host, const char *vocabulary_path, const char *merges_path,
-                                   eitp_tokenizer **out, eitp_error *error) {
+                                   const eitp__special_files *files, eitp_tokenizer **out, eitp_error *error) {
     eitp__json_document *document;
     eitp__loader loader;
     eitp__buffer merges;
@@ -35481,7 +36657,7 @@ static eitp_status eitp__load_pair(const eitp_host *host, const char *vocabulary
     if (status != EITP_OK)
         return status;
     eitp__buffer_init(&merges, host);
-    eitp__loader_init(&loader, host);
+    eitp__loader_init(&loader, host, files);
     status = eitp__read_file(host, merges_path, EITP__TOKENIZER_FILE_LIMIT, &merges, error);
     if (status == EITP_OK)
         status =
@@ -35496,7 +36672,8 @@ static eitp_status eitp__load_pair(const eitp_host *host, const char *vocabulary
 enum { EITP__TOKENIZER_JSON, EITP__VOCAB_JSON, EITP__MERGES_TXT, EITP__ADDED_JSON, EITP__TOKENIZER_FILES };
 
 static eitp_status eitp__load_from_directory(const eitp_host *host, const char *directory, char *const *paths,
-                                             eitp_tokenizer **out, eitp_error *error) {
+                                             const eitp__special_files *files, eitp_tokenizer **out,
+                                             eitp_error *error) {
     eitp_path_info info[EITP__TOKENIZER_FILES];
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++) {
         eitp_status status = eitp__path_info(host, paths[i], &info[i], error);
@@ -35504,7 +36681,7 @@ static eitp_status eitp__load_from_directory(const eitp_host *host, const char *
             return status;
     }
     if (info[EITP__TOKENIZER_JSON].kind != EITP_PATH_MISSING)
-        return eitp__load_tokenizer_json(host, paths[EITP__TOKENIZER_JSON], out, error);
+        return eitp__load_tokenizer_json(host, paths[EITP__TOKENIZER_JSON], files, out, error);
     if (info[EITP__VOCAB_JSON].kind == EITP_PATH_MISSING || info[EITP__MERGES_TXT].kind == EITP_PATH_MISSING)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "%s: no tokenizer here; there must be tokenizer.json, or vocab.json and merges.txt",
@@ -35513,22 +36690,44 @@ static eitp_status eitp__load_from_directory(const eitp_host *host, const char *
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "%s: added tokens are read from a tokenizer.json only; save the tokenizer in that form",
                           paths[EITP__ADDED_JSON]);
-    return eitp__load_pair(host, paths[EITP__VOCAB_JSON], paths[EITP__MERGES_TXT], out, error);
+    return eitp__load_pair(host, paths[EITP__VOCAB_JSON], paths[EITP__MERGES_TXT], files, out, error);
 }
 
 static eitp_status eitp__load_directory(const eitp_host *host, const char *directory, eitp_tokenizer **out,
                                         eitp_error *error) {
     static const char *const names[] = {"tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json"};
+    eitp__special_files files = EITP__ZERO;
     char *paths[EITP__TOKENIZER_FILES];
     int complete = 1;
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++) {
         paths[i] = eitp__join_path(host, directory, names[i]);
         complete = complete && paths[i];
     }
-    eitp_status status = complete ? eitp__load_from_directory(host, directory, paths, out, error)
+    eitp_status status = complete ? eitp__special_files_read(host, directory, &files, error)
                                   : eitp__fail_memory(error, strlen(directory), "a path");
+    if (status == EITP_OK)
+        status = eitp__load_from_directory(host, directory, paths, &files, out, error);
+    eitp__special_files_release(&files);
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++)
         eitp__release_text(host, paths[i]);
+    return status;
+}
+
+/* A tokenizer.json of any name; under its own name it has the files beside it. */
+static eitp_status eitp__load_file(const eitp_host *host, const char *path, eitp_tokenizer **out, eitp_error *error) {
+    static const char name[] = "tokenizer.json";
+    const char *slash = strrchr(path, '/');
+    eitp__special_files files = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    if (!strcmp(slash ? slash + 1 : path, name)) {
+        char *directory = slash ? eitp__copy_bytes(host, path, (size_t)(slash - path) + 1) : eitp__copy_text(host, ".");
+        status = directory ? eitp__special_files_read(host, directory, &files, error)
+                           : eitp__fail_memory(error, strlen(path), "a path");
+        eitp__release_text(host, directory);
+    }
+    if (status == EITP_OK)
+        status = eitp__load_tokenizer_json(host, path, &files, out, error);
+    eitp__special_files_release(&files);
     return status;
 }
 
@@ -35538,14 +36737,13 @@ eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_to
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK)
         return status;
-    if (info.kind == EITP_PATH_DIRECTORY)
-        return eitp__load_directory(host, path, out, error);
-    return eitp__load_tokenizer_json(host, path, out, error);
+    return info.kind == EITP_PATH_DIRECTORY ? eitp__load_directory(host, path, out, error)
+                                            : eitp__load_file(host, path, out, error);
 }
 /* <<src/text/bpe_load.c */
 
 /* >>src/text/bpe_save.c */
-/* Writing vocab.json, merges.txt and tokenizer.json. */
+/* Writing vocab.json, merges.txt, tokenizer_config.json and tokenizer.json. */
 
 /* A token as files spell it. */
 static void eitp__spell_token(const eitp_tokenizer *tokenizer, size_t id, eitp__buffer *spelling) {
@@ -35645,6 +36843,28 @@ static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer 
     eitp__buffer_add_text(out, "}\n}\n");
 }
 
+/* Special tokens that are missing are null: programs would take GPT-2's otherwise, and add it to the vocabulary. */
+static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
+    eitp__buffer_add_text(out, "{\n");
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        const int32_t id = tokenizer->special[which];
+        eitp__buffer_format(out, "\"%s\": ", eitp__special_token_name((eitp_special_token)which));
+        if (id < 0)
+            eitp__buffer_add_text(out, "null");
+        else
+            eitp__json_write_text(out, (const char *)eitp__token_bytes(tokenizer, (size_t)id),
+                                  tokenizer->vocabulary.tokens[id].size);
+        eitp__buffer_add_text(out, ",\n");
+    }
+    eitp__buffer_format(out, "\"add_prefix_space\": %s", tokenizer->add_prefix_space ? "true" : "false");
+    if (tokenizer->config.size)
+        eitp__buffer_add(out, tokenizer->config.data, tokenizer->config.size);
+    else
+        eitp__buffer_add_text(out, ",\n\"clean_up_tokenization_spaces\": false,\n"
+                                   "\"tokenizer_class\": \"GPT2Tokenizer\"");
+    eitp__buffer_add_text(out, "\n}\n");
+}
+
 static eitp_status eitp__save_file(const eitp_host *host, const char *directory, const char *name,
                                    const eitp__buffer *content, eitp_error *error) {
     if (content->failed)
@@ -35672,6 +36892,11 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
         eitp__buffer_clear(&out);
         eitp__write_text_merges(tokenizer, &out);
         status = eitp__save_file(host, directory, "merges.txt", &out, error);
+    }
+    if (status == EITP_OK) {
+        eitp__buffer_clear(&out);
+        eitp__write_config(tokenizer, &out);
+        status = eitp__save_file(host, directory, "tokenizer_config.json", &out, error);
     }
     if (status == EITP_OK) { /* last: it is the one that is read where all are there */
         eitp__buffer_clear(&out);
@@ -36615,7 +37840,9 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_begin(const eitp_host *host, size_
         return NULL;
     }
     tokenizer->host = *host;
-    tokenizer->end_of_text = -1;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++)
+        tokenizer->special[which] = -1;
+    eitp__buffer_init(&tokenizer->config, &tokenizer->host);
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_init(&vocabulary->bytes, &tokenizer->host);
     vocabulary->tokens = (eitp__token *)eitp__allocate(host, count * sizeof *vocabulary->tokens);
@@ -36693,7 +37920,8 @@ static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, eitp_er
         added->id = (int32_t)id;
         if ((token->flags & EITP__TOKEN_SPECIAL) && token->size == strlen(EITP__END_OF_TEXT) &&
             !memcmp(added->bytes, EITP__END_OF_TEXT, token->size))
-            tokenizer->end_of_text = added->id;
+            tokenizer->special[EITP_END_OF_TEXT] = tokenizer->special[EITP_BEGIN_OF_TEXT] =
+                tokenizer->special[EITP_UNKNOWN] = added->id;
     }
     eitp__added_tokens_sort(tokenizer->added, count);
     for (size_t i = 1; i < count; i++) {
@@ -36776,6 +38004,7 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
     const eitp_host host = tokenizer->host;
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_release(&vocabulary->bytes);
+    eitp__buffer_release(&tokenizer->config);
     eitp__release(&host, vocabulary->tokens, vocabulary->count * sizeof *vocabulary->tokens);
     eitp__bpe_release(&tokenizer->bpe, &host);
     eitp__release(&host, tokenizer->added, tokenizer->added_count * sizeof *tokenizer->added);
@@ -36786,8 +38015,12 @@ int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
     return (int32_t)tokenizer->vocabulary.count;
 }
 
+int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which) {
+    return tokenizer->special[which];
+}
+
 int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
-    return tokenizer->end_of_text;
+    return eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT);
 }
 
 uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer) {
@@ -39167,7 +40400,7 @@ static eitp_status eitp__is_file(const eitp_host *host, const char *path, int *i
     return status;
 }
 
-/* Opens model.safetensors, or else the index of shards. */
+/* Opens model.safetensors, or else the index of shards. *collection is NULL where there is neither. */
 static eitp_status eitp__open_weights(const eitp_host *host, const char *directory, eitp__safetensors **collection,
                                       eitp_error *error) {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
@@ -39186,12 +40419,11 @@ static eitp_status eitp__open_weights(const eitp_host *host, const char *directo
         if (status || is_file)
             return status;
     }
-    return eitp__fail(
-        error, EITP_ERROR_ARGUMENT,
-        "'%s' has no model.safetensors and no model.safetensors.index.json; weights in other formats must be "
-        "converted to safetensors",
-        directory);
+    return EITP_OK;
 }
+
+#define EITP__EMBEDDING_NAME "transformer.wte.weight"
+#define EITP__HEAD_NAME "lm_head.weight"
 
 /* The tensor of a parameter: by its whole name, or without the prefix that a bare GPT2Model does not write. */
 static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors *collection, const char *name) {
@@ -39202,31 +40434,218 @@ static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors
     return entry;
 }
 
-eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
-    eitp__safetensors *collection = NULL;
-    char *source = eitp__copy_text(&model->host, directory);
-    int64_t count = eitp__gpt2_parameter_count(&model->config);
-    size_t stored;
-    eitp_status status = source ? eitp__open_weights(&model->host, directory, &collection, error)
-                                : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
-    if (status) {
-        eitp__release_text(&model->host, source);
-        return status;
+/* Whether two tensors of one shape have the same values, as F32. */
+static eitp_status eitp__have_same_values(const eitp_host *host, const eitp__safetensors *collection,
+                                          const eitp__safetensors_entry *a, const eitp__safetensors_entry *b, int *same,
+                                          eitp_error *error) {
+    enum { PIECE = 32768 };
+    const size_t bytes = 2 * PIECE * sizeof(float);
+    float *values = (float *)eitp__allocate_uninitialized(host, bytes);
+    eitp_status status = values ? EITP_OK : eitp__fail_memory(error, bytes, "reading weights");
+    *same = 1;
+    for (int64_t first = 0; first < a->count && !status && *same; first += PIECE) {
+        const int64_t count = a->count - first < PIECE ? a->count - first : PIECE;
+        status = eitp__safetensors_read_f32(collection, a, first, count, values, NULL, error);
+        if (!status)
+            status = eitp__safetensors_read_f32(collection, b, first, count, values + PIECE, NULL, error);
+        *same = !status && !memcmp(values, values + PIECE, (size_t)count * sizeof *values);
     }
+    eitp__release(host, values, bytes);
+    return status;
+}
+
+/* Whether the weights have an output head that is not the token embedding. */
+static eitp_status eitp__has_own_head(const eitp_host *host, const eitp__safetensors *collection, int *has_own_head,
+                                      eitp_error *error) {
+    const eitp__safetensors_entry *embedding = eitp__find_weights(collection, EITP__EMBEDDING_NAME);
+    const eitp__safetensors_entry *head = eitp__find_weights(collection, EITP__HEAD_NAME);
+    int same = 1;
+    eitp_status status = EITP_OK;
+    if (embedding && head && embedding->rank == head->rank &&
+        !memcmp(embedding->shape, head->shape, (size_t)head->rank * sizeof *head->shape))
+        status = eitp__have_same_values(host, collection, embedding, head, &same, error);
+    else
+        same = !embedding || !head;
+    *has_own_head = !same;
+    return status;
+}
+
+/* ---- Configurations ---- */
+
+/* Reads generation_config.json, where there is one: *document is NULL otherwise. */
+static eitp_status eitp__read_generation_config(const eitp_host *host, const char *directory,
+                                                eitp__json_document **document, eitp_error *error) {
+    enum { LIMIT = 16 << 20 };
+    char *path;
+    int is_file = 0;
+    eitp_status status = eitp__path_in(host, directory, EITP__GENERATION_FILE, &path, error);
+    *document = NULL;
+    if (!status)
+        status = eitp__is_file(host, path, &is_file, error);
+    if (!status && is_file)
+        status = eitp__json_read_file(host, path, LIMIT, document, error);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* What transformers' generation takes instead of config.json's special tokens. */
+static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+                                                 eitp_error *error) {
+    eitp__json_document *document;
+    eitp_status status = eitp__read_generation_config(host, directory, &document, error);
+    if (!status && document)
+        status = eitp__gpt2_read_special_tokens(eitp__json_root(document), config, error);
+    if (status && document)
+        status = eitp__fail_prefix(error, status, "%s/" EITP__GENERATION_FILE, directory);
+    eitp__json_release(document);
+    return status;
+}
+
+/* Unties the head where the weights have one that differs: so does transformers from version 5 on. */
+static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+                                        eitp_error *error) {
+    eitp__safetensors *collection;
+    int has_own_head = 0;
+    eitp_status status = eitp__open_weights(host, directory, &collection, error);
+    if (!status && collection)
+        status = eitp__has_own_head(host, collection, &has_own_head, error);
+    eitp__safetensors_close(collection);
+    if (has_own_head) {
+        config->tied = 0;
+        eitp__log(host, EITP_LOG_WARNING,
+                  "'%s': " EITP__HEAD_NAME " differs from the token embedding, although config.json has "
+                  "tie_word_embeddings: the head is not tied",
+                  directory);
+    }
+    return status;
+}
+
+eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+                                   eitp_error *error) {
+    eitp_gpt2_config read;
+    char *path;
+    eitp_status status = eitp__path_in(host, directory, "config.json", &path, error);
+    if (!status)
+        status = eitp_gpt2_config_read(host, path, &read, error);
+    eitp__release_text(host, path);
+    if (!status)
+        status = eitp__apply_generation_config(host, directory, &read, error);
+    if (!status && read.tied)
+        status = eitp__untie_own_head(host, directory, &read, error);
+    if (!status)
+        *config = read;
+    return status;
+}
+
+/* Whether the model's configuration has the value of this member. */
+static int eitp__is_special_token_member(const char *name) {
+    return !strcmp(name, "bos_token_id") || !strcmp(name, "eos_token_id") || !strcmp(name, "pad_token_id");
+}
+
+EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error) {
+    eitp__json_document *document;
+    eitp__buffer members;
+    char *kept = NULL;
+    eitp_status status = eitp__read_generation_config(&model->host, directory, &document, error);
+    const eitp__json *member = !status && document ? eitp__json_root(document)->first_child : NULL;
+    if (status || !document)
+        return status;
+    eitp__buffer_init(&members, &model->host);
+    for (; member; member = member->next) {
+        if (!member->name || eitp__is_special_token_member(member->name))
+            continue;
+        eitp__buffer_add_text(&members, "  ");
+        eitp__json_write_text(&members, member->name, member->name_size);
+        eitp__buffer_add_text(&members, ": ");
+        eitp__json_write_value(&members, member);
+        eitp__buffer_add_text(&members, ",\n");
+    }
+    eitp__json_release(document);
+    if (!members.failed)
+        kept = eitp__copy_bytes(&model->host, members.data, members.size);
+    if (!kept)
+        status = eitp__fail_memory(error, members.size, EITP__GENERATION_FILE);
+    eitp__buffer_release(&members);
+    if (status)
+        return status;
+    eitp__release_text(&model->host, model->generation);
+    model->generation = kept;
+    return EITP_OK;
+}
+
+static eitp_status eitp__write_generation_config(const eitp_model *model, const char *path, int32_t end_of_text,
+                                                 eitp_error *error) {
+    eitp_gpt2_config named = model->config;
+    const char *kept = model->generation ? model->generation : "  \"_from_model_config\": true,\n";
+    eitp__buffer text;
+    eitp_status status;
+    eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
+    eitp__buffer_init(&text, &model->host);
+    eitp__buffer_add_text(&text, "{\n");
+    eitp__buffer_add_text(&text, kept);
+    eitp__gpt2_write_special_tokens(&text, &named);
+    if (!text.failed)
+        text.size -= 2; /* the last comma */
+    eitp__buffer_add_text(&text, "\n}\n");
+    status = text.failed ? eitp__fail_memory(error, text.size, EITP__GENERATION_FILE)
+                         : eitp__write_file(&model->host, path, text.data, text.size, error);
+    eitp__buffer_release(&text);
+    return status;
+}
+
+/* ---- Models ---- */
+
+/* The tensor of a parameter; a tied matrix may have either name. */
+static const eitp__safetensors_entry *eitp__find_parameter(const eitp_model *model, const eitp__safetensors *collection,
+                                                           const char *name) {
+    const eitp__safetensors_entry *entry = eitp__find_weights(collection, name);
+    if (!entry && model->config.tied && !strcmp(name, EITP__EMBEDDING_NAME))
+        entry = eitp__find_weights(collection, EITP__HEAD_NAME);
+    return entry;
+}
+
+static eitp_status eitp__read_parameters(eitp_model *model, const char *directory, const eitp__safetensors *collection,
+                                         eitp_error *error) {
+    const int64_t count = eitp__gpt2_parameter_count(&model->config);
+    const size_t stored = eitp__safetensors_count(collection);
+    int has_own_head = 0;
+    eitp_status status =
+        model->config.tied ? eitp__has_own_head(&model->host, collection, &has_own_head, error) : EITP_OK;
+    if (has_own_head)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s': " EITP__HEAD_NAME " differs from the token embedding, and the model's head is tied to "
+                          "it; make the model with what eitp_model_config_read gives",
+                          directory);
     for (int64_t i = 0; i < count && !status; i++) {
         eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
         eitp_variable variable =
             eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
-        const eitp__safetensors_entry *entry = eitp__find_weights(collection, parameter.name);
+        const eitp__safetensors_entry *entry = eitp__find_parameter(model, collection, parameter.name);
         status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, NULL, error)
                        : eitp__fail(error, EITP_ERROR_FORMAT,
                                     "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
                                     parameter.name);
     }
-    stored = eitp__safetensors_count(collection);
     if (!status && stored > (size_t)count)
         eitp__log(&model->host, EITP_LOG_INFO, "%zu tensors in '%s' are no weights of the model and were left out",
                   stored - (size_t)count, directory);
+    return status;
+}
+
+eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
+    eitp__safetensors *collection = NULL;
+    char *source = eitp__copy_text(&model->host, directory);
+    eitp_status status = source ? eitp__open_weights(&model->host, directory, &collection, error)
+                                : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
+    if (!status && !collection)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has no model.safetensors and no model.safetensors.index.json; weights in other "
+                            "formats must be converted to safetensors",
+                            directory);
+    if (!status)
+        status = eitp__read_parameters(model, directory, collection, error);
+    if (!status)
+        status = eitp__model_keep_generation(model, directory, error);
     eitp__safetensors_close(collection);
     eitp__release_text(&model->host, status ? source : model->source);
     if (!status)
@@ -39238,13 +40657,8 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     const eitp_host host = eitp_context_host(context);
     eitp_gpt2_config config;
     eitp_model *made = NULL;
-    char *path;
-    eitp_status status = eitp__path_in(&host, directory, "config.json", &path, error);
+    eitp_status status = eitp_model_config_read(&host, directory, &config, error);
     *model = NULL;
-    if (status)
-        return status;
-    status = eitp_gpt2_config_read(&host, path, &config, error);
-    eitp__release_text(&host, path);
     if (!status)
         status = eitp_gpt2_create(context, &config, &made, error);
     if (!status)
@@ -39265,10 +40679,18 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
                             uint32_t *checksum, eitp_error *error) {
     eitp__selection selection;
     char *path;
-    eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);
+    eitp_status status = eitp__make_directories(&model->host, directory, error);
+    if (!status)
+        status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (status)
         return status;
     status = eitp_gpt2_config_write(&model->host, path, &model->config, end_of_text, dtype, error);
+    eitp__release_text(&model->host, path);
+    if (!status)
+        status = eitp__path_in(&model->host, directory, EITP__GENERATION_FILE, &path, error);
+    if (status)
+        return status;
+    status = eitp__write_generation_config(model, path, end_of_text, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__path_in(&model->host, directory, "model.safetensors", &path, error);
@@ -39503,7 +40925,9 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     eitp_status status;
     if (!model->lora.rank)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
-    status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
+    status = eitp__make_directories(&model->host, directory, error);
+    if (!status)
+        status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
     if (status)
         return status;
     status = eitp__lora_config_write(&model->host, path, &model->lora, base ? base : model->source, error);
@@ -41482,14 +42906,14 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
 }
 
 /* Writes the adapters and the configuration of the model that they are of. */
-static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, int32_t end_of_text,
-                                       uint32_t *checksum, int64_t *base_checksum, eitp_error *error) {
+static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
+                                       int64_t *base_checksum, eitp_error *error) {
     const eitp_gpt2_config config = eitp_model_config(trainer->model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
-        status = eitp_gpt2_config_write(&trainer->host, path, &config, end_of_text, EITP_F32, error);
+        status = eitp_gpt2_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
     eitp__release_text(&trainer->host, path);
     if (!status)
         status = eitp_lora_save(trainer->model, directory, NULL, checksum, error);
@@ -41499,19 +42923,31 @@ static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *direct
     return status;
 }
 
+/* Gives the model the tokenizer's special tokens; without a tokenizer, the id that ends documents in the token file. */
+static void eitp__set_special_tokens(eitp_trainer *trainer) {
+    const eitp_tokenizer *tokenizer = trainer->tokenizer;
+    if (tokenizer)
+        eitp_model_set_special_tokens(trainer->model, eitp_tokenizer_special(tokenizer, EITP_BEGIN_OF_TEXT),
+                                      eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT),
+                                      eitp_tokenizer_special(tokenizer, EITP_PADDING));
+    else
+        eitp_model_set_special_tokens(trainer->model, -1, eitp_token_file_get_info(trainer->training_file).end_of_text,
+                                      -1);
+}
+
 /* Writes everything a checkpoint has into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
     eitp_trainer *trainer = (eitp_trainer *)user;
     eitp__state state = eitp__current_state(trainer);
-    int32_t end_of_text = trainer->tokenizer ? eitp_tokenizer_end_of_text(trainer->tokenizer) : -1;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
     char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
     char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
     eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__set_special_tokens(trainer);
     if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, end_of_text, &model_checksum, &state.base_checksum, error);
+        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state.base_checksum, error);
     else if (!status)
-        status = eitp_model_save(trainer->model, directory, EITP_F32, end_of_text, &model_checksum, error);
+        status = eitp_model_save(trainer->model, directory, EITP_F32, -1, &model_checksum, error);
     if (!status && trainer->tokenizer)
         status = eitp_tokenizer_save(trainer->tokenizer, directory, error);
     if (!status)
@@ -41796,6 +43232,8 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__follow_shrinking(trainer, &state, error);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
+    if (!status)
+        status = eitp__model_keep_generation(trainer->model, checkpoint, error);
     if (!status)
         status = eitp__load_model_state(trainer, checkpoint, state.model_checksum, error);
     if (!status && eitp__has_same_optimizer(trainer, &state))

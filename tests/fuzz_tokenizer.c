@@ -1,6 +1,7 @@
 /*
- * Bytes as a tokenizer.json, and bytes as a text. The first byte says which; for a text the second gives the size of
- * the chunks that the streaming encoder gets.
+ * Bytes as a tokenizer.json ('{' is the first), as the files beside one that name special tokens ('#'; the second byte
+ * says which of them have the rest as content), and as a text; its second byte gives the size of the chunks that the
+ * streaming encoder gets.
  */
 #include "tests/everything.h"
 
@@ -97,11 +98,128 @@ static void use_json(const char *json, size_t size) {
     eitp_tokenizer_destroy(tokenizer);
 }
 
+/* A directory: a tokenizer.json of bytes with two added tokens, and files beside it that all say the same. */
+typedef struct one_directory {
+    const char *tokenizer, *beside;
+    size_t tokenizer_size, beside_size;
+    int has[EITP__SPECIAL_FILES];
+} one_directory;
+
+typedef struct one_file {
+    const char *data;
+    size_t size;
+} one_file;
+
+static int find_file(const one_directory *directory, const char *path, one_file *file) {
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    file->data = directory->tokenizer;
+    file->size = directory->tokenizer_size;
+    if (!strcmp(name, "tokenizer.json"))
+        return 1;
+    file->data = directory->beside;
+    file->size = directory->beside_size;
+    for (int i = 0; i < EITP__SPECIAL_FILES; i++) {
+        if (directory->has[i] && !strcmp(name, eitp__special_file_name(i)))
+            return 1;
+    }
+    return 0;
+}
+
+static int file_open(void *user, const char *path, eitp_file_mode mode, void **file) {
+    static one_file files[EITP__SPECIAL_FILES + 1];
+    static size_t next;
+    one_file *found = &files[next++ % EITP__COUNT(files)]; /* one is open at a time */
+    require(mode == EITP_FILE_READ);
+    *file = found;
+    return find_file((const one_directory *)user, path, found) ? 0 : ENOENT;
+}
+
+static int file_close(void *user, void *file) {
+    (void)user;
+    (void)file;
+    return 0;
+}
+
+static int file_size(void *user, void *file, uint64_t *size) {
+    (void)user;
+    *size = ((const one_file *)file)->size;
+    return 0;
+}
+
+static int file_read(void *user, void *file, uint64_t offset, void *data, size_t size, size_t *done) {
+    const one_file *one = (const one_file *)file;
+    (void)user;
+    *done = offset < one->size ? one->size - (size_t)offset : 0;
+    if (*done > size)
+        *done = size;
+    if (*done)
+        memcpy(data, one->data + offset, *done);
+    return 0;
+}
+
+static int path_info(void *user, const char *path, eitp_path_info *info) {
+    one_file file;
+    memset(info, 0, sizeof *info);
+    info->kind = find_file((const one_directory *)user, path, &file) ? EITP_PATH_FILE : EITP_PATH_MISSING;
+    return 0;
+}
+
+static void write_bytes_tokenizer(eitp__buffer *out) {
+    eitp__buffer_add_text(out, "{\"added_tokens\":[{\"id\":256,\"content\":\"<s>\",\"special\":true},{\"id\":257,"
+                               "\"content\":\"</s>\",\"special\":true}],\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+                               "\"add_prefix_space\":false},\"model\":{\"merges\":[],\"vocab\":{");
+    for (int byte = 0; byte < 256; byte++) {
+        unsigned char character[8];
+        size_t size = eitp__utf8_put(eitp__byte_to_character((unsigned char)byte), character);
+        eitp__buffer_add_text(out, byte ? "," : "");
+        eitp__json_write_text(out, (const char *)character, size);
+        eitp__buffer_format(out, ":%d", byte);
+    }
+    eitp__buffer_add_text(out, "}}}");
+}
+
+static void use_beside(const char *json, size_t size, unsigned which) {
+    const eitp_host system = eitp_host_default();
+    eitp_host host = system;
+    one_directory directory;
+    eitp_tokenizer *tokenizer = NULL;
+    eitp_error error;
+    eitp__buffer text;
+    eitp__buffer_init(&text, &system);
+    write_bytes_tokenizer(&text);
+    directory.tokenizer = text.data;
+    directory.tokenizer_size = text.size;
+    directory.beside = json;
+    directory.beside_size = size;
+    for (int i = 0; i < EITP__SPECIAL_FILES; i++)
+        directory.has[i] = which >> i & 1;
+    host.files.user = &directory;
+    host.files.open = file_open;
+    host.files.close = file_close;
+    host.files.size = file_size;
+    host.files.read = file_read;
+    host.files.info = path_info;
+    if (eitp_tokenizer_load(&host, "some/tokenizer.json", &tokenizer, &error) != EITP_OK) {
+        require(!tokenizer && strlen(error.message) > 10);
+    } else {
+        require(eitp_tokenizer_size(tokenizer) == 258);
+        for (int i = 0; i < EITP_SPECIAL_TOKEN_COUNT; i++) {
+            int32_t id = eitp_tokenizer_special(tokenizer, (eitp_special_token)i);
+            require(id >= -1 && id < 258 && (id < 0 || tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_ADDED));
+        }
+        encode_both_ways(tokenizer, "a</s>b", 6, 2);
+    }
+    eitp_tokenizer_destroy(tokenizer);
+    eitp__buffer_release(&text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2)
         return 0;
     if (data[0] == '{') /* so that a file is a seed as it stands */
         use_json((const char *)data, size);
+    else if (data[0] == '#')
+        use_beside((const char *)data + 2, size - 2, data[1]);
     else if (size <= FUZZ_TEXT_LIMIT)
         use_text((const char *)data + 2, size - 2, (size_t)data[1] % 70 + 1);
     return 0;

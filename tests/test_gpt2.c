@@ -1,5 +1,6 @@
 /* GPT-2 against PyTorch: logits, gradients, 20 training steps, generation, for every golden model directory. */
 #include "tests/everything.h"
+#include "tests/faults.h"
 #include "tests/test.h"
 
 #define GOLDEN "tests/golden/gpt2/"
@@ -13,19 +14,25 @@ typedef struct golden {
 
 static eitp_error error_;
 
-static int open_golden(golden *g, const char *directory, const char *expected, const char *isa) {
-    char path[200];
+/* A model directory, and the golden directory with what PyTorch computed for it. */
+static int open_model(golden *g, const char *path, const char *expected, const char *isa) {
+    char expected_path[200];
     eitp_context_config config = eitp_context_config_default();
     memset(g, 0, sizeof *g);
     config.isa = isa;
     config.threads = 2;
-    snprintf(path, sizeof path, GOLDEN "%s", directory);
     if (eitp_context_create(&config, &g->context, &error_) || eitp_model_load(g->context, path, &g->model, &error_)) {
-        printf("    %s: %s\n", directory, error_.message);
+        printf("    %s: %s\n", path, error_.message);
         return 0;
     }
-    snprintf(path, sizeof path, GOLDEN "%s/expected.safetensors", expected);
-    return !eitp__safetensors_open(&config.host, path, &g->expected, &error_);
+    snprintf(expected_path, sizeof expected_path, GOLDEN "%s/expected.safetensors", expected);
+    return !eitp__safetensors_open(&config.host, expected_path, &g->expected, &error_);
+}
+
+static int open_golden(golden *g, const char *directory, const char *expected, const char *isa) {
+    char path[200];
+    snprintf(path, sizeof path, GOLDEN "%s", directory);
+    return open_model(g, path, expected, isa);
 }
 
 static void close_golden(golden *g) {
@@ -281,6 +288,31 @@ static void twenty_steps_are_those_of_pytorch(void) {
         check_training(shapes[i]);
 }
 
+/* The relative error of a model's logits. */
+static double logits_error(const golden *g) {
+    fixture f;
+    int32_t *tokens, *targets;
+    float *expected, *logits;
+    int64_t count;
+    double error = INFINITY;
+    if (!make_fixture(g, &f, entry(g, "tokens")->shape[0], entry(g, "tokens")->shape[1]))
+        return error;
+    tokens = (int32_t *)read_raw(g, "tokens");
+    targets = (int32_t *)read_raw(g, "targets");
+    expected = read_f32(g, "logits");
+    count = entry(g, "logits")->count;
+    logits = (float *)malloc((size_t)count * 4);
+    run_batch(&f, tokens, targets, 1, 0);
+    CHECK(!eitp_plan_read(f.plan, f.logits, logits, (size_t)count * 4, &error_));
+    error = relative_error(logits, expected, count);
+    free(tokens);
+    free(targets);
+    free(expected);
+    free(logits);
+    release_fixture(&f);
+    return error;
+}
+
 /* Directories that say the same weights in other ways give the same logits. */
 static void every_way_to_write_a_model_is_read(void) {
     static const struct {
@@ -292,29 +324,287 @@ static void every_way_to_write_a_model_is_read(void) {
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         golden g;
-        fixture f;
-        int32_t *tokens, *targets;
-        float *expected, *logits;
-        int64_t count;
         double worst;
         REQUIRE(open_golden(&g, ways[i].directory, ways[i].expected, NULL));
-        REQUIRE(make_fixture(&g, &f, entry(&g, "tokens")->shape[0], entry(&g, "tokens")->shape[1]));
-        tokens = (int32_t *)read_raw(&g, "tokens");
-        targets = (int32_t *)read_raw(&g, "targets");
-        expected = read_f32(&g, "logits");
-        count = entry(&g, "logits")->count;
-        logits = (float *)malloc((size_t)count * 4);
-        run_batch(&f, tokens, targets, 1, 0);
-        CHECK(!eitp_plan_read(f.plan, f.logits, logits, (size_t)count * 4, &error_));
-        worst = relative_error(logits, expected, count);
+        worst = logits_error(&g);
         CHECK_THAT(worst < ways[i].tolerance, "%s: %g", ways[i].directory, worst);
-        free(tokens);
-        free(targets);
-        free(expected);
-        free(logits);
-        release_fixture(&f);
         close_golden(&g);
     }
+}
+
+/* ---- Heads and embeddings ---- */
+
+static void read_text(const char *path, eitp__buffer *text) {
+    static eitp_host host; /* the buffer keeps its address */
+    host = eitp_host_default();
+    eitp__buffer_init(text, &host);
+    CHECK_THAT(!eitp__read_file(&host, path, 1 << 24, text, &error_), "%s", error_.message);
+}
+
+static void write_text(const char *path, const char *text, size_t size) {
+    const eitp_host host = eitp_host_default();
+    CHECK_THAT(!eitp__write_file(&host, path, text, size, &error_), "%s", error_.message);
+}
+
+/* Writes a copy of a file in which `from` is `to`, of the same length; "" changes nothing. */
+static void copy_file(const char *source, const char *target, const char *from, const char *to) {
+    eitp__buffer text;
+    char *found;
+    read_text(source, &text);
+    REQUIRE(text.data);
+    found = *from ? strstr(text.data, from) : NULL;
+    CHECK_THAT(!*from || (found && strlen(from) == strlen(to)), "%s", from);
+    if (found)
+        memcpy(found, to, strlen(to));
+    write_text(target, text.data, text.size);
+    eitp__buffer_release(&text);
+}
+
+static void count_warnings(void *user, eitp_log_level level, const char *message) {
+    if (level == EITP_LOG_WARNING && strstr(message, "lm_head.weight"))
+        ++*(int *)user;
+}
+
+/* transformers 5 does not tie where the file has both matrices and they differ: its logits are those of "untied". */
+static void a_head_that_differs_from_the_embedding_is_used(void) {
+    golden g;
+    char directory[512];
+    int warnings = 0;
+    eitp_host host = eitp_host_default();
+    eitp_gpt2_config config;
+    eitp_model *tied;
+    eitp_context *context;
+    eitp_context_config settings = eitp_context_config_default();
+    double worst;
+    REQUIRE(scratch_make(directory));
+    copy_file(GOLDEN "untied/model.safetensors", scratch_path(directory, "model.safetensors"), "", "");
+    copy_file(GOLDEN "untied/config.json", scratch_path(directory, "config.json"), "\"tie_word_embeddings\": false",
+              "\"tie_word_embeddings\": true ");
+    REQUIRE(open_model(&g, directory, "untied", NULL));
+    worst = logits_error(&g);
+    CHECK_THAT(worst < 1e-5, "logits %g", worst);
+    CHECK(!eitp_model_config(g.model).tied);
+    close_golden(&g);
+    host.log.user = &warnings;
+    host.log.write = count_warnings;
+    REQUIRE_OK(eitp_model_config_read(&host, directory, &config, &error_), error_);
+    CHECK(!config.tied && warnings == 1);
+    /* A model that was made tied cannot have it, and says so. */
+    REQUIRE_OK(eitp_gpt2_config_read(&host, scratch_path(directory, "config.json"), &config, &error_), error_);
+    CHECK(config.tied);
+    REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
+    REQUIRE_OK(eitp_gpt2_create(context, &config, &tied, &error_), error_);
+    CHECK(eitp_model_load_weights(tied, directory, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(strstr(error_.message, "eitp_model_config_read") != NULL, "%s", error_.message);
+    eitp_model_destroy(tied);
+    eitp_context_destroy(context);
+    scratch_remove(directory);
+}
+
+static int is_no_embedding(const char *name) {
+    return strcmp(name, "transformer.wte.weight") != 0;
+}
+
+/* The same matrix under both names, or under the head's alone, is a tied model. */
+static void a_head_that_is_the_embedding_stays_tied(void) {
+    golden g;
+    char directory[512];
+    const eitp_host host = eitp_host_default();
+    eitp_context_config settings = eitp_context_config_default();
+    eitp__selection without_embedding;
+    eitp_variable head;
+    float *values;
+    double worst;
+    REQUIRE(scratch_make(directory));
+    REQUIRE(open_golden(&g, "tanh", "tanh", NULL));
+    REQUIRE_OK(eitp_model_save(g.model, directory, EITP_F32, -1, NULL, &error_), error_);
+    close_golden(&g);
+    /* As an untied model it gets a head, which is then written beside the embedding. */
+    copy_file(scratch_path(directory, "config.json"), scratch_path(directory, "tied.json"), "", "");
+    for (int alone = 0; alone < 2; alone++) {
+        eitp_gpt2_config config;
+        eitp_model *model;
+        eitp_context *context;
+        REQUIRE_OK(eitp_gpt2_config_read(&host, scratch_path(directory, "tied.json"), &config, &error_), error_);
+        config.tied = 0;
+        REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
+        REQUIRE_OK(eitp_gpt2_create(context, &config, &model, &error_), error_);
+        REQUIRE_OK(eitp_model_initialize(model, 1, &error_), error_);
+        REQUIRE(open_golden(&g, "tanh", "tanh", NULL));
+        for (size_t i = 0; i < eitp_variable_count(g.context); i++) {
+            eitp_variable variable = eitp_variable_at(g.context, i);
+            const int64_t count = (int64_t)(variable.size / sizeof *values);
+            values = (float *)malloc(variable.size);
+            CHECK(!eitp_variable_read_f32(g.context, variable.name, 0, values, count, &error_));
+            CHECK(!eitp_variable_write_f32(context, variable.name, 0, values, count, &error_));
+            if (!is_no_embedding(variable.name))
+                CHECK(!eitp_variable_write_f32(context, "lm_head.weight", 0, values, count, &error_));
+            free(values);
+        }
+        close_golden(&g);
+        head = eitp_variable_at(context, (size_t)eitp_variable_find(context, "lm_head.weight"));
+        CHECK(head.rank == 2);
+        without_embedding.role = EITP_PARAMETER;
+        without_embedding.selects = alone ? is_no_embedding : NULL;
+        without_embedding.prefix = "";
+        REQUIRE_OK(eitp__variables_save(context, scratch_path(directory, "model.safetensors"), &without_embedding,
+                                        EITP_F32, NULL, &error_),
+                   error_);
+        eitp_model_destroy(model);
+        eitp_context_destroy(context);
+        REQUIRE(open_model(&g, directory, "tanh", NULL));
+        worst = logits_error(&g);
+        CHECK_THAT(eitp_model_config(g.model).tied && worst < 1e-5, "logits %g", worst);
+        close_golden(&g);
+    }
+    scratch_remove(directory);
+}
+
+/* ---- Saving ---- */
+
+/* Special tokens of config.json and generation_config.json, and what is written of them again. */
+static void special_tokens_are_kept(void) {
+    static const struct {
+        const char *config, *generation; /* members; "": none, NULL: no file */
+        int32_t tokens[3];               /* of a tokenizer: begin, end, padding */
+        const char *written, *expected;  /* members of config.json; generation_config.json */
+    } cases[] = {
+        {"\"bos_token_id\": 1, \"eos_token_id\": 2",
+         NULL,
+         {-1, -1, -1},
+         "  \"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"pad_token_id\": null,\n",
+         "{\n  \"_from_model_config\": true,\n  \"bos_token_id\": 1,\n  \"eos_token_id\": 2,\n  \"pad_token_id\": "
+         "null\n}\n"},
+        /* GPT-2's ids, which transformers has where none are written, are of no token of this vocabulary. */
+        {"",
+         NULL,
+         {-1, -1, -1},
+         "  \"bos_token_id\": null,\n  \"eos_token_id\": null,\n  \"pad_token_id\": null,\n",
+         "{\n  \"_from_model_config\": true,\n  \"bos_token_id\": null,\n  \"eos_token_id\": null,\n  "
+         "\"pad_token_id\": "
+         "null\n}\n"},
+        {"\"eos_token_id\": 2",
+         "\"eos_token_id\": [3, 2, 3, 70], \"temperature\": 0.5, \"pad_token_id\": 0",
+         {-1, -1, -1},
+         "  \"bos_token_id\": null,\n  \"eos_token_id\": [3, 2],\n  \"pad_token_id\": 0,\n",
+         "{\n  \"temperature\": 0.5,\n  \"bos_token_id\": null,\n  \"eos_token_id\": [3, 2],\n  \"pad_token_id\": "
+         "0\n}\n"},
+        /* A tokenizer's ids: of the same tokens, and of others. */
+        {"\"eos_token_id\": [3, 2], \"pad_token_id\": 0",
+         NULL,
+         {1, 2, -1},
+         "  \"bos_token_id\": 1,\n  \"eos_token_id\": [3, 2],\n  \"pad_token_id\": 0,\n",
+         NULL},
+        {"\"bos_token_id\": 1, \"eos_token_id\": [3, 2], \"pad_token_id\": 0",
+         "",
+         {-1, 5, -1},
+         "  \"bos_token_id\": 5,\n  \"eos_token_id\": 5,\n  \"pad_token_id\": null,\n",
+         "{\n  \"bos_token_id\": 5,\n  \"eos_token_id\": 5,\n  \"pad_token_id\": null\n}\n"},
+        {"\"eos_token_id\": null",
+         NULL,
+         {6, 5, 7},
+         "  \"bos_token_id\": 6,\n  \"eos_token_id\": 5,\n  \"pad_token_id\": 7,\n",
+         NULL},
+    };
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        golden g;
+        eitp__buffer text;
+        char members[700];
+        const char *target;
+        copy_file(GOLDEN "tanh/model.safetensors", scratch_path(directory, "model.safetensors"), "", "");
+        snprintf(members, sizeof members,
+                 "{\"vocab_size\": 61, \"n_embd\": 24, \"n_head\": 3, \"n_layer\": 2, \"n_positions\": 24%s%s}",
+                 *cases[i].config ? ", " : "", cases[i].config);
+        write_text(scratch_path(directory, "config.json"), members, strlen(members));
+        host.files.remove(host.files.user, scratch_path(directory, "generation_config.json"));
+        snprintf(members, sizeof members, "{%s}", cases[i].generation ? cases[i].generation : "");
+        if (cases[i].generation)
+            write_text(scratch_path(directory, "generation_config.json"), members, strlen(members));
+        REQUIRE(open_model(&g, directory, "tanh", NULL));
+        eitp_model_set_special_tokens(g.model, cases[i].tokens[0], cases[i].tokens[1], cases[i].tokens[2]);
+        target = scratch_path(directory, "saved/below");
+        REQUIRE_OK(eitp_model_save(g.model, target, EITP_F32, -1, NULL, &error_), error_);
+        read_text(scratch_path(directory, "saved/below/config.json"), &text);
+        CHECK_THAT(strstr(text.data, cases[i].written) != NULL, "case %zu: %s", i, text.data);
+        eitp__buffer_release(&text);
+        read_text(scratch_path(directory, "saved/below/generation_config.json"), &text);
+        CHECK_THAT(!cases[i].expected || !strcmp(text.data, cases[i].expected), "case %zu: %s", i, text.data);
+        eitp__buffer_release(&text);
+        close_golden(&g);
+    }
+    scratch_remove(directory);
+}
+
+static void wrong_special_tokens_are_refused(void) {
+    static const struct {
+        const char *text, *words;
+    } cases[] = {
+        {"{\"eos_token_id\": \"</s>\"}", "eos_token_id must be"},
+        {"{\"bos_token_id\": [1, 2.5]}", "bos_token_id must be"},
+        {"{\"pad_token_id\": {}}", "pad_token_id must be"},
+        {"{\"eos_token_id\": [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}", "more than 16"},
+    };
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        eitp_gpt2_config config;
+        write_text(scratch_path(directory, "config.json"), cases[i].text, strlen(cases[i].text));
+        CHECK(eitp_gpt2_config_read(&host, scratch_path(directory, "config.json"), &config, &error_) != EITP_OK);
+        CHECK_THAT(strstr(error_.message, cases[i].words) && strstr(error_.message, "config.json"), "%s",
+                   error_.message);
+    }
+    scratch_remove(directory);
+}
+
+/* Any allocation and any file call may fail while a model is loaded and saved. */
+static eitp_status load_and_save(const eitp_host *host, const char *from, const char *to) {
+    eitp_context_config config = eitp_context_config_default();
+    eitp_context *context = NULL;
+    eitp_model *model = NULL;
+    eitp_status status;
+    config.host = *host;
+    config.threads = 1;
+    status = eitp_context_create(&config, &context, &error_);
+    if (!status)
+        status = eitp_model_load(context, from, &model, &error_);
+    if (!status)
+        status = eitp_model_save(model, to, EITP_F32, 3, NULL, &error_);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+    return status;
+}
+
+static void loading_and_saving_survive_failures(void) {
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    copy_file(GOLDEN "untied/model.safetensors", scratch_path(directory, "model.safetensors"), "", "");
+    copy_file(GOLDEN "untied/generation_config.json", scratch_path(directory, "generation_config.json"), "", "");
+    copy_file(GOLDEN "untied/config.json", scratch_path(directory, "config.json"), "\"tie_word_embeddings\": false",
+              "\"tie_word_embeddings\": true ");
+    for (int files = 0; files < 2; files++) {
+        faults f;
+        long n = 0;
+        do {
+            char to[600];
+            eitp_status status;
+            snprintf(to, sizeof to, "%s/to", directory);
+            faults_begin(&f);
+            if (files)
+                f.fail_file_call = ++n;
+            else
+                f.fail_allocation = ++n;
+            error_.message[0] = 0;
+            status = load_and_save(&f.host, directory, to);
+            CHECK_THAT(!status || strlen(error_.message) > 10, "%ld: status %d, %s", n, (int)status, error_.message);
+            CHECK_THAT(files || !!status == (f.allocations >= n), "%ld: status %d, %s", n, (int)status, error_.message);
+        } while (faults_end(&f));
+        CHECK_THAT(n > 40, "only %ld calls", n);
+    }
+    scratch_remove(directory);
 }
 
 /* Greedy generation with the cache gives the ids that transformers gives without one. */
@@ -357,6 +647,11 @@ int main(int argc, char **argv) {
         TEST(twenty_steps_are_those_of_pytorch),
         TEST(every_way_to_write_a_model_is_read),
         TEST(greedy_generation_is_that_of_transformers),
+        TEST(a_head_that_differs_from_the_embedding_is_used),
+        TEST(a_head_that_is_the_embedding_stays_tied),
+        TEST(special_tokens_are_kept),
+        TEST(wrong_special_tokens_are_refused),
+        TEST(loading_and_saving_survive_failures),
     };
     return RUN_TESTS(tests, argc, argv);
 }

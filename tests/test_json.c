@@ -513,6 +513,24 @@ static void writes_numbers_that_read_back(void) {
     eitp__buffer_release(&buffer);
 }
 
+/* A tree that is written says the same, whole numbers with all their digits. */
+static void writes_values_that_read_back(void) {
+    static const char text[] =
+        "{\"a\": [1, -2.5, true, false, null, []], \"b \\\"\": {\"c\": \"\xc3\xa9\\n\", \"d\": {}}, "
+        "\"e\": 1000000000000000019884624838656, \"f\": -9223372036854775808, \"g\": 1e+300}";
+    const eitp_host host = eitp_host_default();
+    eitp__json_document *document;
+    eitp__buffer buffer;
+    eitp_error error;
+    eitp__buffer_init(&buffer, &host);
+    document = parse_bytes(text, sizeof text - 1, &error);
+    REQUIRE(document);
+    eitp__json_write_value(&buffer, eitp__json_root(document));
+    CHECK_THAT(!strcmp(buffer.data, text), "%s", buffer.data);
+    eitp__json_release(document);
+    eitp__buffer_release(&buffer);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(reads_every_kind_of_value),
@@ -531,6 +549,7 @@ int main(int argc, char **argv) {
         TEST(files_are_read_with_their_path_in_messages),
         TEST(writes_text_that_reads_back),
         TEST(writes_numbers_that_read_back),
+        TEST(writes_values_that_read_back),
     };
     return RUN_TESTS(tests, argc, argv);
 }

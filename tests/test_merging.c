@@ -27,8 +27,8 @@ static void check_merging(const variant *like, const char *directory) {
 }
 
 /*
- * Batch x block is 33, 32, 3 x 11: a whole number of what a kernel sums at once, and not; and 3 x 32, so that a step can
- * have every token of the vocabulary.
+ * Batch x block is 33, 32, 3 x 11: a whole number of what a kernel sums at once, and not; and 3 x 32, so that a step
+ * can have every token of the vocabulary.
  */
 static void merging_changes_no_bit(void) {
     static const struct { int64_t batch_size, block_size; } shapes[] = {{1, 33}, {1, 32}, {3, 11}, {3, 32}};

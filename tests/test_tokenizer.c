@@ -854,6 +854,11 @@ static eitp_status load_parts(const json_parts *parts, int skipped_byte, eitp_to
     return status;
 }
 
+/* Of a post_processor: a template of such pieces. */
+#define TEMPLATE(pieces) "{\"type\":\"TemplateProcessing\",\"single\":[" pieces "],\"pair\":[],\"special_tokens\":{}}"
+#define SEQUENCE(id) "{\"Sequence\":{\"id\":\"" id "\",\"type_id\":0}}"
+#define SPECIAL(id) "{\"SpecialToken\":{\"id\":\"" id "\",\"type_id\":0}}"
+
 #define TOKEN(id, content, flags) "{\"id\":" #id ",\"content\":\"" content "\"" flags "}"
 
 static void test_load_parts(void) {
@@ -868,11 +873,30 @@ static void test_load_parts(void) {
         {TOP, "\"truncation\":{\"max_length\":5},\"decoder\":{\"type\":\"ByteLevel\"},", EITP_OK, ""},
         {TOP, "\"normalizer\":{\"type\":\"NFC\"},", EITP_ERROR_UNSUPPORTED, "normalizer \"NFC\""},
         {TOP, "\"normalizer\":7,", EITP_ERROR_UNSUPPORTED, "normalizer"},
+        {TOP, "\"post_processor\":null,\"decoder\":null,\"truncation\":null,\"padding\":null,", EITP_OK, ""},
+        {TOP, "\"post_processor\":{\"type\":\"ByteLevel\"},", EITP_OK, ""},
+        {TOP, "\"post_processor\":" TEMPLATE(SEQUENCE("A")) ",", EITP_OK, ""},
+        {TOP,
+         "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\"}," TEMPLATE(
+             SEQUENCE("A")) "]},",
+         EITP_OK, ""},
+        {TOP, "\"post_processor\":" TEMPLATE(SPECIAL("<s>") "," SEQUENCE("A")) ",", EITP_ERROR_UNSUPPORTED,
+         "adds \"<s>\""},
+        {TOP, "\"post_processor\":" TEMPLATE(SEQUENCE("A") "," SPECIAL("</s>")) ",", EITP_ERROR_UNSUPPORTED,
+         "adds \"</s>\""},
+        {TOP, "\"post_processor\":" TEMPLATE(SEQUENCE("B")) ",", EITP_ERROR_UNSUPPORTED, "TemplateProcessing"},
+        {TOP, "\"post_processor\":" TEMPLATE(SEQUENCE("A") "," SEQUENCE("A")) ",", EITP_ERROR_UNSUPPORTED,
+         "TemplateProcessing"},
+        {TOP, "\"post_processor\":" TEMPLATE("") ",", EITP_ERROR_UNSUPPORTED, "TemplateProcessing"},
         {TOP, "\"post_processor\":{\"type\":\"TemplateProcessing\"},", EITP_ERROR_UNSUPPORTED,
          "\"TemplateProcessing\""},
+        {TOP, "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[" TEMPLATE(SPECIAL("<s>")) "]},",
+         EITP_ERROR_UNSUPPORTED, "adds \"<s>\""},
+        {TOP, "\"post_processor\":{\"type\":\"Sequence\"},", EITP_ERROR_UNSUPPORTED, "\"Sequence\""},
+        {TOP, "\"post_processor\":{\"type\":\"BertProcessing\"},", EITP_ERROR_UNSUPPORTED, "\"BertProcessing\""},
         {TOP, "\"decoder\":{\"type\":\"WordPiece\"},", EITP_ERROR_UNSUPPORTED, "decoder \"WordPiece\""},
         {SPLITTER, "null", EITP_ERROR_UNSUPPORTED, "no pre_tokenizer"},
-        {SPLITTER, "{\"type\":\"Split\"}", EITP_ERROR_UNSUPPORTED, "pre_tokenizer \"Split\""},
+        {SPLITTER, "{\"type\":\"Split\"}", EITP_ERROR_UNSUPPORTED, "it must be ByteLevel"},
         {SPLITTER, "{\"type\":\"ByteLevel\"}", EITP_ERROR_FORMAT, "add_prefix_space"},
         {SPLITTER, "{\"type\":\"ByteLevel\",\"add_prefix_space\":1}", EITP_ERROR_FORMAT, "add_prefix_space"},
         {SPLITTER, "{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"use_regex\":false}", EITP_ERROR_UNSUPPORTED,
@@ -1058,6 +1082,242 @@ static void test_added_tokens(void) {
     id_list_release(&list);
 }
 
+/* ---- Special tokens ---- */
+
+typedef struct log_lines {
+    int warnings;
+    char last[512];
+} log_lines;
+
+static void keep_warnings(void *user, eitp_log_level level, const char *message) {
+    log_lines *lines = (log_lines *)user;
+    if (level != EITP_LOG_WARNING)
+        return;
+    lines->warnings++;
+    snprintf(lines->last, sizeof lines->last, "%s", message);
+}
+
+/* Texts are encoded whole: a limit or filling in tokenizer.json is said not to be kept. */
+static void test_truncation_and_padding(void) {
+    static const struct {
+        const char *top, *words;
+    } cases[] = {
+        {"\"truncation\":null,\"padding\":null,", NULL},
+        {"\"truncation\":{\"direction\":\"Right\",\"max_length\":4,\"strategy\":\"LongestFirst\",\"stride\":0},",
+         "truncation"},
+        {"\"padding\":{\"strategy\":{\"Fixed\":8},\"direction\":\"Right\",\"pad_id\":0,\"pad_token\":\"<pad>\"},",
+         "padding"},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp_host host = eitp_host_default();
+        json_parts parts = usual_parts;
+        eitp_tokenizer *tokenizer;
+        eitp_error error;
+        eitp__buffer json;
+        log_lines lines;
+        memset(&lines, 0, sizeof lines);
+        host.log.user = &lines;
+        host.log.write = keep_warnings;
+        eitp__buffer_init(&json, &host);
+        parts.top = cases[i].top;
+        write_json(&json, &parts, -1);
+        REQUIRE_OK(eitp__tokenizer_parse(&host, json.data, json.size, &tokenizer, &error), error);
+        CHECK_THAT(lines.warnings == (cases[i].words != NULL), "case %zu: %d warnings", i, lines.warnings);
+        CHECK_THAT(!cases[i].words || strstr(lines.last, cases[i].words) != NULL, "%s", lines.last);
+        eitp_tokenizer_destroy(tokenizer);
+        eitp__buffer_release(&json);
+    }
+}
+
+/* A directory with "<s>" 257, "</s>" 258 and "<pad>" 259 as special tokens, "ab" 256, and these files; NULL: none. */
+typedef struct special_case {
+    const char *config, *map, *generation, *model;
+    int32_t ids[4]; /* end, begin, padding, unknown */
+    const char *words;
+} special_case;
+
+static const char *const special_names[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                            "generation_config.json", "config.json"};
+
+static const char special_added[] = TOKEN(257, "<s>", ",\"special\":true") "," TOKEN(
+    258, "</s>", ",\"special\":true") "," TOKEN(259, "<pad>", ",\"special\":true");
+
+static void write_text(const char *directory, const char *name, const char *text) {
+    const eitp_host host = eitp_host_default();
+    const char *path = scratch_path(directory, name);
+    eitp_error error;
+    if (text)
+        CHECK(eitp__write_file(&host, path, text, strlen(text), &error) == EITP_OK);
+    else
+        host.files.remove(host.files.user, path);
+}
+
+static void write_special_case(const char *directory, const special_case *c, const char *added) {
+    const char *const texts[] = {c->config, c->map, c->generation, c->model};
+    const eitp_host host = eitp_host_default();
+    json_parts parts = usual_parts;
+    eitp__buffer json;
+    eitp__buffer_init(&json, &host);
+    parts.added = added;
+    write_json(&json, &parts, -1);
+    write_text(directory, "tokenizer.json", json.data);
+    eitp__buffer_release(&json);
+    for (size_t i = 0; i < EITP__COUNT(texts); i++)
+        write_text(directory, special_names[i], texts[i]);
+}
+
+static int has_special_ids(const eitp_tokenizer *tokenizer, const int32_t ids[4]) {
+    int same = 1;
+    for (int which = 0; which < 4; which++)
+        same = same && eitp_tokenizer_special(tokenizer, (eitp_special_token)which) == ids[which];
+    return same && eitp_tokenizer_end_of_text(tokenizer) == ids[0];
+}
+
+/* As transformers 4 and 5 have it: tokenizer_config.json, and special_tokens_map.json over it where the former has no
+   added_tokens_decoder. */
+static void test_special_tokens(void) {
+    static const special_case cases[] = {
+        {NULL, NULL, NULL, NULL, {-1, -1, -1, -1}, NULL},
+        {"{\"eos_token\":\"</s>\",\"bos_token\":\"<s>\",\"pad_token\":\"<pad>\",\"unk_token\":\"<s>\"}",
+         NULL,
+         NULL,
+         NULL,
+         {258, 257, 259, 257},
+         NULL},
+        {"{\"eos_token\":{\"__type\":\"AddedToken\",\"content\":\"</s>\",\"lstrip\":false},\"bos_token\":null}",
+         NULL,
+         NULL,
+         NULL,
+         {258, -1, -1, -1},
+         NULL},
+        {"{\"eos_token\":\"<s>\"}",
+         "{\"eos_token\":{\"content\":\"</s>\"},\"pad_token\":\"<pad>\"}",
+         NULL,
+         NULL,
+         {258, -1, 259, -1},
+         NULL},
+        {"{\"eos_token\":\"<s>\",\"added_tokens_decoder\":{\"258\":{\"content\":\"</s>\"}}}",
+         "{\"eos_token\":\"</s>\"}",
+         NULL,
+         NULL,
+         {257, -1, -1, -1},
+         NULL},
+        {NULL, "{\"eos_token\":\"</s>\"}", NULL, NULL, {258, -1, -1, -1}, NULL},
+        {NULL, NULL, NULL, "{\"eos_token_id\":258,\"bos_token_id\":257}", {258, 257, -1, -1}, NULL},
+        {NULL, NULL, "{\"eos_token_id\":[258,257]}", "{\"eos_token_id\":257}", {258, -1, -1, -1}, NULL},
+        /* What is not a special token of the tokenizer is an id of another one. */
+        {NULL, NULL, NULL, "{\"eos_token_id\":50256,\"bos_token_id\":3,\"pad_token_id\":-1}", {-1, -1, -1, -1}, NULL},
+        {NULL, NULL, NULL, "{\"eos_token_id\":\"</s>\",\"bos_token_id\":[]}", {-1, -1, -1, -1}, NULL},
+        {"{\"eos_token\":null}", NULL, NULL, "{\"eos_token_id\":258}", {-1, -1, -1, -1}, NULL},
+        {"{\"eos_token\":\"</s>\"}", NULL, NULL, "{\"eos_token_id\":257}", {258, -1, -1, -1}, NULL},
+        /* A token of the vocabulary becomes an added one. */
+        {"{\"eos_token\":\"ab\"}", NULL, NULL, NULL, {256, -1, -1, -1}, NULL},
+        {"{\"eos_token\":\"<end>\"}", NULL, NULL, NULL, {-1, -1, -1, -1}, "eos_token \"<end>\""},
+        {"{\"eos_token\":{\"content\":\"ab\",\"lstrip\":true}}", NULL, NULL, NULL, {-1, -1, -1, -1}, "lstrip"},
+        {"{\"eos_token\":7}", NULL, NULL, NULL, {-1, -1, -1, -1}, "eos_token must be"},
+        {"{\"eos_token\":{\"text\":\"x\"}}", NULL, NULL, NULL, {-1, -1, -1, -1}, "eos_token must be"},
+        {"{\"added_tokens_decoder\":{\"260\":{\"content\":\"<x>\"}}}", NULL, NULL, NULL, {-1, -1, -1, -1}, "\"<x>\""},
+        {"{\"added_tokens_decoder\":{\"257\":{\"content\":\"</s>\"}}}", NULL, NULL, NULL, {-1, -1, -1, -1}, "\"</s>\""},
+        {"{\"added_tokens_decoder\":[]}", NULL, NULL, NULL, {-1, -1, -1, -1}, "added_tokens_decoder"},
+        {"[]", NULL, NULL, NULL, {-1, -1, -1, -1}, "tokenizer_config.json"},
+        {"{\"eos_token\":", NULL, NULL, NULL, {-1, -1, -1, -1}, "tokenizer_config.json"},
+    };
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        const special_case *c = &cases[i];
+        eitp_tokenizer *tokenizer;
+        eitp_error error;
+        write_special_case(directory, c, special_added);
+        error.message[0] = 0;
+        eitp_status status = eitp_tokenizer_load(&host, directory, &tokenizer, &error);
+        CHECK_THAT((status != EITP_OK) == (c->words != NULL), "case %zu: status %d, %s", i, (int)status, error.message);
+        if (status != EITP_OK) {
+            CHECK_THAT(c->words && strstr(error.message, c->words) != NULL && !tokenizer, "case %zu: %s", i,
+                       error.message);
+            continue;
+        }
+        CHECK_THAT(has_special_ids(tokenizer, c->ids), "case %zu: end-of-text %d", i,
+                   (int)eitp_tokenizer_end_of_text(tokenizer));
+        eitp_tokenizer_destroy(tokenizer);
+    }
+    scratch_remove(directory);
+}
+
+/* GPT-2's defaults, where no file says otherwise; a name that is only in one of the files is not lost silently. */
+static void test_special_tokens_by_default(void) {
+    static const char added[] =
+        TOKEN(257, "<|endoftext|>", ",\"special\":true") "," TOKEN(258, "</s>", ",\"special\":true");
+    static const special_case cases[] = {
+        {NULL, NULL, NULL, NULL, {257, 257, -1, 257}, NULL},
+        {"{\"model_max_length\":1024}", NULL, NULL, NULL, {257, 257, -1, 257}, NULL},
+        {"{\"eos_token\":\"</s>\"}", NULL, NULL, NULL, {258, 257, -1, 257}, NULL},
+        {NULL, NULL, NULL, "{\"eos_token_id\":258}", {258, 257, -1, 257}, NULL},
+        {"{\"eos_token\":null,\"bos_token\":null,\"unk_token\":null}", NULL, NULL, NULL, {-1, -1, -1, -1}, NULL},
+        {"{\"pad_token\":\"<pad>\"}", NULL, NULL, NULL, {257, 257, -1, 257}, "pad_token \"<pad>\""},
+    };
+    eitp_host host = eitp_host_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp_tokenizer *tokenizer;
+        eitp_error error;
+        log_lines lines;
+        memset(&lines, 0, sizeof lines);
+        host.log.user = &lines;
+        host.log.write = keep_warnings;
+        write_special_case(directory, &cases[i], added);
+        REQUIRE_OK(eitp_tokenizer_load(&host, scratch_path(directory, "tokenizer.json"), &tokenizer, &error), error);
+        CHECK_THAT(has_special_ids(tokenizer, cases[i].ids), "case %zu", i);
+        CHECK_THAT(lines.warnings == (cases[i].words != NULL) &&
+                       (!cases[i].words || strstr(lines.last, cases[i].words) != NULL),
+                   "case %zu: %d warnings, %s", i, lines.warnings, lines.last);
+        eitp_tokenizer_destroy(tokenizer);
+    }
+    scratch_remove(directory);
+}
+
+/* What tokenizer_config.json says is there after loading and saving, whoever reads it then. */
+static void test_special_tokens_again(void) {
+    static const special_case from = {
+        "{\"eos_token\":{\"content\":\"<s>\"},\"bos_token\":\"<s>\",\"pad_token\":null,\"model_max_length\":"
+        "1000000000000000019884624838656,\"chat_template\":\"{{ x }}\\n\",\"tokenizer_class\":\"GPT2TokenizerFast\","
+        "\"scale\":0.5}",
+        "{\"eos_token\":\"</s>\"}",
+        NULL,
+        NULL,
+        {258, 257, -1, -1},
+        NULL};
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    eitp_tokenizer *tokenizer;
+    eitp_error error;
+    eitp__buffer text;
+    REQUIRE(scratch_make(directory));
+    write_special_case(directory, &from, special_added);
+    for (int time = 0; time < 2; time++) {
+        char saved[40];
+        snprintf(saved, sizeof saved, "saved%d", time);
+        REQUIRE_OK(eitp_tokenizer_load(&host, time ? scratch_path(directory, "saved0") : directory, &tokenizer, &error),
+                   error);
+        CHECK(has_special_ids(tokenizer, from.ids));
+        REQUIRE_OK(eitp_tokenizer_save(tokenizer, scratch_path(directory, saved), &error), error);
+        eitp_tokenizer_destroy(tokenizer);
+    }
+    eitp__buffer_init(&text, &host);
+    REQUIRE_OK(eitp__read_file(&host, scratch_path(directory, "saved1/tokenizer_config.json"), 1 << 16, &text, &error),
+               error);
+    CHECK_THAT(!strcmp(text.data, "{\n\"eos_token\": \"</s>\",\n\"bos_token\": \"<s>\",\n\"pad_token\": null,\n"
+                                  "\"unk_token\": null,\n\"add_prefix_space\": false,\n"
+                                  "\"model_max_length\": 1000000000000000019884624838656,\n"
+                                  "\"chat_template\": \"{{ x }}\\n\",\n\"tokenizer_class\": \"GPT2TokenizerFast\",\n"
+                                  "\"scale\": 0.5\n}\n"),
+               "%s", text.data);
+    eitp__buffer_release(&text);
+    scratch_remove(directory);
+}
+
 /* Failures of memory and files */
 
 static eitp_status use_everything(const eitp_host *host, const char *directory, eitp_error *error) {
@@ -1158,6 +1418,10 @@ int main(int argc, char **argv) {
         TEST(test_load_not_a_tokenizer),
         TEST(test_random_merges),
         TEST(test_added_tokens),
+        TEST(test_truncation_and_padding),
+        TEST(test_special_tokens),
+        TEST(test_special_tokens_by_default),
+        TEST(test_special_tokens_again),
         TEST(test_failing_memory),
         TEST(test_failing_files),
     };

@@ -37,18 +37,24 @@ static eitp_status merging_open(merging *m, eitp_error *error) {
 static eitp_status merging_save(merging *m, eitp_error *error) {
     const char *output = options_text(&m->options, OPTION_OUTPUT_DIR);
     int made = 0;
-    int32_t end_of_text = m->tokenizer ? eitp_tokenizer_end_of_text(m->tokenizer) : -1;
     eitp_status status = files_make_directories(output, &made, error);
+    if (m->tokenizer)
+        eitp_model_set_special_tokens(m->model, eitp_tokenizer_special(m->tokenizer, EITP_BEGIN_OF_TEXT),
+                                      eitp_tokenizer_special(m->tokenizer, EITP_END_OF_TEXT),
+                                      eitp_tokenizer_special(m->tokenizer, EITP_PADDING));
     if (!status)
-        status = eitp_model_save(m->model, output, EITP_F32, end_of_text, NULL, error);
+        status = eitp_model_save(m->model, output, EITP_F32, -1, NULL, error);
     if (!status && m->tokenizer)
         status = eitp_tokenizer_save(m->tokenizer, output, error);
     if (status) {
         /* What is there in part is no model. */
-        char *config = files_join(output, "config.json");
-        files_remove(config);
+        static const char *const names[] = {"config.json", "generation_config.json"};
+        for (size_t i = 0; i < COMMAND_COUNT(names); i++) {
+            char *path = files_join(output, names[i]);
+            files_remove(path);
+            free(path);
+        }
         files_remove_directories(output, made);
-        free(config);
     }
     return status;
 }

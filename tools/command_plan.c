@@ -37,15 +37,12 @@ typedef struct planning {
 static eitp_status read_shape(planning *p, eitp_gpt2_config *shape, eitp_error *error) {
     option_set *o = &p->options;
     const eitp_host host = command_host();
-    char *path;
     eitp_status status;
     /* A model is a directory, or a shape's name. */
     if (options_has(o, OPTION_MODEL) && files_info(options_text(o, OPTION_MODEL)).kind == EITP_PATH_DIRECTORY) {
         status = model_find_directory(options_text(o, OPTION_MODEL), &p->directory, error);
-        path = status ? NULL : files_join(p->directory, "config.json");
         if (!status)
-            status = eitp_gpt2_config_read(&host, path, shape, error);
-        free(path);
+            status = eitp_model_config_read(&host, p->directory, shape, error);
     } else {
         if (options_has(o, OPTION_MODEL))
             options_set_text(o, OPTION_INIT, options_text(o, OPTION_MODEL), o->values[OPTION_MODEL].source);

@@ -247,7 +247,7 @@ static eitp_status read_shape(run *r, eitp_error *error) {
     const option_set *o = &r->options;
     const eitp_host host = command_host();
     double dropout = options_number(o, OPTION_DROPOUT);
-    char *directory = NULL, *path = NULL;
+    char *directory = NULL;
     eitp_status status = EITP_OK;
     if (r->checkpoint)
         directory = command_copy(r->checkpoint);
@@ -255,14 +255,11 @@ static eitp_status read_shape(run *r, eitp_error *error) {
         status = model_find_directory(options_text(o, OPTION_MODEL), &directory, error);
     else
         status = fit_read_shape(o, &r->shape, error);
-    if (!status && directory) {
-        path = files_join(directory, "config.json");
-        status = eitp_gpt2_config_read(&host, path, &r->shape, error);
-    }
+    if (!status && directory)
+        status = eitp_model_config_read(&host, directory, &r->shape, error);
     if (!status && options_has(o, OPTION_DROPOUT) && !(r->checkpoint && !options_is_explicit(o, OPTION_DROPOUT)))
         r->shape.embedding_dropout = r->shape.attention_dropout = r->shape.residual_dropout = dropout;
     free(directory);
-    free(path);
     return status;
 }
 
@@ -273,15 +270,12 @@ static eitp_status make_model(run *r, eitp_error *error) {
     /* Those of a checkpoint come with the rest of the state, but for the ones below adapters. */
     int has_base = adapt_is_asked(o) || (!r->checkpoint && starts_from_model(r));
     eitp_gpt2_config config;
-    char *base = NULL, *path;
+    char *base = NULL;
     eitp_status status = has_base ? adapt_find_base(o, r->checkpoint, &base, error) : EITP_OK;
-    if (!status && (r->checkpoint || base)) {
-        path = files_join(r->checkpoint ? r->checkpoint : base, "config.json");
-        status = eitp_gpt2_config_read(&host, path, &config, error);
-        free(path);
-    } else if (!status) {
+    if (!status && (r->checkpoint || base))
+        status = eitp_model_config_read(&host, r->checkpoint ? r->checkpoint : base, &config, error);
+    else if (!status)
         status = fit_read_shape(o, &config, error);
-    }
     if (!status)
         status = eitp_gpt2_create(r->context, &config, &r->model, error);
     if (!status)

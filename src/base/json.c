@@ -737,3 +737,45 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
     }
     eitp__buffer_add(buffer, text, kept);
 }
+
+/* Other programs tell a whole number from a float: what has no fraction is written with all its digits. */
+static void eitp__json_write_parsed_number(eitp__buffer *buffer, const eitp__json *value) {
+    if (value->is_integer && value->integer) /* -0 is a float */
+        eitp__buffer_format(buffer, "%lld", (long long)value->integer);
+    else if (fabs(value->number) >= 9007199254740992.0 && fabs(value->number) < 1e40)
+        eitp__buffer_format(buffer, "%.0f", value->number);
+    else
+        eitp__json_write_number(buffer, value->number);
+}
+
+EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json *value) {
+    const int is_array = value->kind == EITP__JSON_ARRAY;
+    switch (value->kind) {
+    case EITP__JSON_NULL:
+        eitp__buffer_add_text(buffer, "null");
+        break;
+    case EITP__JSON_BOOLEAN:
+        eitp__buffer_add_text(buffer, value->boolean ? "true" : "false");
+        break;
+    case EITP__JSON_NUMBER:
+        eitp__json_write_parsed_number(buffer, value);
+        break;
+    case EITP__JSON_STRING:
+        eitp__json_write_text(buffer, value->text, value->text_size);
+        break;
+    case EITP__JSON_ARRAY:
+    case EITP__JSON_OBJECT:
+        eitp__buffer_add_text(buffer, is_array ? "[" : "{");
+        for (const eitp__json *child = value->first_child; child; child = child->next) {
+            if (!is_array) {
+                eitp__json_write_text(buffer, child->name, child->name_size);
+                eitp__buffer_add_text(buffer, ": ");
+            }
+            eitp__json_write_value(buffer, child);
+            if (child->next)
+                eitp__buffer_add_text(buffer, ", ");
+        }
+        eitp__buffer_add_text(buffer, is_array ? "]" : "}");
+        break;
+    }
+}

@@ -64,5 +64,7 @@ EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const ch
 EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size);
 /* Adds a number that reads back to the same double; null where it is not finite. */
 EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
+/* Adds a value of a tree, without its name, on one line. Whole numbers stay whole. */
+EITP__PRIVATE void eitp__json_write_value(eitp__buffer *buffer, const eitp__json *value);
 
 #endif

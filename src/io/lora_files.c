@@ -21,7 +21,9 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     eitp_status status;
     if (!model->lora.rank)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
-    status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
+    status = eitp__make_directories(&model->host, directory, error);
+    if (!status)
+        status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
     if (status)
         return status;
     status = eitp__lora_config_write(&model->host, path, &model->lora, base ? base : model->source, error);

@@ -1,4 +1,5 @@
 /* Hugging Face model directories. */
+#include "io/model_directory.h"
 #include "base/log.h"
 #include "io/variables.h"
 #include "model/lora.h"
@@ -17,7 +18,7 @@ static eitp_status eitp__is_file(const eitp_host *host, const char *path, int *i
     return status;
 }
 
-/* Opens model.safetensors, or else the index of shards. */
+/* Opens model.safetensors, or else the index of shards. *collection is NULL where there is neither. */
 static eitp_status eitp__open_weights(const eitp_host *host, const char *directory, eitp__safetensors **collection,
                                       eitp_error *error) {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
@@ -36,12 +37,11 @@ static eitp_status eitp__open_weights(const eitp_host *host, const char *directo
         if (status || is_file)
             return status;
     }
-    return eitp__fail(
-        error, EITP_ERROR_ARGUMENT,
-        "'%s' has no model.safetensors and no model.safetensors.index.json; weights in other formats must be "
-        "converted to safetensors",
-        directory);
+    return EITP_OK;
 }
+
+#define EITP__EMBEDDING_NAME "transformer.wte.weight"
+#define EITP__HEAD_NAME "lm_head.weight"
 
 /* The tensor of a parameter: by its whole name, or without the prefix that a bare GPT2Model does not write. */
 static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors *collection, const char *name) {
@@ -52,31 +52,218 @@ static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors
     return entry;
 }
 
-eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
-    eitp__safetensors *collection = NULL;
-    char *source = eitp__copy_text(&model->host, directory);
-    int64_t count = eitp__gpt2_parameter_count(&model->config);
-    size_t stored;
-    eitp_status status = source ? eitp__open_weights(&model->host, directory, &collection, error)
-                                : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
-    if (status) {
-        eitp__release_text(&model->host, source);
-        return status;
+/* Whether two tensors of one shape have the same values, as F32. */
+static eitp_status eitp__have_same_values(const eitp_host *host, const eitp__safetensors *collection,
+                                          const eitp__safetensors_entry *a, const eitp__safetensors_entry *b, int *same,
+                                          eitp_error *error) {
+    enum { PIECE = 32768 };
+    const size_t bytes = 2 * PIECE * sizeof(float);
+    float *values = (float *)eitp__allocate_uninitialized(host, bytes);
+    eitp_status status = values ? EITP_OK : eitp__fail_memory(error, bytes, "reading weights");
+    *same = 1;
+    for (int64_t first = 0; first < a->count && !status && *same; first += PIECE) {
+        const int64_t count = a->count - first < PIECE ? a->count - first : PIECE;
+        status = eitp__safetensors_read_f32(collection, a, first, count, values, NULL, error);
+        if (!status)
+            status = eitp__safetensors_read_f32(collection, b, first, count, values + PIECE, NULL, error);
+        *same = !status && !memcmp(values, values + PIECE, (size_t)count * sizeof *values);
     }
+    eitp__release(host, values, bytes);
+    return status;
+}
+
+/* Whether the weights have an output head that is not the token embedding. */
+static eitp_status eitp__has_own_head(const eitp_host *host, const eitp__safetensors *collection, int *has_own_head,
+                                      eitp_error *error) {
+    const eitp__safetensors_entry *embedding = eitp__find_weights(collection, EITP__EMBEDDING_NAME);
+    const eitp__safetensors_entry *head = eitp__find_weights(collection, EITP__HEAD_NAME);
+    int same = 1;
+    eitp_status status = EITP_OK;
+    if (embedding && head && embedding->rank == head->rank &&
+        !memcmp(embedding->shape, head->shape, (size_t)head->rank * sizeof *head->shape))
+        status = eitp__have_same_values(host, collection, embedding, head, &same, error);
+    else
+        same = !embedding || !head;
+    *has_own_head = !same;
+    return status;
+}
+
+/* ---- Configurations ---- */
+
+/* Reads generation_config.json, where there is one: *document is NULL otherwise. */
+static eitp_status eitp__read_generation_config(const eitp_host *host, const char *directory,
+                                                eitp__json_document **document, eitp_error *error) {
+    enum { LIMIT = 16 << 20 };
+    char *path;
+    int is_file = 0;
+    eitp_status status = eitp__path_in(host, directory, EITP__GENERATION_FILE, &path, error);
+    *document = NULL;
+    if (!status)
+        status = eitp__is_file(host, path, &is_file, error);
+    if (!status && is_file)
+        status = eitp__json_read_file(host, path, LIMIT, document, error);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* What transformers' generation takes instead of config.json's special tokens. */
+static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+                                                 eitp_error *error) {
+    eitp__json_document *document;
+    eitp_status status = eitp__read_generation_config(host, directory, &document, error);
+    if (!status && document)
+        status = eitp__gpt2_read_special_tokens(eitp__json_root(document), config, error);
+    if (status && document)
+        status = eitp__fail_prefix(error, status, "%s/" EITP__GENERATION_FILE, directory);
+    eitp__json_release(document);
+    return status;
+}
+
+/* Unties the head where the weights have one that differs: so does transformers from version 5 on. */
+static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+                                        eitp_error *error) {
+    eitp__safetensors *collection;
+    int has_own_head = 0;
+    eitp_status status = eitp__open_weights(host, directory, &collection, error);
+    if (!status && collection)
+        status = eitp__has_own_head(host, collection, &has_own_head, error);
+    eitp__safetensors_close(collection);
+    if (has_own_head) {
+        config->tied = 0;
+        eitp__log(host, EITP_LOG_WARNING,
+                  "'%s': " EITP__HEAD_NAME " differs from the token embedding, although config.json has "
+                  "tie_word_embeddings: the head is not tied",
+                  directory);
+    }
+    return status;
+}
+
+eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+                                   eitp_error *error) {
+    eitp_gpt2_config read;
+    char *path;
+    eitp_status status = eitp__path_in(host, directory, "config.json", &path, error);
+    if (!status)
+        status = eitp_gpt2_config_read(host, path, &read, error);
+    eitp__release_text(host, path);
+    if (!status)
+        status = eitp__apply_generation_config(host, directory, &read, error);
+    if (!status && read.tied)
+        status = eitp__untie_own_head(host, directory, &read, error);
+    if (!status)
+        *config = read;
+    return status;
+}
+
+/* Whether the model's configuration has the value of this member. */
+static int eitp__is_special_token_member(const char *name) {
+    return !strcmp(name, "bos_token_id") || !strcmp(name, "eos_token_id") || !strcmp(name, "pad_token_id");
+}
+
+EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error) {
+    eitp__json_document *document;
+    eitp__buffer members;
+    char *kept = NULL;
+    eitp_status status = eitp__read_generation_config(&model->host, directory, &document, error);
+    const eitp__json *member = !status && document ? eitp__json_root(document)->first_child : NULL;
+    if (status || !document)
+        return status;
+    eitp__buffer_init(&members, &model->host);
+    for (; member; member = member->next) {
+        if (!member->name || eitp__is_special_token_member(member->name))
+            continue;
+        eitp__buffer_add_text(&members, "  ");
+        eitp__json_write_text(&members, member->name, member->name_size);
+        eitp__buffer_add_text(&members, ": ");
+        eitp__json_write_value(&members, member);
+        eitp__buffer_add_text(&members, ",\n");
+    }
+    eitp__json_release(document);
+    if (!members.failed)
+        kept = eitp__copy_bytes(&model->host, members.data, members.size);
+    if (!kept)
+        status = eitp__fail_memory(error, members.size, EITP__GENERATION_FILE);
+    eitp__buffer_release(&members);
+    if (status)
+        return status;
+    eitp__release_text(&model->host, model->generation);
+    model->generation = kept;
+    return EITP_OK;
+}
+
+static eitp_status eitp__write_generation_config(const eitp_model *model, const char *path, int32_t end_of_text,
+                                                 eitp_error *error) {
+    eitp_gpt2_config named = model->config;
+    const char *kept = model->generation ? model->generation : "  \"_from_model_config\": true,\n";
+    eitp__buffer text;
+    eitp_status status;
+    eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
+    eitp__buffer_init(&text, &model->host);
+    eitp__buffer_add_text(&text, "{\n");
+    eitp__buffer_add_text(&text, kept);
+    eitp__gpt2_write_special_tokens(&text, &named);
+    if (!text.failed)
+        text.size -= 2; /* the last comma */
+    eitp__buffer_add_text(&text, "\n}\n");
+    status = text.failed ? eitp__fail_memory(error, text.size, EITP__GENERATION_FILE)
+                         : eitp__write_file(&model->host, path, text.data, text.size, error);
+    eitp__buffer_release(&text);
+    return status;
+}
+
+/* ---- Models ---- */
+
+/* The tensor of a parameter; a tied matrix may have either name. */
+static const eitp__safetensors_entry *eitp__find_parameter(const eitp_model *model, const eitp__safetensors *collection,
+                                                           const char *name) {
+    const eitp__safetensors_entry *entry = eitp__find_weights(collection, name);
+    if (!entry && model->config.tied && !strcmp(name, EITP__EMBEDDING_NAME))
+        entry = eitp__find_weights(collection, EITP__HEAD_NAME);
+    return entry;
+}
+
+static eitp_status eitp__read_parameters(eitp_model *model, const char *directory, const eitp__safetensors *collection,
+                                         eitp_error *error) {
+    const int64_t count = eitp__gpt2_parameter_count(&model->config);
+    const size_t stored = eitp__safetensors_count(collection);
+    int has_own_head = 0;
+    eitp_status status =
+        model->config.tied ? eitp__has_own_head(&model->host, collection, &has_own_head, error) : EITP_OK;
+    if (has_own_head)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s': " EITP__HEAD_NAME " differs from the token embedding, and the model's head is tied to "
+                          "it; make the model with what eitp_model_config_read gives",
+                          directory);
     for (int64_t i = 0; i < count && !status; i++) {
         eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
         eitp_variable variable =
             eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
-        const eitp__safetensors_entry *entry = eitp__find_weights(collection, parameter.name);
+        const eitp__safetensors_entry *entry = eitp__find_parameter(model, collection, parameter.name);
         status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, NULL, error)
                        : eitp__fail(error, EITP_ERROR_FORMAT,
                                     "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
                                     parameter.name);
     }
-    stored = eitp__safetensors_count(collection);
     if (!status && stored > (size_t)count)
         eitp__log(&model->host, EITP_LOG_INFO, "%zu tensors in '%s' are no weights of the model and were left out",
                   stored - (size_t)count, directory);
+    return status;
+}
+
+eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
+    eitp__safetensors *collection = NULL;
+    char *source = eitp__copy_text(&model->host, directory);
+    eitp_status status = source ? eitp__open_weights(&model->host, directory, &collection, error)
+                                : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
+    if (!status && !collection)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' has no model.safetensors and no model.safetensors.index.json; weights in other "
+                            "formats must be converted to safetensors",
+                            directory);
+    if (!status)
+        status = eitp__read_parameters(model, directory, collection, error);
+    if (!status)
+        status = eitp__model_keep_generation(model, directory, error);
     eitp__safetensors_close(collection);
     eitp__release_text(&model->host, status ? source : model->source);
     if (!status)
@@ -88,13 +275,8 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     const eitp_host host = eitp_context_host(context);
     eitp_gpt2_config config;
     eitp_model *made = NULL;
-    char *path;
-    eitp_status status = eitp__path_in(&host, directory, "config.json", &path, error);
+    eitp_status status = eitp_model_config_read(&host, directory, &config, error);
     *model = NULL;
-    if (status)
-        return status;
-    status = eitp_gpt2_config_read(&host, path, &config, error);
-    eitp__release_text(&host, path);
     if (!status)
         status = eitp_gpt2_create(context, &config, &made, error);
     if (!status)
@@ -115,10 +297,18 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
                             uint32_t *checksum, eitp_error *error) {
     eitp__selection selection;
     char *path;
-    eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);
+    eitp_status status = eitp__make_directories(&model->host, directory, error);
+    if (!status)
+        status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (status)
         return status;
     status = eitp_gpt2_config_write(&model->host, path, &model->config, end_of_text, dtype, error);
+    eitp__release_text(&model->host, path);
+    if (!status)
+        status = eitp__path_in(&model->host, directory, EITP__GENERATION_FILE, &path, error);
+    if (status)
+        return status;
+    status = eitp__write_generation_config(model, path, end_of_text, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__path_in(&model->host, directory, "model.safetensors", &path, error);

@@ -153,11 +153,16 @@ void eitp_model_destroy(eitp_model *model) {
         return;
     host = model->host;
     eitp__release_text(&host, model->source);
+    eitp__release_text(&host, model->generation);
     eitp__release(&host, model, sizeof *model);
 }
 
 eitp_gpt2_config eitp_model_config(const eitp_model *model) {
     return model->config;
+}
+
+void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding) {
+    eitp__gpt2_set_special_tokens(&model->config, begin, end, padding);
 }
 
 eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,

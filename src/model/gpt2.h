@@ -2,6 +2,7 @@
 #ifndef EITP_GPT2_H
 #define EITP_GPT2_H
 
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "model/model.h"
@@ -12,6 +13,7 @@ struct eitp_model {
     eitp_gpt2_config config;
     eitp_lora_config lora; /* rank 0: none */
     char *source;          /* the directory that its weights are from; NULL: none */
+    char *generation;      /* members of generation_config.json that are kept; NULL: none */
 };
 
 typedef enum eitp__fill_kind {
@@ -35,6 +37,17 @@ EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *confi
 
 /* Sizes that are positive, consistent, and small enough that no product of them overflows. */
 EITP__PRIVATE eitp_status eitp__gpt2_config_check(const eitp_gpt2_config *config, eitp_error *error);
+
+/* Reads bos_token_id, eos_token_id and pad_token_id, a number or a list each; what is missing stays as it is, null is
+   none. */
+EITP__PRIVATE eitp_status eitp__gpt2_read_special_tokens(const eitp__json *root, eitp_gpt2_config *config,
+                                                         eitp_error *error);
+
+/* Adds them as members, `"name": ids,\n` each. */
+EITP__PRIVATE void eitp__gpt2_write_special_tokens(eitp__buffer *text, const eitp_gpt2_config *config);
+
+/* See eitp_model_set_special_tokens. */
+EITP__PRIVATE void eitp__gpt2_set_special_tokens(eitp_gpt2_config *config, int32_t begin, int32_t end, int32_t padding);
 
 /* The model's parameter of that whole name in a graph. */
 EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name);

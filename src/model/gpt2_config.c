@@ -27,6 +27,8 @@ static eitp_gpt2_config eitp__gpt2_defaults(void) {
     config.initializer_range = 0.02;
     config.scale_attention = 1;
     config.tied = 1;
+    config.begin.count = config.end.count = 1;
+    config.begin.ids[0] = config.end.ids[0] = 50256;
     return config;
 }
 
@@ -118,6 +120,98 @@ static eitp_status eitp__check_features(const eitp__json *root, eitp_error *erro
     return status;
 }
 
+/* ---- Special tokens ---- */
+
+static eitp_status eitp__add_token_id(const eitp__json *value, const char *name, eitp_token_ids *ids,
+                                      eitp_error *error) {
+    if (value->kind != EITP__JSON_NUMBER || !value->is_integer)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s must be a whole number, a list of them, or null",
+                          value->line, name);
+    if (ids->count == EITP_TOKEN_IDS)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: %s has more than %d ids", value->line, name,
+                          EITP_TOKEN_IDS);
+    if (value->integer >= 0 && value->integer <= INT32_MAX)
+        ids->ids[ids->count++] = (int32_t)value->integer;
+    return EITP_OK;
+}
+
+static eitp_status eitp__read_token_ids(const eitp__json *root, const char *name, eitp_token_ids *ids,
+                                        eitp_error *error) {
+    const eitp__json *value = eitp__json_member(root, name);
+    const int is_list = value && value->kind == EITP__JSON_ARRAY;
+    eitp_status status = EITP_OK;
+    if (!value)
+        return EITP_OK;
+    memset(ids, 0, sizeof *ids);
+    if (value->kind == EITP__JSON_NULL)
+        return EITP_OK;
+    for (value = is_list ? value->first_child : value; value && !status; value = is_list ? value->next : NULL)
+        status = eitp__add_token_id(value, name, ids, error);
+    return status;
+}
+
+/* The ids below `vocabulary`, each once: transformers has GPT-2's 50256 in configurations of any vocabulary. */
+static eitp_token_ids eitp__known_token_ids(const eitp_token_ids *ids, int64_t vocabulary) {
+    eitp_token_ids known = EITP__ZERO;
+    for (int32_t i = 0; i < ids->count; i++) {
+        int32_t k = 0;
+        while (k < known.count && known.ids[k] != ids->ids[i])
+            k++;
+        if (k == known.count && ids->ids[i] < vocabulary)
+            known.ids[known.count++] = ids->ids[i];
+    }
+    return known;
+}
+
+EITP__PRIVATE eitp_status eitp__gpt2_read_special_tokens(const eitp__json *root, eitp_gpt2_config *config,
+                                                         eitp_error *error) {
+    eitp_status status = eitp__read_token_ids(root, "bos_token_id", &config->begin, error);
+    if (!status)
+        status = eitp__read_token_ids(root, "eos_token_id", &config->end, error);
+    if (!status)
+        status = eitp__read_token_ids(root, "pad_token_id", &config->padding, error);
+    return status;
+}
+
+/* transformers takes 50256 for what begins and ends a text where nothing is written. */
+static void eitp__write_token_ids(eitp__buffer *text, const char *name, const eitp_token_ids *ids, int64_t vocabulary) {
+    const eitp_token_ids known = eitp__known_token_ids(ids, vocabulary);
+    eitp__buffer_format(text, "  \"%s\": %s", name, known.count > 1 ? "[" : known.count ? "" : "null");
+    for (int32_t i = 0; i < known.count; i++)
+        eitp__buffer_format(text, "%s%d", i ? ", " : "", (int)known.ids[i]);
+    eitp__buffer_add_text(text, known.count > 1 ? "],\n" : ",\n");
+}
+
+EITP__PRIVATE void eitp__gpt2_write_special_tokens(eitp__buffer *text, const eitp_gpt2_config *config) {
+    eitp__write_token_ids(text, "bos_token_id", &config->begin, config->vocabulary);
+    eitp__write_token_ids(text, "eos_token_id", &config->end, config->vocabulary);
+    eitp__write_token_ids(text, "pad_token_id", &config->padding, config->vocabulary);
+}
+
+static void eitp__set_token_id(eitp_token_ids *ids, int32_t id) {
+    memset(ids, 0, sizeof *ids);
+    ids->count = id >= 0;
+    ids->ids[0] = id >= 0 ? id : 0;
+}
+
+EITP__PRIVATE void eitp__gpt2_set_special_tokens(eitp_gpt2_config *config, int32_t begin, int32_t end,
+                                                 int32_t padding) {
+    int is_known = end < 0;
+    for (int32_t i = 0; i < config->end.count; i++)
+        is_known = is_known || config->end.ids[i] == end;
+    if (!is_known) {
+        eitp__set_token_id(&config->end, end);
+        eitp__set_token_id(&config->begin, end);
+        eitp__set_token_id(&config->padding, -1);
+    }
+    if (begin >= 0)
+        eitp__set_token_id(&config->begin, begin);
+    if (padding >= 0)
+        eitp__set_token_id(&config->padding, padding);
+}
+
+/* ---- Reading and writing ---- */
+
 static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_config *config, eitp_error *error) {
     const struct {
         const char *name;
@@ -155,6 +249,8 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_con
         status = eitp__json_get_boolean(root, booleans[i].name, booleans[i].value, error);
     if (!status)
         status = eitp__read_activation(root, &config->activation, error);
+    if (!status)
+        status = eitp__gpt2_read_special_tokens(root, config, error);
     if (!config->inner)
         config->inner = 4 * config->width;
     return status ? status : eitp__gpt2_config_check(config, error);
@@ -200,8 +296,10 @@ static void eitp__write_integer(eitp__buffer *text, const char *name, int64_t va
 
 eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
                                    int32_t end_of_text, eitp_dtype dtype, eitp_error *error) {
+    eitp_gpt2_config named = *config;
     eitp__buffer text;
     eitp_status status;
+    eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
     eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
     eitp__buffer_format(&text, "  \"activation_function\": \"%s\",\n", eitp__activation_name(config->activation));
@@ -220,10 +318,7 @@ eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, cons
     eitp__write_boolean(&text, "scale_attn_weights", config->scale_attention);
     eitp__write_boolean(&text, "scale_attn_by_inverse_layer_idx", config->scale_attention_by_layer);
     eitp__write_boolean(&text, "tie_word_embeddings", config->tied);
-    if (end_of_text >= 0) {
-        eitp__write_integer(&text, "bos_token_id", end_of_text);
-        eitp__write_integer(&text, "eos_token_id", end_of_text);
-    }
+    eitp__gpt2_write_special_tokens(&text, &named);
     /* The older and the newer spelling, so that every version of transformers finds it. */
     for (int i = 0; i < 2; i++)
         eitp__buffer_format(&text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",

@@ -6,6 +6,15 @@
 
 EITP_BEGIN_DECLARATIONS
 
+/* The largest number of ids that a configuration has for one part, such as ending a text. */
+#define EITP_TOKEN_IDS 16
+
+/* Token ids; zero-initialised: none. */
+typedef struct eitp_token_ids {
+    int32_t count;
+    int32_t ids[EITP_TOKEN_IDS];
+} eitp_token_ids;
+
 /* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019). */
 typedef struct eitp_gpt2_config {
     int64_t vocabulary;
@@ -21,6 +30,9 @@ typedef struct eitp_gpt2_config {
     int scale_attention;          /* by 1 / sqrt(width / heads) */
     int scale_attention_by_layer; /* and by 1 / (layer + 1) */
     int tied;                     /* the output head is the token embedding */
+    /* For programs that generate: what begins a text, each of what ends it, and what fills a batch. Ids that are not in
+       the vocabulary stand for nothing. */
+    eitp_token_ids begin, end, padding;
 } eitp_gpt2_config;
 
 /*
@@ -33,7 +45,11 @@ EITP_API eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *
 EITP_API eitp_status eitp_gpt2_config_read(const eitp_host *host, const char *path, eitp_gpt2_config *config,
                                            eitp_error *error);
 
-/* Writes the configuration as a config.json, which eitp_gpt2_config_read and Hugging Face's transformers read. */
+/*
+ * Writes the configuration as a config.json, which eitp_gpt2_config_read and Hugging Face's transformers read.
+ * `end_of_text` takes the place of the configuration's special tokens, unless it is one of those that end a text; -1:
+ * they are written as they are.
+ */
 EITP_API eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
                                             int32_t end_of_text, eitp_dtype dtype, eitp_error *error);
 
@@ -48,7 +64,15 @@ EITP_API eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_con
 EITP_API void eitp_model_destroy(eitp_model *model);
 
 EITP_API eitp_gpt2_config eitp_model_config(const eitp_model *model);
+
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
+
+/*
+ * Sets the special tokens of the model's configuration to a tokenizer's ids, -1 where it has none. Several ids that end
+ * a text stay where `end` is one of them. Where it is not, the ids were another tokenizer's and are replaced: there is
+ * then no padding unless it is given, and a text begins with `end`, as in GPT-2, unless `begin` is given.
+ */
+EITP_API void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding);
 
 /* Elements of the configuration's parameters, without adapters. */
 EITP_API int64_t eitp_model_parameter_count(const eitp_model *model);

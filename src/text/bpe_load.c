@@ -1,8 +1,9 @@
-/* Reading tokenizer.json, or vocab.json and merges.txt. */
+/* Reading tokenizer.json, or vocab.json and merges.txt, and what the files beside them say of special tokens. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/unicode.h"
+#include "text/special_tokens.h"
 #include "text/tokenizer.h"
 
 #define EITP__TOKENIZER_FILE_LIMIT ((size_t)67108864)
@@ -10,6 +11,7 @@
 /* A tokenizer on its way in, with its tokens by their text. */
 typedef struct eitp__loader {
     const eitp_host *host;
+    const eitp__special_files *files;
     eitp_tokenizer *tokenizer;
     uint32_t *slots;      /* open addressing: id + 1, or 0 where the slot is free */
     size_t slot_count;    /* a power of two */
@@ -17,9 +19,10 @@ typedef struct eitp__loader {
     eitp__buffer another; /* and of its neighbour */
 } eitp__loader;
 
-static void eitp__loader_init(eitp__loader *loader, const eitp_host *host) {
+static void eitp__loader_init(eitp__loader *loader, const eitp_host *host, const eitp__special_files *files) {
     memset(loader, 0, sizeof *loader);
     loader->host = host;
+    loader->files = files;
     eitp__buffer_init(&loader->bytes, host);
     eitp__buffer_init(&loader->another, host);
 }
@@ -256,12 +259,18 @@ static eitp_status eitp__check_model(const eitp__json *model, eitp_error *error)
 
 static eitp_status eitp__check_pre_tokenizer(const eitp__json *root, int *add_prefix_space, eitp_error *error) {
     const eitp__json *part = eitp__json_member(root, "pre_tokenizer");
+    const char *type = "?";
     int use_regex = 1;
     if (eitp__is_absent(part))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "there is no pre_tokenizer; it must be ByteLevel");
-    eitp_status status = eitp__check_part(root, "pre_tokenizer", "ByteLevel", error);
-    if (status == EITP_OK)
-        status = eitp__json_get_boolean(part, "use_regex", &use_regex, error);
+    eitp_status status = eitp__json_get_text(part, "type", &type, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "pre_tokenizer");
+    if (strcmp(type, "ByteLevel"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: the pre_tokenizer \"%.80s\" is not supported; it must be ByteLevel", part->line,
+                          type);
+    status = eitp__json_get_boolean(part, "use_regex", &use_regex, error);
     if (status == EITP_OK && !use_regex)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "line %zu: the pre_tokenizer's use_regex is false, which is not supported; it must be true",
@@ -272,6 +281,69 @@ static eitp_status eitp__check_pre_tokenizer(const eitp__json *root, int *add_pr
     if (status == EITP_OK)
         status = eitp__json_get_boolean(part, "add_prefix_space", add_prefix_space, error);
     return status;
+}
+
+/* The name of what a template adds to a text, or NULL. */
+static const char *eitp__template_addition(const eitp__json *pieces) {
+    const eitp__json *piece = pieces && pieces->kind == EITP__JSON_ARRAY ? pieces->first_child : NULL;
+    const char *id = NULL;
+    for (; piece && !id; piece = piece->next)
+        eitp__json_get_text(eitp__json_member(piece, "SpecialToken"), "id", &id, NULL);
+    return id;
+}
+
+/* A template of nothing but the text: what transformers 5 writes for "no post-processor". */
+static eitp_status eitp__check_template(const eitp__json *part, eitp_error *error) {
+    const eitp__json *pieces = eitp__json_member(part, "single");
+    const char *id = "", *added = eitp__template_addition(pieces);
+    if (added)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: the post_processor adds \"%.80s\" to each text, which is not supported; remove it "
+                          "(set post_processor to null)",
+                          part->line, added);
+    if (pieces && pieces->kind == EITP__JSON_ARRAY && pieces->count == 1)
+        eitp__json_get_text(eitp__json_member(pieces->first_child, "Sequence"), "id", &id, NULL);
+    if (strcmp(id, "A"))
+        return eitp__fail(
+            error, EITP_ERROR_UNSUPPORTED,
+            "line %zu: the post_processor \"TemplateProcessing\" is not supported unless its single is the "
+            "sequence A alone",
+            part->line);
+    return EITP_OK;
+}
+
+/* A post-processor that changes no ids: ByteLevel (which is about offsets), such a template, or several of these. */
+static eitp_status eitp__check_post_processor(const eitp__json *part, eitp_error *error) {
+    const eitp__json *inner = eitp__json_member(part, "processors");
+    const char *type = "?";
+    if (eitp__is_absent(part))
+        return EITP_OK;
+    eitp_status status = eitp__json_get_text(part, "type", &type, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "post_processor");
+    if (!strcmp(type, "TemplateProcessing"))
+        return eitp__check_template(part, error);
+    if (!strcmp(type, "Sequence") && inner && inner->kind == EITP__JSON_ARRAY) {
+        for (inner = inner->first_child; inner && status == EITP_OK; inner = inner->next)
+            status = eitp__check_post_processor(inner, error);
+        return status;
+    }
+    if (strcmp(type, "ByteLevel"))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "line %zu: the post_processor \"%.80s\" is not supported; it must be null, ByteLevel, or a "
+                          "TemplateProcessing that adds nothing",
+                          part->line, type);
+    return EITP_OK;
+}
+
+/* What is not done to texts here. */
+static void eitp__warn_of_ignored(const eitp_host *host, const eitp__json *root) {
+    static const char *const names[] = {"truncation", "padding"};
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        if (!eitp__is_absent(eitp__json_member(root, names[i])))
+            eitp__log(host, EITP_LOG_WARNING,
+                      "the tokenizer's %s is ignored: texts are encoded whole, and it is not saved again", names[i]);
+    }
 }
 
 /* The flags of an added token, and that it is one that can be had. */
@@ -399,6 +471,136 @@ static size_t eitp__count_outside(const eitp__json *added, size_t count) {
     return outside;
 }
 
+/* ---- Special tokens ---- */
+
+static int eitp__is_added_token(const eitp_tokenizer *tokenizer, size_t id, const eitp__json *content) {
+    const eitp__token *token = &tokenizer->vocabulary.tokens[id];
+    return (token->flags & EITP__TOKEN_ADDED) && token->size == content->text_size &&
+           !memcmp(eitp__token_bytes(tokenizer, id), content->text, token->size);
+}
+
+/* Makes a token of the model's vocabulary an added one, as transformers does with what its files name. *id is -1 where
+   the vocabulary has no such token. */
+static eitp_status eitp__mark_added_token(eitp__loader *loader, const eitp__json *content, unsigned flags, int64_t *id,
+                                          eitp_error *error) {
+    unsigned verbatim = eitp__token_spelling(&loader->bytes, content->text, content->text_size);
+    if (loader->bytes.failed)
+        return eitp__fail_memory(error, content->text_size, "the tokenizer's added tokens");
+    uint32_t known = *eitp__loader_slot(loader, loader->bytes.data, loader->bytes.size, verbatim);
+    *id = -1;
+    /* A token that files spell otherwise than its bytes is another text. */
+    if (!known || loader->bytes.size != content->text_size ||
+        memcmp(loader->bytes.data, content->text, content->text_size))
+        return EITP_OK;
+    loader->tokenizer->vocabulary.tokens[known - 1].flags |= (unsigned char)flags;
+    *id = (int64_t)known - 1;
+    return EITP_OK;
+}
+
+/* The id of a token that a file names by a string or an object; -1: the tokenizer does not have it. */
+static eitp_status eitp__load_named_token(eitp__loader *loader, const eitp__json *value, int64_t *id,
+                                          eitp_error *error) {
+    const eitp__json *content = value->kind == EITP__JSON_OBJECT ? eitp__json_member(value, "content") : value;
+    const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
+    unsigned flags = EITP__TOKEN_ADDED;
+    if (!content || content->kind != EITP__JSON_STRING || !content->text_size)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: %s must be a text, an object with content, or null",
+                          value->line, value->name);
+    for (size_t i = 0; i < vocabulary->count; i++) {
+        if (eitp__is_added_token(loader->tokenizer, i, content)) {
+            *id = (int64_t)i;
+            return EITP_OK;
+        }
+    }
+    eitp_status status = content == value ? EITP_OK : eitp__check_added_token(value, &flags, error);
+    return status == EITP_OK ? eitp__mark_added_token(loader, content, flags | EITP__TOKEN_SPECIAL, id, error) : status;
+}
+
+/* One of end-of-text, ...: *id is -2 where no file says which it is, and -1 where there is none. */
+static eitp_status eitp__load_special_token(eitp__loader *loader, eitp_special_token which, int64_t *id,
+                                            eitp_error *error) {
+    int file;
+    const eitp__json *value = eitp__special_token_value(loader->files, which, &file);
+    *id = value ? -1 : -2;
+    if (eitp__is_absent(value))
+        return EITP_OK;
+    eitp_status status = eitp__load_named_token(loader, value, id, error);
+    if (status != EITP_OK)
+        return eitp__fail_prefix(error, status, "%s", eitp__special_file_name(file));
+    if (*id >= 0)
+        return EITP_OK;
+    const eitp__json *content = value->kind == EITP__JSON_OBJECT ? eitp__json_member(value, "content") : value;
+    const int shown = eitp__shown(content->text_size);
+    if (which == EITP_END_OF_TEXT)
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "%s: line %zu: the tokenizer does not have the eos_token \"%.*s\"; save both files together, "
+                          "with save_pretrained of transformers",
+                          eitp__special_file_name(file), value->line, shown, content->text);
+    eitp__log(loader->host, EITP_LOG_WARNING, "%s: line %zu: the tokenizer does not have the %s \"%.*s\"; ignored",
+              eitp__special_file_name(file), value->line, value->name, shown, content->text);
+    *id = -2;
+    return EITP_OK;
+}
+
+/* An entry of added_tokens_decoder, "id": {"content": ...}: transformers would add it where the tokenizer lacks it. */
+static eitp_status eitp__check_listed_token(eitp__loader *loader, const eitp__json *entry, eitp_error *error) {
+    const eitp__vocabulary *vocabulary = &loader->tokenizer->vocabulary;
+    const eitp__json *content = eitp__json_member(entry, "content");
+    const size_t digits = strspn(entry->name, "0123456789");
+    const uint64_t id = digits == entry->name_size && digits < 10 ? strtoull(entry->name, NULL, 10) : UINT64_MAX;
+    unsigned flags = 0;
+    int64_t found = -1;
+    eitp_status status = eitp__check_added_token(entry, &flags, error);
+    if (status != EITP_OK || (id < vocabulary->count && eitp__is_added_token(loader->tokenizer, (size_t)id, content)))
+        return status;
+    if (id < vocabulary->count)
+        status = eitp__mark_added_token(loader, content, flags, &found, error);
+    if (status == EITP_OK && (found < 0 || (uint64_t)found != id))
+        return eitp__fail(
+            error, EITP_ERROR_FORMAT,
+            "line %zu: the tokenizer does not have the added token \"%.*s\" with id %.40s; save both files "
+            "together, with save_pretrained of transformers",
+            entry->line, eitp__shown(content->text_size), content->text, entry->name);
+    return status;
+}
+
+static eitp_status eitp__check_listed_tokens(eitp__loader *loader, eitp_error *error) {
+    const eitp__json *listed = eitp__special_added_tokens(loader->files);
+    eitp_status status = EITP_OK;
+    if (eitp__is_absent(listed))
+        return EITP_OK;
+    if (listed->kind != EITP__JSON_OBJECT)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: added_tokens_decoder must be an object", listed->line);
+    for (const eitp__json *entry = listed->first_child; entry && status == EITP_OK; entry = entry->next)
+        status = eitp__check_listed_token(loader, entry, error);
+    return status == EITP_OK ? status
+                             : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
+/* Completes the tokenizer once its own files are read. */
+static eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    int64_t ids[EITP_SPECIAL_TOKEN_COUNT];
+    eitp_status status = eitp__check_listed_tokens(loader, error);
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT && status == EITP_OK; which++)
+        status = eitp__load_special_token(loader, (eitp_special_token)which, &ids[which], error);
+    if (status == EITP_OK)
+        status = eitp__tokenizer_complete(tokenizer, error);
+    if (status != EITP_OK)
+        return status;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        const int64_t id = eitp__special_token_id(loader->files, (eitp_special_token)which);
+        if (ids[which] > -2)
+            tokenizer->special[which] = (int32_t)ids[which];
+        else if (id >= 0 && (uint64_t)id < tokenizer->vocabulary.count &&
+                 (tokenizer->vocabulary.tokens[id].flags & EITP__TOKEN_SPECIAL))
+            tokenizer->special[which] = (int32_t)id;
+    }
+    eitp__special_files_keep(loader->files, &tokenizer->config);
+    return tokenizer->config.failed ? eitp__fail_memory(error, tokenizer->config.size, "the tokenizer's configuration")
+                                    : EITP_OK;
+}
+
 static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *root, eitp_error *error) {
     const eitp__json *model = eitp__json_member(root, "model"), *merges = eitp__json_member(model, "merges");
     const eitp__json *vocabulary = eitp__json_member(model, "vocab"), *added = eitp__json_member(root, "added_tokens");
@@ -409,7 +611,7 @@ static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *r
     if (status == EITP_OK)
         status = eitp__check_pre_tokenizer(root, &add_prefix_space, error);
     if (status == EITP_OK)
-        status = eitp__check_part(root, "post_processor", "ByteLevel", error);
+        status = eitp__check_post_processor(eitp__json_member(root, "post_processor"), error);
     if (status == EITP_OK)
         status = eitp__check_part(root, "decoder", "ByteLevel", error);
     if (status != EITP_OK)
@@ -427,7 +629,8 @@ static eitp_status eitp__load_document(eitp__loader *loader, const eitp__json *r
     if (status != EITP_OK)
         return status;
     loader->tokenizer->add_prefix_space = add_prefix_space;
-    status = eitp__tokenizer_complete(loader->tokenizer, error);
+    eitp__warn_of_ignored(loader->host, root);
+    status = eitp__load_special_tokens(loader, error);
     if (status == EITP_OK)
         status = eitp__check_two_searches(loader->tokenizer, error);
     return status;
@@ -444,31 +647,33 @@ static eitp_status eitp__loader_finish(eitp__loader *loader, eitp_status status,
 }
 
 static eitp_status eitp__tokenizer_from_document(const eitp_host *host, const eitp__json_document *document,
-                                                 eitp_tokenizer **out, eitp_error *error) {
+                                                 const eitp__special_files *files, eitp_tokenizer **out,
+                                                 eitp_error *error) {
     eitp__loader loader;
-    eitp__loader_init(&loader, host);
+    eitp__loader_init(&loader, host, files);
     return eitp__loader_finish(&loader, eitp__load_document(&loader, eitp__json_root(document), error), out);
 }
 
 EITP__PRIVATE eitp_status eitp__tokenizer_parse(const eitp_host *host, const char *json, size_t size,
                                                 eitp_tokenizer **out, eitp_error *error) {
+    const eitp__special_files none = EITP__ZERO;
     eitp__json_document *document;
     *out = NULL;
     eitp_status status = eitp__json_parse(host, json, size, &document, error);
     if (status != EITP_OK)
         return status;
-    status = eitp__tokenizer_from_document(host, document, out, error);
+    status = eitp__tokenizer_from_document(host, document, &none, out, error);
     eitp__json_release(document);
     return status;
 }
 
-static eitp_status eitp__load_tokenizer_json(const eitp_host *host, const char *path, eitp_tokenizer **out,
-                                             eitp_error *error) {
+static eitp_status eitp__load_tokenizer_json(const eitp_host *host, const char *path, const eitp__special_files *files,
+                                             eitp_tokenizer **out, eitp_error *error) {
     eitp__json_document *document;
     eitp_status status = eitp__json_read_file(host, path, EITP__TOKENIZER_FILE_LIMIT, &document, error);
     if (status != EITP_OK)
         return status;
-    status = eitp__tokenizer_from_document(host, document, out, error);
+    status = eitp__tokenizer_from_document(host, document, files, out, error);
     if (status != EITP_OK)
         status = eitp__fail_prefix(error, status, "%s", path);
     eitp__json_release(document);
@@ -542,12 +747,12 @@ static eitp_status eitp__load_pair_content(eitp__loader *loader, const eitp__jso
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", merges_path);
     eitp__mark_end_of_text(loader);
-    status = eitp__tokenizer_complete(loader->tokenizer, error);
+    status = eitp__load_special_tokens(loader, error);
     return status == EITP_OK ? status : eitp__fail_prefix(error, status, "%s, %s", vocabulary_path, merges_path);
 }
 
 static eitp_status eitp__load_pair(const eitp_host *host, const char *vocabulary_path, const char *merges_path,
-                                   eitp_tokenizer **out, eitp_error *error) {
+                                   const eitp__special_files *files, eitp_tokenizer **out, eitp_error *error) {
     eitp__json_document *document;
     eitp__loader loader;
     eitp__buffer merges;
@@ -555,7 +760,7 @@ static eitp_status eitp__load_pair(const eitp_host *host, const char *vocabulary
     if (status != EITP_OK)
         return status;
     eitp__buffer_init(&merges, host);
-    eitp__loader_init(&loader, host);
+    eitp__loader_init(&loader, host, files);
     status = eitp__read_file(host, merges_path, EITP__TOKENIZER_FILE_LIMIT, &merges, error);
     if (status == EITP_OK)
         status =
@@ -570,7 +775,8 @@ static eitp_status eitp__load_pair(const eitp_host *host, const char *vocabulary
 enum { EITP__TOKENIZER_JSON, EITP__VOCAB_JSON, EITP__MERGES_TXT, EITP__ADDED_JSON, EITP__TOKENIZER_FILES };
 
 static eitp_status eitp__load_from_directory(const eitp_host *host, const char *directory, char *const *paths,
-                                             eitp_tokenizer **out, eitp_error *error) {
+                                             const eitp__special_files *files, eitp_tokenizer **out,
+                                             eitp_error *error) {
     eitp_path_info info[EITP__TOKENIZER_FILES];
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++) {
         eitp_status status = eitp__path_info(host, paths[i], &info[i], error);
@@ -578,7 +784,7 @@ static eitp_status eitp__load_from_directory(const eitp_host *host, const char *
             return status;
     }
     if (info[EITP__TOKENIZER_JSON].kind != EITP_PATH_MISSING)
-        return eitp__load_tokenizer_json(host, paths[EITP__TOKENIZER_JSON], out, error);
+        return eitp__load_tokenizer_json(host, paths[EITP__TOKENIZER_JSON], files, out, error);
     if (info[EITP__VOCAB_JSON].kind == EITP_PATH_MISSING || info[EITP__MERGES_TXT].kind == EITP_PATH_MISSING)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "%s: no tokenizer here; there must be tokenizer.json, or vocab.json and merges.txt",
@@ -587,22 +793,44 @@ static eitp_status eitp__load_from_directory(const eitp_host *host, const char *
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "%s: added tokens are read from a tokenizer.json only; save the tokenizer in that form",
                           paths[EITP__ADDED_JSON]);
-    return eitp__load_pair(host, paths[EITP__VOCAB_JSON], paths[EITP__MERGES_TXT], out, error);
+    return eitp__load_pair(host, paths[EITP__VOCAB_JSON], paths[EITP__MERGES_TXT], files, out, error);
 }
 
 static eitp_status eitp__load_directory(const eitp_host *host, const char *directory, eitp_tokenizer **out,
                                         eitp_error *error) {
     static const char *const names[] = {"tokenizer.json", "vocab.json", "merges.txt", "added_tokens.json"};
+    eitp__special_files files = EITP__ZERO;
     char *paths[EITP__TOKENIZER_FILES];
     int complete = 1;
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++) {
         paths[i] = eitp__join_path(host, directory, names[i]);
         complete = complete && paths[i];
     }
-    eitp_status status = complete ? eitp__load_from_directory(host, directory, paths, out, error)
+    eitp_status status = complete ? eitp__special_files_read(host, directory, &files, error)
                                   : eitp__fail_memory(error, strlen(directory), "a path");
+    if (status == EITP_OK)
+        status = eitp__load_from_directory(host, directory, paths, &files, out, error);
+    eitp__special_files_release(&files);
     for (size_t i = 0; i < EITP__TOKENIZER_FILES; i++)
         eitp__release_text(host, paths[i]);
+    return status;
+}
+
+/* A tokenizer.json of any name; under its own name it has the files beside it. */
+static eitp_status eitp__load_file(const eitp_host *host, const char *path, eitp_tokenizer **out, eitp_error *error) {
+    static const char name[] = "tokenizer.json";
+    const char *slash = strrchr(path, '/');
+    eitp__special_files files = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    if (!strcmp(slash ? slash + 1 : path, name)) {
+        char *directory = slash ? eitp__copy_bytes(host, path, (size_t)(slash - path) + 1) : eitp__copy_text(host, ".");
+        status = directory ? eitp__special_files_read(host, directory, &files, error)
+                           : eitp__fail_memory(error, strlen(path), "a path");
+        eitp__release_text(host, directory);
+    }
+    if (status == EITP_OK)
+        status = eitp__load_tokenizer_json(host, path, &files, out, error);
+    eitp__special_files_release(&files);
     return status;
 }
 
@@ -612,7 +840,6 @@ eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_to
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK)
         return status;
-    if (info.kind == EITP_PATH_DIRECTORY)
-        return eitp__load_directory(host, path, out, error);
-    return eitp__load_tokenizer_json(host, path, out, error);
+    return info.kind == EITP_PATH_DIRECTORY ? eitp__load_directory(host, path, out, error)
+                                            : eitp__load_file(host, path, out, error);
 }

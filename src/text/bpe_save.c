@@ -1,7 +1,8 @@
-/* Writing vocab.json, merges.txt and tokenizer.json. */
+/* Writing vocab.json, merges.txt, tokenizer_config.json and tokenizer.json. */
 #include "base/files.h"
 #include "base/json.h"
 #include "base/unicode.h"
+#include "text/special_tokens.h"
 #include "text/tokenizer.h"
 
 /* A token as files spell it. */
@@ -102,6 +103,28 @@ static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer 
     eitp__buffer_add_text(out, "}\n}\n");
 }
 
+/* Special tokens that are missing are null: programs would take GPT-2's otherwise, and add it to the vocabulary. */
+static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
+    eitp__buffer_add_text(out, "{\n");
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        const int32_t id = tokenizer->special[which];
+        eitp__buffer_format(out, "\"%s\": ", eitp__special_token_name((eitp_special_token)which));
+        if (id < 0)
+            eitp__buffer_add_text(out, "null");
+        else
+            eitp__json_write_text(out, (const char *)eitp__token_bytes(tokenizer, (size_t)id),
+                                  tokenizer->vocabulary.tokens[id].size);
+        eitp__buffer_add_text(out, ",\n");
+    }
+    eitp__buffer_format(out, "\"add_prefix_space\": %s", tokenizer->add_prefix_space ? "true" : "false");
+    if (tokenizer->config.size)
+        eitp__buffer_add(out, tokenizer->config.data, tokenizer->config.size);
+    else
+        eitp__buffer_add_text(out, ",\n\"clean_up_tokenization_spaces\": false,\n"
+                                   "\"tokenizer_class\": \"GPT2Tokenizer\"");
+    eitp__buffer_add_text(out, "\n}\n");
+}
+
 static eitp_status eitp__save_file(const eitp_host *host, const char *directory, const char *name,
                                    const eitp__buffer *content, eitp_error *error) {
     if (content->failed)
@@ -129,6 +152,11 @@ eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *dir
         eitp__buffer_clear(&out);
         eitp__write_text_merges(tokenizer, &out);
         status = eitp__save_file(host, directory, "merges.txt", &out, error);
+    }
+    if (status == EITP_OK) {
+        eitp__buffer_clear(&out);
+        eitp__write_config(tokenizer, &out);
+        status = eitp__save_file(host, directory, "tokenizer_config.json", &out, error);
     }
     if (status == EITP_OK) { /* last: it is the one that is read where all are there */
         eitp__buffer_clear(&out);

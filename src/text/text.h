@@ -23,10 +23,11 @@ typedef struct eitp_tokenizer eitp_tokenizer;
 
 /*
  * Reads a tokenizer in Hugging Face's formats. `path` names a tokenizer.json, or a directory with tokenizer.json or,
- * where that is missing, with vocab.json and merges.txt; there, <|endoftext|> is special where the vocabulary has it. A
- * tokenizer.json's truncation and padding are left to the caller. What this tokenizer cannot do exactly (another model,
- * a normalizer, other pre-tokenizers, dropout, added tokens that strip or match whole words, ...) is
- * EITP_ERROR_UNSUPPORTED and named.
+ * where that is missing, with vocab.json and merges.txt; there, <|endoftext|> is special where the vocabulary has it.
+ * Beside them tokenizer_config.json and special_tokens_map.json may name special tokens (see eitp_tokenizer_special). A
+ * tokenizer.json's truncation and padding are left to the caller, and a warning says so. What this tokenizer cannot do
+ * exactly (another model, a normalizer, other pre-tokenizers, dropout, added tokens that strip or match whole words, a
+ * post-processor that adds tokens, ...) is EITP_ERROR_UNSUPPORTED and named.
  */
 EITP_API eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out,
                                          eitp_error *error);
@@ -61,7 +62,10 @@ typedef struct eitp_tokenizer_train_config {
 EITP_API eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_train_config *config,
                                           const eitp_text_source *source, eitp_tokenizer **out, eitp_error *error);
 
-/* Writes vocab.json, merges.txt and tokenizer.json into `directory`, which is made where it is missing. */
+/*
+ * Writes vocab.json, merges.txt, tokenizer_config.json and tokenizer.json into `directory`, which is made where it is
+ * missing. What the tokenizer_config.json that was loaded says beside special tokens is kept.
+ */
 EITP_API eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error);
 
 /* NULL is harmless. */
@@ -70,7 +74,27 @@ EITP_API void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer);
 /* Number of tokens: ids are 0 to size - 1. */
 EITP_API int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer);
 
-/* The id of the special token <|endoftext|>, -1 where there is none. */
+/* Special tokens that have a part to play; in brackets, their names in Hugging Face's files. */
+typedef enum eitp_special_token {
+    EITP_END_OF_TEXT = 0,   /* after each document (eos_token) */
+    EITP_BEGIN_OF_TEXT = 1, /* before each document (bos_token) */
+    EITP_PADDING = 2,       /* pad_token */
+    EITP_UNKNOWN = 3        /* unk_token; bytes are never unknown, but other programs ask for it */
+} eitp_special_token;
+
+/* Of eitp_special_token. */
+#define EITP_SPECIAL_TOKEN_COUNT 4
+
+/*
+ * The id of a special token, -1 where there is none. It is the one that tokenizer_config.json names, or
+ * special_tokens_map.json where tokenizer_config.json has no added_tokens_decoder; where neither says anything, the one
+ * whose id generation_config.json or config.json gives; else <|endoftext|>, as GPT-2 has it, but for padding. An
+ * eos_token that the tokenizer does not have is EITP_ERROR_FORMAT when it is loaded; for the others a warning is
+ * logged.
+ */
+EITP_API int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which);
+
+/* The id of EITP_END_OF_TEXT, -1 where there is none. */
 EITP_API int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer);
 
 /* A number that two tokenizers share only if they encode and decode alike (FNV-1a over vocabulary, merges and added

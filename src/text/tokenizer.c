@@ -8,7 +8,9 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_begin(const eitp_host *host, size_
         return NULL;
     }
     tokenizer->host = *host;
-    tokenizer->end_of_text = -1;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++)
+        tokenizer->special[which] = -1;
+    eitp__buffer_init(&tokenizer->config, &tokenizer->host);
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_init(&vocabulary->bytes, &tokenizer->host);
     vocabulary->tokens = (eitp__token *)eitp__allocate(host, count * sizeof *vocabulary->tokens);
@@ -86,7 +88,8 @@ static eitp_status eitp__tokenizer_list_added(eitp_tokenizer *tokenizer, eitp_er
         added->id = (int32_t)id;
         if ((token->flags & EITP__TOKEN_SPECIAL) && token->size == strlen(EITP__END_OF_TEXT) &&
             !memcmp(added->bytes, EITP__END_OF_TEXT, token->size))
-            tokenizer->end_of_text = added->id;
+            tokenizer->special[EITP_END_OF_TEXT] = tokenizer->special[EITP_BEGIN_OF_TEXT] =
+                tokenizer->special[EITP_UNKNOWN] = added->id;
     }
     eitp__added_tokens_sort(tokenizer->added, count);
     for (size_t i = 1; i < count; i++) {
@@ -169,6 +172,7 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
     const eitp_host host = tokenizer->host;
     eitp__vocabulary *vocabulary = &tokenizer->vocabulary;
     eitp__buffer_release(&vocabulary->bytes);
+    eitp__buffer_release(&tokenizer->config);
     eitp__release(&host, vocabulary->tokens, vocabulary->count * sizeof *vocabulary->tokens);
     eitp__bpe_release(&tokenizer->bpe, &host);
     eitp__release(&host, tokenizer->added, tokenizer->added_count * sizeof *tokenizer->added);
@@ -179,8 +183,12 @@ int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
     return (int32_t)tokenizer->vocabulary.count;
 }
 
+int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which) {
+    return tokenizer->special[which];
+}
+
 int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
-    return tokenizer->end_of_text;
+    return eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT);
 }
 
 uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer) {

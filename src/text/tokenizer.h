@@ -40,7 +40,8 @@ struct eitp_tokenizer {
     eitp__added_token *added;
     size_t added_count;
     int add_prefix_space;
-    int32_t end_of_text;
+    int32_t special[EITP_SPECIAL_TOKEN_COUNT]; /* ids; -1: none */
+    eitp__buffer config;                       /* members of tokenizer_config.json that are kept */
     uint64_t fingerprint;
 };
 
@@ -53,7 +54,8 @@ EITP__PRIVATE eitp_tokenizer *eitp__tokenizer_begin(const eitp_host *host, size_
 EITP__PRIVATE eitp_status eitp__tokenizer_put(eitp_tokenizer *tokenizer, size_t id, const void *bytes, size_t size,
                                               unsigned flags, eitp_error *error);
 
-/* Once tokens and merges are there: checks that every byte has a token, and makes all the rest. */
+/* Once tokens and merges are there: checks that every byte has a token, and makes all the rest. Special tokens are
+   GPT-2's. */
 EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, eitp_error *error);
 
 EITP__PRIVATE const unsigned char *eitp__token_bytes(const eitp_tokenizer *tokenizer, size_t id);

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "io/lora_files.h"
+#include "io/model_directory.h"
 #include "train/moments.h"
 #include "train/trainer.h"
 
@@ -183,14 +184,14 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
 }
 
 /* Writes the adapters and the configuration of the model that they are of. */
-static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, int32_t end_of_text,
-                                       uint32_t *checksum, int64_t *base_checksum, eitp_error *error) {
+static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
+                                       int64_t *base_checksum, eitp_error *error) {
     const eitp_gpt2_config config = eitp_model_config(trainer->model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
-        status = eitp_gpt2_config_write(&trainer->host, path, &config, end_of_text, EITP_F32, error);
+        status = eitp_gpt2_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
     eitp__release_text(&trainer->host, path);
     if (!status)
         status = eitp_lora_save(trainer->model, directory, NULL, checksum, error);
@@ -200,19 +201,31 @@ static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *direct
     return status;
 }
 
+/* Gives the model the tokenizer's special tokens; without a tokenizer, the id that ends documents in the token file. */
+static void eitp__set_special_tokens(eitp_trainer *trainer) {
+    const eitp_tokenizer *tokenizer = trainer->tokenizer;
+    if (tokenizer)
+        eitp_model_set_special_tokens(trainer->model, eitp_tokenizer_special(tokenizer, EITP_BEGIN_OF_TEXT),
+                                      eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT),
+                                      eitp_tokenizer_special(tokenizer, EITP_PADDING));
+    else
+        eitp_model_set_special_tokens(trainer->model, -1, eitp_token_file_get_info(trainer->training_file).end_of_text,
+                                      -1);
+}
+
 /* Writes everything a checkpoint has into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
     eitp_trainer *trainer = (eitp_trainer *)user;
     eitp__state state = eitp__current_state(trainer);
-    int32_t end_of_text = trainer->tokenizer ? eitp_tokenizer_end_of_text(trainer->tokenizer) : -1;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
     char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
     char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
     eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__set_special_tokens(trainer);
     if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, end_of_text, &model_checksum, &state.base_checksum, error);
+        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state.base_checksum, error);
     else if (!status)
-        status = eitp_model_save(trainer->model, directory, EITP_F32, end_of_text, &model_checksum, error);
+        status = eitp_model_save(trainer->model, directory, EITP_F32, -1, &model_checksum, error);
     if (!status && trainer->tokenizer)
         status = eitp_tokenizer_save(trainer->tokenizer, directory, error);
     if (!status)
@@ -497,6 +510,8 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__follow_shrinking(trainer, &state, error);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
+    if (!status)
+        status = eitp__model_keep_generation(trainer->model, checkpoint, error);
     if (!status)
         status = eitp__load_model_state(trainer, checkpoint, state.model_checksum, error);
     if (!status && eitp__has_same_optimizer(trainer, &state))

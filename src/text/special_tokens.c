@@ -1,0 +1,112 @@
+/*
+ * Special tokens as transformers 4 and 5 find them: tokenizer_config.json names each, as a string or as an object;
+ * where it has no "added_tokens_decoder", special_tokens_map.json overrides it. Ids of the model's
+ * generation_config.json and config.json are for tokens that neither names.
+ */
+#include "text/special_tokens.h"
+
+#include "base/files.h"
+
+/* Chat templates make tokenizer_config.json large. */
+#define EITP__SPECIAL_FILE_LIMIT ((size_t)16777216)
+
+EITP__PRIVATE const char *eitp__special_file_name(int file) {
+    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json", "generation_config.json",
+                                        "config.json"};
+    return names[file];
+}
+
+EITP__PRIVATE const char *eitp__special_token_name(eitp_special_token which) {
+    static const char *const names[] = {"eos_token", "bos_token", "pad_token", "unk_token"};
+    return names[which];
+}
+
+static eitp_status eitp__special_file_read(const eitp_host *host, const char *path, eitp__json_document **document,
+                                           eitp_error *error) {
+    eitp_path_info info;
+    eitp_status status = eitp__path_info(host, path, &info, error);
+    if (status != EITP_OK || info.kind == EITP_PATH_MISSING)
+        return status;
+    status = eitp__json_read_file(host, path, EITP__SPECIAL_FILE_LIMIT, document, error);
+    if (status == EITP_OK && eitp__json_root(*document)->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: must be a JSON object", path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__special_files_read(const eitp_host *host, const char *directory,
+                                                   eitp__special_files *files, eitp_error *error) {
+    for (int file = 0; file < EITP__SPECIAL_FILES; file++) {
+        char *path = eitp__join_path(host, directory, eitp__special_file_name(file));
+        eitp_status status = path ? eitp__special_file_read(host, path, &files->documents[file], error)
+                                  : eitp__fail_memory(error, strlen(directory), "a path");
+        eitp__release_text(host, path);
+        if (status != EITP_OK)
+            return status;
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__special_files_release(eitp__special_files *files) {
+    for (int file = 0; file < EITP__SPECIAL_FILES; file++) {
+        eitp__json_release(files->documents[file]);
+        files->documents[file] = NULL;
+    }
+}
+
+static const eitp__json *eitp__special_member(const eitp__special_files *files, int file, const char *name) {
+    return files->documents[file] ? eitp__json_member(eitp__json_root(files->documents[file]), name) : NULL;
+}
+
+EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_files *files) {
+    return eitp__special_member(files, EITP__TOKENIZER_CONFIG, "added_tokens_decoder");
+}
+
+EITP__PRIVATE const eitp__json *eitp__special_token_value(const eitp__special_files *files, eitp_special_token which,
+                                                          int *file) {
+    const char *name = eitp__special_token_name(which);
+    const eitp__json *value = NULL;
+    *file = EITP__SPECIAL_TOKENS_MAP;
+    if (!eitp__special_added_tokens(files))
+        value = eitp__special_member(files, *file, name);
+    if (value)
+        return value;
+    *file = EITP__TOKENIZER_CONFIG;
+    return eitp__special_member(files, *file, name);
+}
+
+EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which) {
+    for (int file = EITP__GENERATION_CONFIG; file <= EITP__MODEL_CONFIG; file++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s_id", eitp__special_token_name(which));
+        const eitp__json *id = eitp__special_member(files, file, name);
+        if (id && id->kind == EITP__JSON_ARRAY)
+            id = id->first_child;
+        if (id && id->kind == EITP__JSON_NUMBER && id->is_integer)
+            return id->integer;
+    }
+    return -1;
+}
+
+/* Whether a tokenizer writes this member from what it knows. */
+static int eitp__is_own_member(const eitp__json *member) {
+    if (!strcmp(member->name, "add_prefix_space"))
+        return 1;
+    for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
+        if (!strcmp(member->name, eitp__special_token_name((eitp_special_token)which)))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE void eitp__special_files_keep(const eitp__special_files *files, eitp__buffer *members) {
+    const eitp__json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
+    const eitp__json *member = document ? eitp__json_root(document)->first_child : NULL;
+    for (; member; member = member->next) {
+        if (eitp__is_own_member(member))
+            continue;
+        eitp__buffer_add_text(members, ",\n");
+        eitp__json_write_text(members, member->name, member->name_size);
+        eitp__buffer_add_text(members, ": ");
+        eitp__json_write_value(members, member);
+    }
+}
