@@ -1196,10 +1196,11 @@ typedef struct eitp_tokenizer eitp_tokenizer;
 /*
  * Reads a tokenizer in Hugging Face's formats. `path` names a tokenizer.json, or a directory with tokenizer.json or,
  * where that is missing, with vocab.json and merges.txt; there, <|endoftext|> is special where the vocabulary has it.
- * Beside them tokenizer_config.json and special_tokens_map.json may name special tokens (see eitp_tokenizer_special). A
- * tokenizer.json's truncation and padding are left to the caller, and a warning says so. What this tokenizer cannot do
- * exactly (another model, a normalizer, other pre-tokenizers, dropout, added tokens that strip or match whole words, a
- * post-processor that adds tokens, ...) is EITP_ERROR_UNSUPPORTED and named.
+ * Beside them tokenizer_config.json and special_tokens_map.json may name special tokens (see eitp_tokenizer_special),
+ * and tokenizer_config.json decides on add_prefix_space. A tokenizer.json's truncation and padding are left to the
+ * caller, and a warning says so. What this tokenizer cannot do exactly (another model, a normalizer, other
+ * pre-tokenizers, dropout, added tokens that strip or match whole words, a post-processor that adds tokens, ...) is
+ * EITP_ERROR_UNSUPPORTED and named.
  */
 EITP_API eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out,
                                          eitp_error *error);
@@ -4094,6 +4095,10 @@ EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_f
 
 /* The id that the model's files give a token, the first where there are several; -1: none. */
 EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which);
+
+/* A member of tokenizer_config.json that is true or false; *value stays where it is missing or null. */
+EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_files *files, const char *name, int *value,
+                                                         eitp_error *error);
 
 /* The name of a file, for messages. */
 EITP__PRIVATE const char *eitp__special_file_name(int file);
@@ -35061,6 +35066,14 @@ EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, e
     return -1;
 }
 
+EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_files *files, const char *name, int *value,
+                                                         eitp_error *error) {
+    const eitp__json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
+    eitp_status status = document ? eitp__json_get_boolean(eitp__json_root(document), name, value, error) : EITP_OK;
+    return status == EITP_OK ? status
+                             : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
 /* Whether a tokenizer writes this member from what it knows. */
 static int eitp__is_own_member(const eitp__json *member) {
     if (!strcmp(member->name, "add_prefix_space"))
@@ -35660,11 +35673,25 @@ static eitp_status eitp__check_listed_tokens(eitp__loader *loader, eitp_error *e
                              : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
 }
 
+/* What tokenizer_config.json says goes before tokenizer.json, as in transformers. */
+static eitp_status eitp__load_prefix_space(eitp__loader *loader, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    int add_prefix_space = tokenizer->add_prefix_space;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
+    if (status == EITP_OK && add_prefix_space != tokenizer->add_prefix_space)
+        eitp__log(loader->host, EITP_LOG_WARNING, "add_prefix_space is %s, as tokenizer_config.json has it",
+                  add_prefix_space ? "true" : "false");
+    tokenizer->add_prefix_space = add_prefix_space;
+    return status;
+}
+
 /* Completes the tokenizer once its own files are read. */
 static eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_error *error) {
     eitp_tokenizer *tokenizer = loader->tokenizer;
     int64_t ids[EITP_SPECIAL_TOKEN_COUNT];
-    eitp_status status = eitp__check_listed_tokens(loader, error);
+    eitp_status status = eitp__load_prefix_space(loader, error);
+    if (status == EITP_OK)
+        status = eitp__check_listed_tokens(loader, error);
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT && status == EITP_OK; which++)
         status = eitp__load_special_token(loader, (eitp_special_token)which, &ids[which], error);
     if (status == EITP_OK)
@@ -35812,6 +35839,17 @@ static void eitp__mark_end_of_text(eitp__loader *loader) {
         loader->tokenizer->vocabulary.tokens[slot - 1].flags |= EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL;
 }
 
+/* Where there is no tokenizer.json, transformers makes a post-processor that adds a token. */
+static eitp_status eitp__check_added_bos(const eitp__loader *loader, eitp_error *error) {
+    int adds = 0;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_bos_token", &adds, error);
+    if (status != EITP_OK || !adds)
+        return status;
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "%s: add_bos_token adds the bos_token to each text, which is not supported; it must be false",
+                      eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
 static eitp_status eitp__load_pair_content(eitp__loader *loader, const eitp__json *vocabulary,
                                            const eitp__buffer *merges, const char *vocabulary_path,
                                            const char *merges_path, eitp_error *error) {
@@ -35830,7 +35868,9 @@ static eitp_status eitp__load_pair_content(eitp__loader *loader, const eitp__jso
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", merges_path);
     eitp__mark_end_of_text(loader);
-    status = eitp__load_special_tokens(loader, error);
+    status = eitp__check_added_bos(loader, error);
+    if (status == EITP_OK)
+        status = eitp__load_special_tokens(loader, error);
     return status == EITP_OK ? status : eitp__fail_prefix(error, status, "%s, %s", vocabulary_path, merges_path);
 }
 
@@ -37202,7 +37242,7 @@ int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
 }
 
 int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which) {
-    return tokenizer->special[which];
+    return which >= 0 && which < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[which] : -1;
 }
 
 int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
