@@ -1,5 +1,7 @@
-/* config.json, adapter_config.json and trainer_state.json from hostile bytes: an error or a configuration within its
- * bounds, never a crash. */
+/*
+ * config.json, generation_config.json, adapter_config.json and trainer_state.json from hostile bytes: an error or a
+ * configuration within its bounds, never a crash.
+ */
 #include "tests/everything.h"
 
 /* A file system with one file, whatever its name. */
@@ -37,6 +39,25 @@ static int one_read(void *user, void *file, uint64_t offset, void *data, size_t 
     return 0;
 }
 
+/* Weights are missing. */
+static int one_info(void *user, const char *path, eitp_path_info *info) {
+    size_t length = strlen(path);
+    memset(info, 0, sizeof *info);
+    info->kind = length > 5 && !strcmp(path + length - 5, ".json") && !strstr(path, "safetensors") ? EITP_PATH_FILE
+                                                                                                   : EITP_PATH_MISSING;
+    info->size = ((const one_file *)user)->size;
+    return 0;
+}
+
+static void require_token_ids(const eitp_token_ids *ids) {
+    if (ids->count < 0 || ids->count > EITP_TOKEN_IDS)
+        abort();
+    for (int32_t i = 0; i < ids->count; i++) {
+        if (ids->ids[i] < 0)
+            abort();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -54,10 +75,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     host.files.close = one_close;
     host.files.size = one_size;
     host.files.read = one_read;
+    host.files.info = one_info;
     if (!eitp_gpt2_config_read(&host, "config.json", &config, &error) &&
         (config.vocabulary < 1 || config.width < 1 || config.heads < 1 || config.width % config.heads ||
          config.layers < 1 || config.layers > 1 << 14 || config.inner < 1 || config.positions < 1))
         abort();
+    if (!eitp_model_config_read(&host, "model", &config, &error)) {
+        require_token_ids(&config.begin);
+        require_token_ids(&config.end);
+        require_token_ids(&config.padding);
+    }
     if (!eitp_checkpoint_read_info(&host, "checkpoint", &info, &error) &&
         (info.step < 0 || info.config.batch_size < 1 || info.config.block_size < 1 || info.config.grad_accum < 1 ||
          (info.lora.rank && eitp__lora_config_check(&info.lora, NULL))))

@@ -497,6 +497,18 @@ exits 0 "decode arguments" tokenizer decode --tokenizer tok 34 35
 check "decode arguments: text" test "$(cat out)" = CD
 exits 0 "pack" pack --data text.txt --tokenizer tok --output packed.tok --json
 check "pack: what it says" grep -q '"bytes_per_token": [2-9].*"unigram_entropy": [1-9]' out
+# An end-of-text of another name separates documents, and is named in what a run saves.
+mkdir renamed
+sed 's/<|endoftext|>/<end>/' tok/tokenizer.json >renamed/tokenizer.json
+printf '{"eos_token": {"content": "<end>", "lstrip": false}, "bos_token": null, "unk_token": null}' >renamed/tokenizer_config.json
+exits 0 "inspect another end-of-text" tokenizer inspect --tokenizer renamed --json
+check "another end-of-text" grep -q '"end_of_text": 359, "begin_of_text": -1, "padding": -1, "unknown": -1' out
+exits 0 "pack with another end-of-text" pack --data text.txt --tokenizer renamed --output renamed.tok --json
+check "another end-of-text is packed" grep -q '"documents": 1, "end_of_text": 359' out
+exits 0 "train without that tokenizer" train --data renamed.tok --init tiny.json --vocab-size 360 --steps 1 --output-dir ended
+check "the token file's end-of-text is named" grep -q '"eos_token_id": 359' ended/checkpoint-1/config.json
+check "generation too" grep -q '"eos_token_id": 359' ended/checkpoint-1/generation_config.json
+
 exits 0 "train on a token file" train --data packed.tok --tokenizer tok --init tiny.json --vocab-size 360 --steps 2 \
     --threads 1 \
     --output-dir tokens

@@ -78,18 +78,24 @@ static uint64_t noise(uint64_t index) {
 }
 
 /* Packs one path, inside the scratch directory, with the byte tokenizer. */
-static eitp_status pack_one(const eitp_host *host, const char *input, const char *output, eitp_pack_config config,
-                            eitp_token_file_info *info, eitp_error *error) {
-    eitp_tokenizer *tokenizer = NULL;
+static eitp_status pack_with(const eitp_host *host, const eitp_tokenizer *tokenizer, const char *input,
+                             const char *output, eitp_pack_config config, eitp_token_file_info *info,
+                             eitp_error *error) {
     char path[1200];
     const char *paths[1];
-    eitp_status status = eitp_tokenizer_bytes(host, &tokenizer, error);
     snprintf(path, sizeof path, "%s", at(input));
     paths[0] = path;
     config.paths = paths;
     config.path_count = 1;
+    return eitp_pack(host, tokenizer, &config, at(output), info, error);
+}
+
+static eitp_status pack_one(const eitp_host *host, const char *input, const char *output, eitp_pack_config config,
+                            eitp_token_file_info *info, eitp_error *error) {
+    eitp_tokenizer *tokenizer = NULL;
+    eitp_status status = eitp_tokenizer_bytes(host, &tokenizer, error);
     if (status == EITP_OK)
-        status = eitp_pack(host, tokenizer, &config, at(output), info, error);
+        status = pack_with(host, tokenizer, input, output, config, info, error);
     eitp_tokenizer_destroy(tokenizer);
     return status;
 }
@@ -449,6 +455,64 @@ static void test_pack_takes_directories_in_order(void) {
     REQUIRE_OK(pack_one(&host, "d", "d/out", config, &info, &error), error);
     CHECK(info.document_count == 6 && info.token_count == 12);
     scratch_remove(scratch);
+}
+
+/* The tokenizer of bytes, saved, with what tokenizer_config.json says instead; the last byte's token is its end. */
+static eitp_status load_with_config(const eitp_host *host, const char *config, eitp_tokenizer **tokenizer,
+                                    eitp_error *error) {
+    eitp_status status = eitp_tokenizer_bytes(host, tokenizer, error);
+    if (status == EITP_OK)
+        status = eitp_tokenizer_save(*tokenizer, at("tokenizer"), error);
+    eitp_tokenizer_destroy(*tokenizer);
+    *tokenizer = NULL;
+    if (status == EITP_OK && !put_text("tokenizer/tokenizer_config.json", config))
+        status = EITP_ERROR_IO;
+    return status == EITP_OK ? eitp_tokenizer_load(host, at("tokenizer"), tokenizer, error) : status;
+}
+
+/* Documents are separated by the tokenizer's end-of-text, whatever its name, and the file says which it is. Without
+   one nothing separates them, and that is said. */
+static void test_pack_separates_documents(void) {
+    static const struct {
+        const char *config;
+        int32_t end_of_text;
+        int32_t ids[6];
+        size_t count;
+        int warnings; /* of two documents */
+    } cases[] = {
+        {"{\"eos_token\": \"<|endoftext|>\"}", 256, {'o', 256, 't', 256}, 4, 0},
+        {"{\"eos_token\": \"~\"}", '~', {'o', '~', 't', '~'}, 4, 0},
+        {"{\"eos_token\": null}", -1, {'o', 't'}, 2, 1},
+    };
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        meter m;
+        eitp_host host = meter_host(&m);
+        eitp_error error = EITP__ZERO;
+        eitp_pack_config config = EITP__ZERO;
+        eitp_token_file_info info = EITP__ZERO;
+        eitp_tokenizer *tokenizer = NULL;
+        eitp_token_file *file = NULL;
+        int32_t ids[6] = {0};
+        REQUIRE(scratch_make(scratch));
+        CHECK(put_directory("d") && put_text("d/a", "o") && put_text("d/b", "t"));
+        REQUIRE_OK(load_with_config(&host, cases[i].config, &tokenizer, &error), error);
+        REQUIRE_OK(pack_with(&host, tokenizer, "d/a", "a.tok", config, &info, &error), error);
+        CHECK(m.warnings == 0 && info.end_of_text == cases[i].end_of_text);
+        REQUIRE_OK(pack_with(&host, tokenizer, "d", "d.tok", config, NULL, &error), error);
+        CHECK_THAT(m.warnings == cases[i].warnings && (!m.warnings || strstr(m.log, "eos_token")), "case %zu: %s", i,
+                   m.log);
+        REQUIRE_OK(eitp_token_file_open(&host, at("d.tok"), 0, &file, &error), error);
+        info = eitp_token_file_get_info(file);
+        CHECK_THAT(info.end_of_text == cases[i].end_of_text && info.document_count == 2 &&
+                       info.token_count == cases[i].count,
+                   "case %zu: end-of-text %d, %d tokens", i, (int)info.end_of_text, (int)info.token_count);
+        CHECK(info.token_count <= 6 && !eitp_token_file_read(file, 0, info.token_count, ids, &error));
+        CHECK_THAT(!memcmp(ids, cases[i].ids, sizeof ids), "case %zu", i);
+        eitp_token_file_close(file);
+        eitp_tokenizer_destroy(tokenizer);
+        CHECK(settled(&m));
+        scratch_remove(scratch);
+    }
 }
 
 static void test_pack_refuses_loops(void) {
@@ -1114,6 +1178,7 @@ int main(int argc, char **argv) {
         TEST(test_pack_round_trip),
         TEST(test_pack_counts_entropy),
         TEST(test_pack_takes_directories_in_order),
+        TEST(test_pack_separates_documents),
         TEST(test_pack_refuses_loops),
         TEST(test_pack_does_not_depend_on_read_size),
         TEST(test_pack_replaces_or_refuses_invalid_bytes),

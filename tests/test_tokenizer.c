@@ -1278,6 +1278,51 @@ static void test_special_tokens_by_default(void) {
     scratch_remove(directory);
 }
 
+/* As in transformers, tokenizer_config.json decides on the space before a text, and on a token there. */
+static void test_tokenizer_config(void) {
+    static const struct {
+        const char *config;
+        int pair, add_prefix_space, warnings;
+        const char *words;
+    } cases[] = {
+        {"{}", 0, 0, 0, NULL},
+        {"{\"add_prefix_space\":false}", 0, 0, 0, NULL},
+        {"{\"add_prefix_space\":true}", 0, 1, 1, NULL},
+        {"{\"add_prefix_space\":true}", 1, 1, 1, NULL},
+        {"{\"add_prefix_space\":1}", 0, 0, 0, "add_prefix_space"},
+        {"{\"add_bos_token\":true}", 0, 0, 0, NULL}, /* the post-processor of tokenizer.json says what is added */
+        {"{\"add_bos_token\":true}", 1, 0, 0, "add_bos_token"},
+        {"{\"add_bos_token\":false}", 1, 0, 0, NULL},
+    };
+    char directory[512];
+    REQUIRE(scratch_make(directory));
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        eitp_host host = eitp_host_default();
+        eitp_tokenizer *tokenizer;
+        eitp_error error;
+        log_lines lines;
+        REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+        REQUIRE_OK(eitp_tokenizer_save(tokenizer, directory, &error), error);
+        eitp_tokenizer_destroy(tokenizer);
+        write_text(directory, "tokenizer_config.json", cases[i].config);
+        if (cases[i].pair)
+            write_text(directory, "tokenizer.json", NULL);
+        memset(&lines, 0, sizeof lines);
+        host.log.user = &lines;
+        host.log.write = keep_warnings;
+        error.message[0] = 0;
+        eitp_status status = eitp_tokenizer_load(&host, directory, &tokenizer, &error);
+        CHECK_THAT((status != EITP_OK) == (cases[i].words != NULL) &&
+                       (status == EITP_OK || strstr(error.message, cases[i].words) != NULL),
+                   "case %zu: %s", i, error.message);
+        CHECK_THAT(status != EITP_OK || (tokenizer->add_prefix_space == cases[i].add_prefix_space &&
+                                         lines.warnings == cases[i].warnings),
+                   "case %zu: %d warnings", i, lines.warnings);
+        eitp_tokenizer_destroy(tokenizer);
+    }
+    scratch_remove(directory);
+}
+
 /* What tokenizer_config.json says is there after loading and saving, whoever reads it then. */
 static void test_special_tokens_again(void) {
     static const special_case from = {
@@ -1421,6 +1466,7 @@ int main(int argc, char **argv) {
         TEST(test_truncation_and_padding),
         TEST(test_special_tokens),
         TEST(test_special_tokens_by_default),
+        TEST(test_tokenizer_config),
         TEST(test_special_tokens_again),
         TEST(test_failing_memory),
         TEST(test_failing_files),

@@ -92,8 +92,9 @@ static int list_path(listing *list) {
 static uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_tokenizer *tokenizer) {
     const option_value *paths = &o->values[id];
     uint64_t hash = 14695981039346656037u, part = eitp_tokenizer_fingerprint(tokenizer);
-    int64_t strict = options_integer(o, OPTION_STRICT_UTF8);
+    int64_t strict = options_integer(o, OPTION_STRICT_UTF8), end = eitp_tokenizer_end_of_text(tokenizer);
     hash = hash_bytes(hash, &part, sizeof part);
+    hash = hash_bytes(hash, &end, sizeof end);
     hash = hash_bytes(hash, &strict, sizeof strict);
     for (size_t i = 0; i < paths->count; i++) {
         listing list;

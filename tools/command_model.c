@@ -108,6 +108,12 @@ eitp_status model_check_tokenizer(const eitp_tokenizer *tokenizer, const eitp_to
             error, EITP_ERROR_ARGUMENT,
             "the token file was packed with another tokenizer than the one used here; pack it again, or "
             "give its own with --tokenizer");
+    /* They agree on every other id. */
+    if (info.kind == EITP_TOKEN_FILE_EITP && info.end_of_text != eitp_tokenizer_end_of_text(tokenizer))
+        output_warning(
+            "the token file has end-of-text %d after documents, the tokenizer has %d (-1: none); to have the "
+            "tokenizer's, pack the texts again",
+            (int)info.end_of_text, (int)eitp_tokenizer_end_of_text(tokenizer));
     return EITP_OK;
 }
 

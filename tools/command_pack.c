@@ -12,6 +12,7 @@ static void print_info(const option_set *o, const char *path, const eitp_token_f
         text_json_member_string(&t, "output", path);
         text_json_member_integer(&t, "tokens", (int64_t)info->token_count);
         text_json_member_integer(&t, "documents", (int64_t)info->document_count);
+        text_json_member_integer(&t, "end_of_text", info->end_of_text);
         text_json_member_integer(&t, "text_bytes", (int64_t)info->text_bytes);
         text_json_member_integer(&t, "invalid_bytes", (int64_t)info->invalid_bytes);
         text_json_member_number(&t, "bytes_per_token", bytes_per_token);

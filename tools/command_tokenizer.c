@@ -67,6 +67,9 @@ static void print_tokenizer(const option_set *o, const eitp_tokenizer *tokenizer
         text_json_member_string(&t, "tokenizer", where);
         text_json_member_integer(&t, "tokens", size);
         text_json_member_integer(&t, "end_of_text", end);
+        text_json_member_integer(&t, "begin_of_text", eitp_tokenizer_special(tokenizer, EITP_BEGIN_OF_TEXT));
+        text_json_member_integer(&t, "padding", eitp_tokenizer_special(tokenizer, EITP_PADDING));
+        text_json_member_integer(&t, "unknown", eitp_tokenizer_special(tokenizer, EITP_UNKNOWN));
         text_json_member_string(&t, "fingerprint", hexadecimal);
         text_format(&t, "}\n");
     } else {

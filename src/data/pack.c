@@ -129,9 +129,15 @@ static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error)
 
 static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
     const eitp_pack_config *config = packer->config;
-    if (!packer->writer.info.token_count)
+    const eitp_token_file_info *info = &packer->writer.info;
+    if (!info->token_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: holds no text; name files that are not empty",
                           config->paths[0], config->path_count > 1 ? " and what follows it" : "");
+    if (info->end_of_text < 0 && info->document_count > 1)
+        eitp__log(packer->host, EITP_LOG_WARNING,
+                  "the tokenizer has no end-of-text, so nothing separates the %llu documents; name one as eos_token in "
+                  "its tokenizer_config.json",
+                  (unsigned long long)info->document_count);
     return eitp__token_writer_finish(&packer->writer, error);
 }
 

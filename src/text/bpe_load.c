@@ -577,11 +577,25 @@ static eitp_status eitp__check_listed_tokens(eitp__loader *loader, eitp_error *e
                              : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
 }
 
+/* What tokenizer_config.json says goes before tokenizer.json, as in transformers. */
+static eitp_status eitp__load_prefix_space(eitp__loader *loader, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    int add_prefix_space = tokenizer->add_prefix_space;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
+    if (status == EITP_OK && add_prefix_space != tokenizer->add_prefix_space)
+        eitp__log(loader->host, EITP_LOG_WARNING, "add_prefix_space is %s, as tokenizer_config.json has it",
+                  add_prefix_space ? "true" : "false");
+    tokenizer->add_prefix_space = add_prefix_space;
+    return status;
+}
+
 /* Completes the tokenizer once its own files are read. */
 static eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_error *error) {
     eitp_tokenizer *tokenizer = loader->tokenizer;
     int64_t ids[EITP_SPECIAL_TOKEN_COUNT];
-    eitp_status status = eitp__check_listed_tokens(loader, error);
+    eitp_status status = eitp__load_prefix_space(loader, error);
+    if (status == EITP_OK)
+        status = eitp__check_listed_tokens(loader, error);
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT && status == EITP_OK; which++)
         status = eitp__load_special_token(loader, (eitp_special_token)which, &ids[which], error);
     if (status == EITP_OK)
@@ -729,6 +743,17 @@ static void eitp__mark_end_of_text(eitp__loader *loader) {
         loader->tokenizer->vocabulary.tokens[slot - 1].flags |= EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL;
 }
 
+/* Where there is no tokenizer.json, transformers makes a post-processor that adds a token. */
+static eitp_status eitp__check_added_bos(const eitp__loader *loader, eitp_error *error) {
+    int adds = 0;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_bos_token", &adds, error);
+    if (status != EITP_OK || !adds)
+        return status;
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "%s: add_bos_token adds the bos_token to each text, which is not supported; it must be false",
+                      eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
 static eitp_status eitp__load_pair_content(eitp__loader *loader, const eitp__json *vocabulary,
                                            const eitp__buffer *merges, const char *vocabulary_path,
                                            const char *merges_path, eitp_error *error) {
@@ -747,7 +772,9 @@ static eitp_status eitp__load_pair_content(eitp__loader *loader, const eitp__jso
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", merges_path);
     eitp__mark_end_of_text(loader);
-    status = eitp__load_special_tokens(loader, error);
+    status = eitp__check_added_bos(loader, error);
+    if (status == EITP_OK)
+        status = eitp__load_special_tokens(loader, error);
     return status == EITP_OK ? status : eitp__fail_prefix(error, status, "%s, %s", vocabulary_path, merges_path);
 }
 

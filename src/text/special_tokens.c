@@ -87,6 +87,14 @@ EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, e
     return -1;
 }
 
+EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_files *files, const char *name, int *value,
+                                                         eitp_error *error) {
+    const eitp__json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
+    eitp_status status = document ? eitp__json_get_boolean(eitp__json_root(document), name, value, error) : EITP_OK;
+    return status == EITP_OK ? status
+                             : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
 /* Whether a tokenizer writes this member from what it knows. */
 static int eitp__is_own_member(const eitp__json *member) {
     if (!strcmp(member->name, "add_prefix_space"))

@@ -37,6 +37,10 @@ EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_f
 /* The id that the model's files give a token, the first where there are several; -1: none. */
 EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which);
 
+/* A member of tokenizer_config.json that is true or false; *value stays where it is missing or null. */
+EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_files *files, const char *name, int *value,
+                                                         eitp_error *error);
+
 /* The name of a file, for messages. */
 EITP__PRIVATE const char *eitp__special_file_name(int file);
 

@@ -24,10 +24,11 @@ typedef struct eitp_tokenizer eitp_tokenizer;
 /*
  * Reads a tokenizer in Hugging Face's formats. `path` names a tokenizer.json, or a directory with tokenizer.json or,
  * where that is missing, with vocab.json and merges.txt; there, <|endoftext|> is special where the vocabulary has it.
- * Beside them tokenizer_config.json and special_tokens_map.json may name special tokens (see eitp_tokenizer_special). A
- * tokenizer.json's truncation and padding are left to the caller, and a warning says so. What this tokenizer cannot do
- * exactly (another model, a normalizer, other pre-tokenizers, dropout, added tokens that strip or match whole words, a
- * post-processor that adds tokens, ...) is EITP_ERROR_UNSUPPORTED and named.
+ * Beside them tokenizer_config.json and special_tokens_map.json may name special tokens (see eitp_tokenizer_special),
+ * and tokenizer_config.json decides on add_prefix_space. A tokenizer.json's truncation and padding are left to the
+ * caller, and a warning says so. What this tokenizer cannot do exactly (another model, a normalizer, other
+ * pre-tokenizers, dropout, added tokens that strip or match whole words, a post-processor that adds tokens, ...) is
+ * EITP_ERROR_UNSUPPORTED and named.
  */
 EITP_API eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out,
                                          eitp_error *error);
