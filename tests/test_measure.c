@@ -194,6 +194,35 @@ static void products_are_told_apart(void) {
     eitp_context_destroy(context);
 }
 
+/* Of a tensor that parts are taken of, the parts are read. */
+static void parts_are_read_alone(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *x, *ids;
+    const int32_t rows[2] = {3, 0};
+    const float values[5 * 8] = EITP__ZERO;
+    eitp_error error = EITP__ZERO;
+    eitp_profiler profiler;
+    recorder r;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    x = input(graph, "x", EITP_F32, 5, 8);
+    ids = input(graph, "ids", EITP_I32, 2, 0);
+    eitp_output(eitp_slice(x, 1, 2, 5));
+    eitp_output(eitp_embedding(x, ids));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+    REQUIRE_OK(eitp_plan_write(plan, x, values, sizeof values, &error), error);
+    REQUIRE_OK(eitp_plan_write(plan, ids, rows, sizeof rows, &error), error);
+    profiler = recording(&r);
+    eitp_context_profile(context, &profiler);
+    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    CHECK(is(nth(&r, "slice", 0).bytes_read, 4.0 * 5 * 3) && is(nth(&r, "slice", 0).bytes_written, 4.0 * 5 * 3));
+    CHECK(is(nth(&r, "embedding", 0).bytes_read, 4.0 * (2 * 8 + 2)));
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 /* What is added to is read too, but not where the carry is 0. */
 static void carried_gradients_are_read(void) {
     eitp_context *context = open_context("ref", 1);
@@ -365,6 +394,7 @@ int main(int argc, char **argv) {
         TEST(profiled_runs_give_the_same_bits),
         TEST(gradients_that_nothing_keeps_name_their_parameter),
         TEST(fewer_rows_are_less_arithmetic),
+        TEST(parts_are_read_alone),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -287,6 +287,8 @@ eitp_status bench_step(bench *b, eitp_error *error) {
         status = make_model(&s, error);
     if (!status)
         status = bench_measure(b, error);
+    /* What measuring took is given back, and no part of a step. */
+    process_reset_peak_memory();
     if (!status)
         status = make_trainer(&s, error);
     if (!status)

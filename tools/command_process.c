@@ -59,6 +59,14 @@ size_t process_peak_memory(void) {
     return eitp_memory_info_read(&host, &info, &ignored) ? 0 : (size_t)info.peak;
 }
 
+void process_reset_peak_memory(void) {
+    FILE *file = fopen("/proc/self/clear_refs", "w");
+    if (!file)
+        return;
+    fputs("5", file); /* proc(5): resets the peak of the resident set */
+    fclose(file);
+}
+
 double process_time(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -109,7 +109,9 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
         profile->bytes_read += eitp__operand_bytes(&call->inputs[i]);
     for (int i = 0; i < call->output_count; i++)
         profile->bytes_written += eitp__operand_bytes(&call->outputs[i]);
-    if (call->slot == EITP__SLOT_EMBEDDING || call->slot == EITP__SLOT_GATHER) {
+    if (call->slot == EITP__SLOT_SLICE) {
+        profile->bytes_read = profile->bytes_written;
+    } else if (call->slot == EITP__SLOT_EMBEDDING || call->slot == EITP__SLOT_GATHER) {
         rows = eitp__operand_bytes(&call->outputs[0]);
         if (rows < eitp__operand_bytes(&call->inputs[0]))
             profile->bytes_read += rows - eitp__operand_bytes(&call->inputs[0]);
