@@ -68,7 +68,7 @@ eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, ei
         eitp_variable variable =
             eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
         const eitp__safetensors_entry *entry = eitp__find_weights(collection, parameter.name);
-        status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, NULL, error)
+        status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, 1, NULL, error)
                        : eitp__fail(error, EITP_ERROR_FORMAT,
                                     "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
                                     parameter.name);
