@@ -101,6 +101,7 @@
  *     5. eitp_trainer_config_default, eitp_trainer_create: takes all memory that training needs. To go on from a
  *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
  *     6. Your loop: eitp_trainer_step; now and then eitp_trainer_evaluate, eitp_trainer_save, eitp_checkpoint_prune.
+ *        A step that fails has changed nothing, or eitp_trainer_is_torn: then resume from the last checkpoint.
  *     7. eitp_model_save writes a directory without the training state.
  *     8. What was made last is destroyed first.
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
@@ -262,7 +263,9 @@ typedef enum eitp_status {
     EITP_ERROR_NOT_FINITE = 6,  /* too many steps had a loss or a gradient that is not finite */
     EITP_ERROR_IO = 7,          /* reading or writing failed */
     EITP_ERROR_INTERRUPTED = 8, /* stopped by request */
-    EITP_ERROR_INTERNAL = 9     /* a defect of eitp itself */
+    EITP_ERROR_INTERNAL = 9,    /* a defect of eitp itself */
+    EITP_ERROR_TORN = 10,       /* a step or a resume failed half-way: only resuming from a checkpoint mends it */
+    EITP_END_OF_DATA = 11       /* no error: there is nothing left to train on */
 } eitp_status;
 
 typedef struct eitp_error {
@@ -1231,10 +1234,11 @@ typedef struct eitp_tokenizer eitp_tokenizer;
 /*
  * Reads a tokenizer in Hugging Face's formats. `path` names a tokenizer.json, or a directory with tokenizer.json or,
  * where that is missing, with vocab.json and merges.txt; there, <|endoftext|> is special where the vocabulary has it.
- * Beside them tokenizer_config.json and special_tokens_map.json may name special tokens (see eitp_tokenizer_special). A
- * tokenizer.json's truncation and padding are left to the caller, and a warning says so. What this tokenizer cannot do
- * exactly (another model, a normalizer, other pre-tokenizers, dropout, added tokens that strip or match whole words, a
- * post-processor that adds tokens, ...) is EITP_ERROR_UNSUPPORTED and named.
+ * Beside them tokenizer_config.json and special_tokens_map.json may name special tokens (see eitp_tokenizer_special),
+ * and tokenizer_config.json decides on add_prefix_space. A tokenizer.json's truncation and padding are left to the
+ * caller, and a warning says so. What this tokenizer cannot do exactly (another model, a normalizer, other
+ * pre-tokenizers, dropout, added tokens that strip or match whole words, a post-processor that adds tokens, ...) is
+ * EITP_ERROR_UNSUPPORTED and named.
  */
 EITP_API eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out,
                                          eitp_error *error);
@@ -1542,7 +1546,8 @@ EITP_API eitp_status eitp_variables_save(eitp_context *context, const char *path
 
 /*
  * Reads all variables of one role from a safetensors file; each must be there with its shape. F16, BF16 and F64 are
- * converted. Tensors that belong to no variable are an error too: the file is of something else.
+ * converted. Tensors that belong to no variable are an error too: the file is of something else. No variable is changed
+ * unless the file has all of them.
  */
 EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                          eitp_error *error);
@@ -1744,14 +1749,24 @@ typedef struct eitp_step_report {
     int64_t skipped;   /* steps so far that were not applied while the loss scale was too large for fp16 */
 } eitp_step_report;
 
-/* Makes one step: all its micro-batches and the update. */
+/*
+ * Makes one step: all its micro-batches and the update. After last_sample it is EITP_END_OF_DATA, and nothing is
+ * changed. A step that fails leaves the report as it was, and the trainer too, unless it fails half-way, having begun
+ * to change weights or optimizer state (reading or writing streamed ones fails): then the trainer is torn.
+ */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
 typedef struct eitp_evaluation {
-    double loss;    /* mean over the targets, nats per token */
+    double loss;    /* mean over the targets, nats per token; not finite where that of any target is not */
     double error;   /* standard error of that mean, over sequences */
     int64_t tokens; /* targets */
 } eitp_evaluation;
+
+/*
+ * True if a step or a resume failed half-way, so that some weights and optimizer state are of before it and some of
+ * after. Steps, evaluation, shrinking and saving are EITP_ERROR_TORN until eitp_trainer_resume succeeds.
+ */
+EITP_API int eitp_trainer_is_torn(const eitp_trainer *trainer);
 
 /* The loss on the validation windows: all of them, or the first `windows` (0: all). */
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
@@ -1808,6 +1823,9 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
  * adapters must have the weights that these were trained on. The optimizer may be another one: weights and moments are
  * converted, as docs/memory.md says, and a warning is logged; learning rates are not, and those of EITP_SGD are orders
  * of magnitude larger.
+ *
+ * All files are read and checked before anything is changed, then read again into the variables. If that fails after
+ * all the trainer is torn, and can be resumed from this or another checkpoint.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
@@ -3772,6 +3790,7 @@ struct eitp_plan {
     eitp__plan_input *inputs; /* in the order of their ids */
     size_t input_count, input_capacity;
     uint64_t results; /* the context's arena_use while outputs can be read; 0: they cannot */
+    size_t begun;     /* steps that the last execution has begun */
     int64_t count;    /* rows of the capacity that there are */
     uint64_t bound_generation;
     int64_t bound_count;
@@ -3821,6 +3840,12 @@ EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
                                              eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
                                                                 void *workspace, eitp_error *error),
                                              eitp_error *error);
+
+/*
+ * True if the last execution began a step that changes a parameter, its remainder or optimizer state, which is what
+ * checkpoints have. Gradients are overwritten by the next execution.
+ */
+EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
 
 /* Adds a stretch of `size` bytes; its number, or -1 where memory is short. */
 EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last);
@@ -4211,6 +4236,10 @@ EITP__PRIVATE const eitp__json *eitp__special_added_tokens(const eitp__special_f
 /* The id that the model's files give a token, the first where there are several; -1: none. */
 EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, eitp_special_token which);
 
+/* A member of tokenizer_config.json that is true or false; *value stays where it is missing or null. */
+EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_files *files, const char *name, int *value,
+                                                         eitp_error *error);
+
 /* The name of a file, for messages. */
 EITP__PRIVATE const char *eitp__special_file_name(int file);
 
@@ -4535,13 +4564,20 @@ EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer);
 /* <<src/io/safetensors_writer.h */
 
 /* >>src/io/variables.h */
-/* Reading one tensor of a file into a variable. */
+/* Variables from and to files: one tensor, a role, a selection. */
 
-/* Shapes must agree; a floating variable takes any floating type. `checksum` goes on, as in eitp__safetensors_read. */
+/*
+ * Shapes must agree; a floating variable takes any floating type. `checksum` goes on, as in eitp__safetensors_read.
+ * Where `loads` is 0 everything is read and checked, and no variable is changed.
+ */
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
                                                     const eitp__safetensors *collection,
-                                                    const eitp__safetensors_entry *entry, uint32_t *checksum,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error);
+
+/* eitp_variables_load, or only its checks and the checksum. */
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
+                                               uint32_t *checksum, eitp_error *error);
 
 /* Which variables of a role a file has, and what stands before their names in it. */
 typedef struct eitp__selection {
@@ -4574,6 +4610,10 @@ EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const c
 /* Writes adapter_config.json; `base` may be NULL. */
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
                                                   const eitp_lora_config *config, const char *base, eitp_error *error);
+
+/* eitp_lora_load, or, for a model that has adapters, only its checks and the checksum. */
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
+                                          eitp_error *error);
 
 /* The CRC-32C of the bytes of the parameters that adapters leave as they are. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
@@ -4694,11 +4734,13 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__
  * many steps as there were, so that the correction of its beginning is right too.
  */
 
-/* Reads the moments of all parameters from a file of optimizer state, whatever they are kept in there: `written` says
- * what they were made with, `config` what is to go on with them. */
-EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path,
+/*
+ * Reads the moments of all parameters from a file of optimizer state, whatever they are kept in there: `written` says
+ * what they were made with, `config` what is to go on with them. Where `loads` is 0 they are only checked.
+ */
+EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
                                              const eitp_checkpoint_info *written, const eitp_adamw_config *config,
-                                             eitp_error *error);
+                                             int loads, eitp_error *error);
 /* <<src/train/moments.h */
 
 /* >>src/train/trainer.h */
@@ -4740,6 +4782,7 @@ struct eitp_trainer {
     eitp__unique unique; /* where the model trains a tied embedding */
     eitp__batch evaluation_batch;
     int64_t step;                /* steps made */
+    int torn;                    /* what a checkpoint has may be of a step or a resume that is not complete */
     eitp_step_shape asked_shape; /* that it was made with; the configuration has the one that it is shrunk to */
 };
 
@@ -4763,6 +4806,9 @@ typedef struct eitp__trainer_needs {
 EITP__PRIVATE eitp_status eitp__trainer_estimate(eitp_trainer *trainer, size_t others, eitp__trainer_needs *needs,
                                                  eitp_error *error);
 
+/* EITP_ERROR_TORN, and what mends it, if the trainer is torn. */
+EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error);
+
 /* Runs that a step takes. */
 EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer);
 
@@ -4777,13 +4823,14 @@ EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp
                                                int64_t evaluation_sequences, eitp_error *error);
 
 /* Goes over to the shape of a shrunk run's step. */
+EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape);
 EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape, eitp_error *error);
 /* <<src/train/trainer.h */
 
 /* >>src/base/status.c */
 static const char *const eitp__status_names[] = {
-    "ok",         "bad argument", "bad content",  "unsupported", "out of memory",
-    "low memory", "not finite",   "input/output", "interrupted", "internal error",
+    "ok",         "bad argument", "bad content", "unsupported",    "out of memory", "low memory",
+    "not finite", "input/output", "interrupted", "internal error", "torn state",    "end of data",
 };
 
 const char *eitp_status_name(eitp_status status) {
@@ -31576,23 +31623,37 @@ EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
                                              eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
                                                                 void *workspace, eitp_error *error),
                                              eitp_error *error) {
-    size_t done = 0;
     eitp_status status = EITP_OK, moved;
-    for (size_t i = 0; i < plan->transfer_count && !status; i++) {
-        eitp__transfer *transfer = &plan->transfers[i];
-        if ((size_t)transfer->step > done) {
-            status = run(plan, done, (size_t)transfer->step, workspace, error);
-            done = (size_t)transfer->step;
+    plan->begun = 0;
+    for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
+        eitp__transfer *transfer = i < plan->transfer_count ? &plan->transfers[i] : NULL;
+        size_t first = plan->begun, end = transfer ? (size_t)transfer->step : plan->step_count;
+        if (end > first) {
+            plan->begun = end;
+            status = run(plan, first, end, workspace, error);
         }
-        if (!status)
+        if (!status && transfer)
             status = eitp__do_transfer(transfer, error);
     }
-    if (!status && done < plan->step_count)
-        status = run(plan, done, plan->step_count, workspace, error);
     if (!plan->transfer_count)
         return status;
     moved = eitp__worker_finish(plan->context->stream.worker, status ? NULL : error);
     return status ? status : moved;
+}
+
+EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
+    for (size_t s = 0; s < plan->begun; s++) {
+        const eitp__step *step = &plan->steps[s];
+        for (int i = 0; i < step->output_count; i++) {
+            const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
+            eitp_role role = EITP_GRADIENT;
+            if (owner && owner->leaf == EITP__VARIABLE)
+                role = plan->context->variables[owner->variable].info.role;
+            if (role != EITP_GRADIENT && role != EITP_CACHE)
+                return 1;
+        }
+    }
+    return 0;
 }
 /* <<src/tensor/plan_stream.c */
 
@@ -33370,7 +33431,9 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
         profile->bytes_read += eitp__operand_bytes(&call->inputs[i]);
     for (int i = 0; i < call->output_count; i++)
         profile->bytes_written += eitp__operand_bytes(&call->outputs[i]);
-    if (call->slot == EITP__SLOT_EMBEDDING || call->slot == EITP__SLOT_GATHER) {
+    if (call->slot == EITP__SLOT_SLICE) {
+        profile->bytes_read = profile->bytes_written;
+    } else if (call->slot == EITP__SLOT_EMBEDDING || call->slot == EITP__SLOT_GATHER) {
         rows = eitp__operand_bytes(&call->outputs[0]);
         if (rows < eitp__operand_bytes(&call->inputs[0]))
             profile->bytes_read += rows - eitp__operand_bytes(&call->inputs[0]);
@@ -35875,6 +35938,14 @@ EITP__PRIVATE int64_t eitp__special_token_id(const eitp__special_files *files, e
     return -1;
 }
 
+EITP__PRIVATE eitp_status eitp__tokenizer_config_boolean(const eitp__special_files *files, const char *name, int *value,
+                                                         eitp_error *error) {
+    const eitp__json_document *document = files->documents[EITP__TOKENIZER_CONFIG];
+    eitp_status status = document ? eitp__json_get_boolean(eitp__json_root(document), name, value, error) : EITP_OK;
+    return status == EITP_OK ? status
+                             : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
 /* Whether a tokenizer writes this member from what it knows. */
 static int eitp__is_own_member(const eitp__json *member) {
     if (!strcmp(member->name, "add_prefix_space"))
@@ -36474,11 +36545,25 @@ static eitp_status eitp__check_listed_tokens(eitp__loader *loader, eitp_error *e
                              : eitp__fail_prefix(error, status, "%s", eitp__special_file_name(EITP__TOKENIZER_CONFIG));
 }
 
+/* What tokenizer_config.json says goes before tokenizer.json, as in transformers. */
+static eitp_status eitp__load_prefix_space(eitp__loader *loader, eitp_error *error) {
+    eitp_tokenizer *tokenizer = loader->tokenizer;
+    int add_prefix_space = tokenizer->add_prefix_space;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_prefix_space", &add_prefix_space, error);
+    if (status == EITP_OK && add_prefix_space != tokenizer->add_prefix_space)
+        eitp__log(loader->host, EITP_LOG_WARNING, "add_prefix_space is %s, as tokenizer_config.json has it",
+                  add_prefix_space ? "true" : "false");
+    tokenizer->add_prefix_space = add_prefix_space;
+    return status;
+}
+
 /* Completes the tokenizer once its own files are read. */
 static eitp_status eitp__load_special_tokens(eitp__loader *loader, eitp_error *error) {
     eitp_tokenizer *tokenizer = loader->tokenizer;
     int64_t ids[EITP_SPECIAL_TOKEN_COUNT];
-    eitp_status status = eitp__check_listed_tokens(loader, error);
+    eitp_status status = eitp__load_prefix_space(loader, error);
+    if (status == EITP_OK)
+        status = eitp__check_listed_tokens(loader, error);
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT && status == EITP_OK; which++)
         status = eitp__load_special_token(loader, (eitp_special_token)which, &ids[which], error);
     if (status == EITP_OK)
@@ -36626,6 +36711,17 @@ static void eitp__mark_end_of_text(eitp__loader *loader) {
         loader->tokenizer->vocabulary.tokens[slot - 1].flags |= EITP__TOKEN_ADDED | EITP__TOKEN_SPECIAL;
 }
 
+/* Where there is no tokenizer.json, transformers makes a post-processor that adds a token. */
+static eitp_status eitp__check_added_bos(const eitp__loader *loader, eitp_error *error) {
+    int adds = 0;
+    eitp_status status = eitp__tokenizer_config_boolean(loader->files, "add_bos_token", &adds, error);
+    if (status != EITP_OK || !adds)
+        return status;
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                      "%s: add_bos_token adds the bos_token to each text, which is not supported; it must be false",
+                      eitp__special_file_name(EITP__TOKENIZER_CONFIG));
+}
+
 static eitp_status eitp__load_pair_content(eitp__loader *loader, const eitp__json *vocabulary,
                                            const eitp__buffer *merges, const char *vocabulary_path,
                                            const char *merges_path, eitp_error *error) {
@@ -36644,7 +36740,9 @@ static eitp_status eitp__load_pair_content(eitp__loader *loader, const eitp__jso
     if (status != EITP_OK)
         return eitp__fail_prefix(error, status, "%s", merges_path);
     eitp__mark_end_of_text(loader);
-    status = eitp__load_special_tokens(loader, error);
+    status = eitp__check_added_bos(loader, error);
+    if (status == EITP_OK)
+        status = eitp__load_special_tokens(loader, error);
     return status == EITP_OK ? status : eitp__fail_prefix(error, status, "%s, %s", vocabulary_path, merges_path);
 }
 
@@ -38016,7 +38114,7 @@ int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
 }
 
 int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which) {
-    return tokenizer->special[which];
+    return which >= 0 && which < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[which] : -1;
 }
 
 int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
@@ -38857,9 +38955,15 @@ static eitp_status eitp__pack_documents(eitp__packer *packer, eitp_error *error)
 
 static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
     const eitp_pack_config *config = packer->config;
-    if (!packer->writer.info.token_count)
+    const eitp_token_file_info *info = &packer->writer.info;
+    if (!info->token_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s%s: holds no text; name files that are not empty",
                           config->paths[0], config->path_count > 1 ? " and what follows it" : "");
+    if (info->end_of_text < 0 && info->document_count > 1)
+        eitp__log(packer->host, EITP_LOG_WARNING,
+                  "the tokenizer has no end-of-text, so nothing separates the %llu documents; name one as eos_token in "
+                  "its tokenizer_config.json",
+                  (unsigned long long)info->document_count);
     return eitp__token_writer_finish(&packer->writer, error);
 }
 
@@ -40197,48 +40301,61 @@ static int64_t eitp__variable_elements(const eitp_variable *variable) {
     return (int64_t)(variable->size / eitp_dtype_size(variable->dtype));
 }
 
-/* Moves a piece of a tensor into a variable; floating ones by way of f32. */
+/* Reads a piece of a tensor, a floating one as f32, and moves it into its variable if `loads`. */
 static eitp_status eitp__move_in(eitp_context *context, const eitp_variable *variable,
-                                 const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                 const eitp__safetensors *collection, const eitp__safetensors_entry *entry, int loads,
                                  int64_t first, int64_t count, void *buffer, uint32_t *checksum, eitp_error *error) {
     size_t element = eitp_dtype_size(variable->dtype);
     eitp_status status;
     if (eitp__moves_as_f32(variable)) {
         status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
-        return status ? status
-                      : eitp_variable_write_f32(context, variable->name, first, (const float *)buffer, count, error);
+        return status || !loads
+                   ? status
+                   : eitp_variable_write_f32(context, variable->name, first, (const float *)buffer, count, error);
     }
-    if ((int)variable->dtype != entry->dtype)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s; %s is needed",
-                          eitp__safetensors_path(collection, entry), entry->name, entry->type,
-                          eitp_dtype_name(variable->dtype));
     status = eitp__safetensors_read(collection, entry, first, count, buffer, checksum, error);
-    return status ? status
-                  : eitp_variable_write(context, variable->name, (size_t)first * element, buffer,
-                                        (size_t)count * element, error);
+    return status || !loads ? status
+                            : eitp_variable_write(context, variable->name, (size_t)first * element, buffer,
+                                                  (size_t)count * element, error);
 }
 
-EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
-                                                    const eitp__safetensors *collection,
-                                                    const eitp__safetensors_entry *entry, uint32_t *checksum,
-                                                    eitp_error *error) {
-    const eitp_host host = eitp_context_host(context);
-    int64_t elements = eitp__variable_elements(variable), piece;
-    eitp_status status = EITP_OK;
-    void *buffer;
+/* Checks that a tensor can be read into a variable, by what the file's header says. */
+static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__safetensors *collection,
+                                     const eitp__safetensors_entry *entry, eitp_error *error) {
+    int is_floating = entry->dtype >= 0 && eitp__is_floating((eitp_dtype)entry->dtype);
     if (entry->rank != variable->rank ||
         memcmp(entry->shape, variable->shape, (size_t)entry->rank * sizeof *entry->shape))
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s: tensor '%s' has another shape than the model; check that config.json and weights belong "
                           "together",
                           eitp__safetensors_path(collection, entry), entry->name);
+    if (!eitp__moves_as_f32(variable) && (int)variable->dtype != entry->dtype)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s; %s is needed",
+                          eitp__safetensors_path(collection, entry), entry->name, entry->type,
+                          eitp_dtype_name(variable->dtype));
+    if (eitp__moves_as_f32(variable) && !is_floating)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "%s: tensor '%.100s' has type %s where F32, F64, F16 or BF16 is needed",
+                          eitp__safetensors_path(collection, entry), entry->name, entry->type);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                                    eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    int64_t elements = eitp__variable_elements(variable), piece = EITP__MOVE_ELEMENTS;
+    eitp_status status = eitp__check_entry(variable, collection, entry, error);
+    void *buffer;
+    if (status)
+        return status;
     buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
     if (!buffer)
         return eitp__fail_memory(error, EITP__MOVE_BYTES, "reading weights");
-    piece = EITP__MOVE_ELEMENTS;
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        status = eitp__move_in(context, variable, collection, entry, first, count, buffer, checksum, error);
+        status = eitp__move_in(context, variable, collection, entry, loads, first, count, buffer, checksum, error);
     }
     eitp__release(&host, buffer, EITP__MOVE_BYTES);
     return status;
@@ -40353,33 +40470,54 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     return eitp__variables_save(context, path, &selection, dtype, checksum, error);
 }
 
-eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
-                                eitp_error *error) {
+/* Checks that a file has the tensors of all variables of a role, and no others. */
+static eitp_status eitp__check_entries(eitp_context *context, const eitp__safetensors *collection, const char *path,
+                                       eitp_role role, eitp_error *error) {
+    size_t count = 0;
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        eitp_variable variable = eitp_variable_at(context, i);
+        const eitp__safetensors_entry *entry;
+        eitp_status status;
+        if (variable.role != role)
+            continue;
+        entry = eitp__safetensors_find(collection, variable.name);
+        if (!entry)
+            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no tensor '%s'", path, variable.name);
+        status = eitp__check_entry(&variable, collection, entry, error);
+        if (status)
+            return status;
+        count++;
+    }
+    if (count != eitp__safetensors_count(collection))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %zu tensors, but %zu are expected; is it of another model?",
+                          path, eitp__safetensors_count(collection), count);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
+                                               uint32_t *checksum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
-    size_t count = 0;
     uint32_t sum = 0;
     eitp_status status = eitp__safetensors_open(&host, path, &collection, error);
     if (status)
         return status;
+    status = eitp__check_entries(context, collection, path, role, error);
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        const eitp__safetensors_entry *entry;
-        if (variable.role != role)
-            continue;
-        entry = eitp__safetensors_find(collection, variable.name);
-        status = entry ? eitp__variable_read_entry(context, &variable, collection, entry, &sum, error)
-                       : eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no tensor '%s'", path, variable.name);
-        count++;
+        if (variable.role == role)
+            status = eitp__variable_read_entry(context, &variable, collection,
+                                               eitp__safetensors_find(collection, variable.name), loads, &sum, error);
     }
-    if (!status && count != eitp__safetensors_count(collection))
-        status =
-            eitp__fail(error, EITP_ERROR_FORMAT, "%s has %zu tensors, but %zu are expected; is it of another model?",
-                       path, eitp__safetensors_count(collection), count);
     eitp__safetensors_close(collection);
     if (!status && checksum)
         *checksum = sum;
     return status;
+}
+
+eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
+                                eitp_error *error) {
+    return eitp__variables_read(context, path, role, 1, checksum, error);
 }
 /* <<src/io/variables.c */
 
@@ -40621,7 +40759,7 @@ static eitp_status eitp__read_parameters(eitp_model *model, const char *director
         eitp_variable variable =
             eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
         const eitp__safetensors_entry *entry = eitp__find_parameter(model, collection, parameter.name);
-        status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, NULL, error)
+        status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, 1, NULL, error)
                        : eitp__fail(error, EITP_ERROR_FORMAT,
                                     "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
                                     parameter.name);
@@ -40978,8 +41116,8 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
     return EITP_OK;
 }
 
-static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, uint32_t *checksum,
-                                           eitp_error *error) {
+static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, int loads,
+                                           uint32_t *checksum, eitp_error *error) {
     eitp_status status = EITP_OK;
     uint32_t sum = 0;
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
@@ -40987,19 +41125,20 @@ static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safete
         int64_t index = eitp_variable_find(model->context, parameter.name);
         eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
         status = eitp__variable_read_entry(model->context, &variable, collection,
-                                           eitp__lora_entry(collection, &parameter), &sum, error);
+                                           eitp__lora_entry(collection, &parameter), loads, &sum, error);
     }
     if (!status && checksum)
         *checksum = sum;
     return status;
 }
 
-eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    eitp_lora_config config;
-    eitp__safetensors *collection = NULL;
+/* Opens the adapters in a directory, and checks that they are what the model has, or can get. */
+static eitp_status eitp__lora_open(const eitp_model *model, const char *directory, eitp_lora_config *config,
+                                   eitp__safetensors **collection, eitp_error *error) {
     char *path;
-    eitp_status status = eitp_lora_config_read(&model->host, directory, &config, NULL, 0, error);
-    if (!status && model->lora.rank && !eitp__lora_configs_equal(&config, &model->lora))
+    eitp_status status = eitp_lora_config_read(&model->host, directory, config, NULL, 0, error);
+    *collection = NULL;
+    if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the adapters in '%s' are configured otherwise than the model's", directory);
     if (status)
@@ -41007,16 +41146,28 @@ eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *c
     status = eitp__lora_path(model, directory, EITP__LORA_WEIGHTS_FILE, &path, error);
     if (status)
         return status;
-    status = eitp__safetensors_open(&model->host, path, &collection, error);
+    status = eitp__safetensors_open(&model->host, path, collection, error);
     if (!status)
-        status = eitp__lora_check_tensors(model, &config, collection, path, error);
+        status = eitp__lora_check_tensors(model, config, *collection, path, error);
+    eitp__release_text(&model->host, path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
+                                          eitp_error *error) {
+    eitp_lora_config config;
+    eitp__safetensors *collection;
+    eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
     if (!status)
-        status = eitp__lora_read_tensors(model, collection, checksum, error);
+        status = eitp__lora_read_tensors(model, collection, loads, checksum, error);
     eitp__safetensors_close(collection);
-    eitp__release_text(&model->host, path);
     return status;
+}
+
+eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
+    return eitp__lora_read(model, directory, 1, checksum, error);
 }
 
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
@@ -41566,6 +41717,7 @@ typedef struct eitp__moment_source {
     const eitp_adamw_config *config;
     eitp_variable parameter, variable;
     int64_t rows, columns;
+    int loads;     /* 0: everything is read and checked, and no variable is changed */
     int is_square; /* v, whose codes are of its root */
     float factor;  /* of what is read, but for means */
     char scale_name[256];
@@ -41646,6 +41798,8 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
         eitp__gather_means(source, source->to, first, count);
         return EITP_OK;
     }
+    if (!source->loads)
+        return EITP_OK;
     if (source->variable.dtype == EITP_F32)
         return eitp_variable_write_f32(source->context, source->variable.name, first, piece->values, count, error);
     eitp__pack_piece(source, count);
@@ -41683,7 +41837,7 @@ static eitp_status eitp__move_means(const eitp__moment_source *source, int is_re
             else
                 values[i] = (float)means[first + i];
         }
-        if (!is_read)
+        if (!is_read && source->loads)
             status = eitp_variable_write_f32(source->context, name, first, values, end, error);
     }
     return status;
@@ -41821,7 +41975,7 @@ static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_
     int64_t elements = (int64_t)(source->variable.size / sizeof(float)), piece = EITP__MOMENT_PIECE;
     eitp_status status = EITP_OK;
     memset(source->piece->values, 0, sizeof source->piece->values);
-    for (int64_t first = 0; first < elements && !status; first += piece)
+    for (int64_t first = 0; first < elements && !status && source->loads; first += piece)
         status = eitp_variable_write_f32(source->context, source->variable.name, first, source->piece->values,
                                          elements - first < piece ? elements - first : piece, error);
     return status;
@@ -41853,9 +42007,9 @@ static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_erro
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path,
+EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
                                              const eitp_checkpoint_info *written, const eitp_adamw_config *config,
-                                             eitp_error *error) {
+                                             int loads, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     double momentum = written->config.adamw.beta1;
     eitp__moment_piece *piece;
@@ -41873,6 +42027,7 @@ EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *
         source.path = path;
         source.written = written;
         source.config = config;
+        source.loads = loads;
         source.piece = piece;
         source.variable = eitp_variable_at(context, i);
         status = eitp__convert_variable(&source, error);
@@ -42271,6 +42426,18 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     eitp__release(&host, trainer, sizeof *trainer);
 }
 
+int eitp_trainer_is_torn(const eitp_trainer *trainer) {
+    return trainer->torn;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error) {
+    return trainer->torn
+               ? eitp__fail(error, EITP_ERROR_TORN,
+                            "a step or a resume failed half-way, so weights and optimizer state do not belong "
+                            "together; resume from the last checkpoint")
+               : EITP_OK;
+}
+
 int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
     return trainer->step;
 }
@@ -42339,6 +42506,13 @@ static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *pl
     return eitp__write_values(plan, input, unique->tokens, (size_t)unique->capacity * sizeof *unique->tokens, error);
 }
 
+/* Executes a plan of a step. What a checkpoint has is torn from its first change until the step is complete. */
+static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
+    eitp_status status = eitp_plan_run(plan, error);
+    trainer->torn |= eitp__plan_changed_state(plan);
+    return status;
+}
+
 /* Runs forward and backward of one run of the step; where there is only one, the update too. */
 static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64_t count, int64_t valid, double *sum,
                                        eitp_error *error) {
@@ -42360,7 +42534,7 @@ static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64
     if (!status)
         status = eitp__write_unique(trainer, plan, trainer->inputs.unique, error);
     if (!status)
-        status = eitp_plan_run(plan, error);
+        status = eitp__execute(trainer, plan, error);
     if (!status)
         status = eitp__batch_losses(&trainer->batches[run], count, plan, trainer->losses, sum, &counted, error);
     return status;
@@ -42445,13 +42619,11 @@ static eitp_status eitp__restore_plans(eitp_trainer *trainer, eitp_error *error)
                : status;
 }
 
-eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+/* All of a step but its end: the counter, and the report. */
+static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     double sum = 0;
     uint64_t first;
-    eitp_status status;
-    memset(report, 0, sizeof *report);
-    report->step = trainer->step + 1;
-    status = eitp__restore_plans(trainer, error);
+    eitp_status status = eitp__restore_plans(trainer, error);
     if (!status)
         status = eitp__read_step(trainer, &report->tokens, error);
     if (!status && !trainer->update_plan)
@@ -42464,23 +42636,43 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     if (!status && trainer->update_plan)
         status = eitp__write_update(trainer, report, error);
     if (!status && trainer->update_plan)
-        status = eitp_plan_run(trainer->update_plan, error);
+        status = eitp__execute(trainer, trainer->update_plan, error);
     if (!status)
         status = eitp__read_update(trainer, report, error);
+    report->loss = sum / (double)(report->tokens ? report->tokens : 1);
+    return status;
+}
+
+eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+    eitp_step_report made = EITP__ZERO;
+    uint64_t first;
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
     if (status)
         return status;
-    report->loss = sum / (double)(report->tokens ? report->tokens : 1);
+    if (!eitp__run_sequences(trainer, 0, &first))
+        return eitp__fail(error, EITP_END_OF_DATA, "training ends after step %lld: all %llu samples were used",
+                          (long long)trainer->step, (unsigned long long)trainer->config.last_sample);
+    made.step = trainer->step + 1;
+    status = eitp__make_step(trainer, &made, error);
+    if (status)
+        return eitp__fail_prefix(error, status,
+                                 trainer->torn ? "step %lld failed half-way; resume from the last checkpoint"
+                                               : "step %lld was not made, and nothing was changed",
+                                 (long long)made.step);
+    trainer->torn = 0;
     trainer->step++;
+    *report = made;
     return EITP_OK;
 }
 
 eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
                                   eitp_error *error) {
     uint64_t count = trainer->validation.count;
-    eitp_status status;
-    if (!trainer->validates)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the trainer was made without validation data");
-    status = eitp__restore_plans(trainer, error);
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    if (!status && !trainer->validates)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the trainer was made without validation data");
+    if (!status)
+        status = eitp__restore_plans(trainer, error);
     if (status)
         return status;
     if (windows > 0 && (uint64_t)windows < count)
@@ -42539,7 +42731,7 @@ EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp
     return status;
 }
 
-static void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
+EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
     config->batch_size = shape->batch_size;
     config->grad_accum = shape->grad_accum;
     config->merged = shape->merged;
@@ -42706,11 +42898,11 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
     eitp__search search = eitp__begin_search(trainer);
-    eitp_status status = EITP_OK;
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;
-    if (trainer->batches)
+    if (!status && trainer->batches)
         status = eitp__search_smaller(&search, error);
     if (status || !search.smaller.bytes)
         return status;
@@ -42963,8 +43155,10 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
-    return eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint, trainer,
-                                  error);
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    return status ? status
+                  : eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint,
+                                           trainer, error);
 }
 
 /* ---- Reading ---- */
@@ -43119,13 +43313,22 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
     return status;
 }
 
+/* True if the trainer is as a run began that was shrunk later. */
+static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__state *written) {
+    const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
+    return !eitp__step_shapes_equal(&mine, &theirs) && eitp__step_shapes_equal(&mine, &written->info.asked_shape);
+}
+
 /* Compares the run that wrote the checkpoint with this one: refuses, logs, or accepts each difference. */
 static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state *written, const char *checkpoint,
                                         eitp_error *error) {
+    const eitp_step_shape shape = eitp__step_shape_of(&written->info.config);
     eitp__state current = eitp__current_state(trainer);
     eitp__state_integer mine[EITP__STATE_INTEGERS], theirs[EITP__STATE_INTEGERS];
     eitp__state_number my_numbers[EITP__STATE_NUMBERS], their_numbers[EITP__STATE_NUMBERS];
     eitp__state_mirror my_mirror, their_mirror;
+    if (eitp__follows_shrinking(trainer, written))
+        eitp__set_step_shape(&current.info.config, &shape);
     eitp__state_to_mirror(&current, &my_mirror);
     eitp__state_to_mirror(written, &their_mirror);
     eitp__state_fields(&current, &my_mirror, mine, my_numbers);
@@ -43165,56 +43368,33 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
     return eitp__compare_adapters(trainer, &current, written, checkpoint, error);
 }
 
-/* Reads the variables of a role and checks that they are what was written. */
-static eitp_status eitp__load_checked(const eitp_trainer *trainer, const char *checkpoint, const char *name,
-                                      eitp_role role, int64_t expected, eitp_error *error) {
-    uint32_t checksum = 0;
-    char *path = eitp__join_path(&trainer->host, checkpoint, name);
-    eitp_status status;
-    if (!path)
-        return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp_variables_load(eitp_model_context(trainer->model), path, role, &checksum, error);
-    if (!status && (int64_t)checksum != expected)
-        status = eitp__fail(error, EITP_ERROR_FORMAT,
+/* ---- Loading: everything is read twice, and changes nothing the first time ---- */
+
+static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int64_t expected, eitp_error *error) {
+    return (int64_t)checksum == expected
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_FORMAT,
                             "%s is damaged: its checksum is %08x, not %08x; resume from another checkpoint", path,
                             (unsigned)checksum, (unsigned)expected);
-    eitp__release_text(&trainer->host, path);
-    return status;
-}
-
-/* Reads the moments that another optimizer wrote, or an earlier version. */
-static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint,
-                                         const eitp_checkpoint_info *written, eitp_error *error) {
-    char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
-    eitp_status status =
-        path ? eitp__moments_load(eitp_model_context(trainer->model), path, written, &trainer->config.adamw, error)
-             : eitp__fail_memory(error, strlen(checkpoint), "a path");
-    eitp__release_text(&trainer->host, path);
-    return status;
 }
 
 /* Reads the model's weights, or its adapters. */
-static eitp_status eitp__load_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected,
+static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected, int loads,
                                           eitp_error *error) {
+    const int has_adapters = eitp_model_lora(trainer->model).rank > 0;
     uint32_t checksum = 0;
-    eitp_status status;
-    if (!eitp_model_lora(trainer->model).rank)
-        return eitp__load_checked(trainer, checkpoint, "model.safetensors", EITP_PARAMETER, expected, error);
-    status = eitp_lora_load(trainer->model, checkpoint, &checksum, error);
-    if (!status && (int64_t)checksum != expected)
-        status = eitp__fail(error, EITP_ERROR_FORMAT,
-                            "%s/" EITP__LORA_WEIGHTS_FILE " is damaged: its checksum is %08x, not %08x; resume from "
-                            "another checkpoint",
-                            checkpoint, (unsigned)checksum, (unsigned)expected);
+    char *path =
+        eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : "model.safetensors");
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    if (!status && has_adapters)
+        status = eitp__lora_read(trainer->model, checkpoint, loads, &checksum, error);
+    else if (!status)
+        status =
+            eitp__variables_read(eitp_model_context(trainer->model), path, EITP_PARAMETER, loads, &checksum, error);
+    if (!status)
+        status = eitp__check_checksum(path, checksum, expected, error);
+    eitp__release_text(&trainer->host, path);
     return status;
-}
-
-/* A trainer as the run began goes over to what that was shrunk to. */
-static eitp_status eitp__follow_shrinking(eitp_trainer *trainer, const eitp__state *state, eitp_error *error) {
-    const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&state->info.config);
-    if (eitp__step_shapes_equal(&mine, &theirs) || !eitp__step_shapes_equal(&mine, &state->info.asked_shape))
-        return EITP_OK;
-    return eitp__trainer_reshape(trainer, &theirs, error);
 }
 
 /* Is the optimizer's state what this version keeps? */
@@ -43225,30 +43405,63 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
             eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_FACTORED);
 }
 
+/* Reads the state of the optimizer; that of another one, or of an earlier version, is converted. */
+static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                              int loads, eitp_error *error) {
+    eitp_context *context = eitp_model_context(trainer->model);
+    uint32_t checksum = 0;
+    char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    if (!status && eitp__has_same_optimizer(trainer, state)) {
+        status = eitp__variables_read(context, path, EITP_OPTIMIZER, loads, &checksum, error);
+        if (!status)
+            status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
+    } else if (!status) {
+        status = eitp__moments_read(context, path, &state->info, &trainer->config.adamw, loads, error);
+    }
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
+static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                        int loads, eitp_error *error) {
+    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, loads, error);
+    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, loads, error);
+}
+
+/* Changes the trainer to what was read and checked. */
+static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                         eitp_error *error) {
+    eitp_status status;
+    trainer->torn = 1;
+    status = eitp__read_variables(trainer, checkpoint, state, 1, error);
+    if (status)
+        return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
+    trainer->step = state->info.step;
+    trainer->asked_shape = state->info.asked_shape;
+    trainer->loss_scale = state->loss_scale;
+    trainer->scale_steps = state->scale_steps;
+    trainer->skipped = state->skipped;
+    trainer->torn = 0;
+    return EITP_OK;
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     eitp__state state;
+    eitp_step_shape shape;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
-    if (!status)
-        status = eitp__follow_shrinking(trainer, &state, error);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
-        status = eitp__model_keep_generation(trainer->model, checkpoint, error);
+        status = eitp__read_variables(trainer, checkpoint, &state, 0, error);
     if (!status)
-        status = eitp__load_model_state(trainer, checkpoint, state.model_checksum, error);
-    if (!status && eitp__has_same_optimizer(trainer, &state))
-        status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
-                                    error);
-    else if (!status)
-        status = eitp__convert_moments(trainer, checkpoint, &state.info, error);
+        status = eitp__model_keep_generation(trainer->model, checkpoint, error);
     if (status)
         return status;
-    trainer->step = state.info.step;
-    trainer->asked_shape = state.info.asked_shape;
-    trainer->loss_scale = state.loss_scale;
-    trainer->scale_steps = state.scale_steps;
-    trainer->skipped = state.skipped;
-    return EITP_OK;
+    shape = eitp__step_shape_of(&state.info.config);
+    if (eitp__follows_shrinking(trainer, &state))
+        status = eitp__trainer_reshape(trainer, &shape, error);
+    return status ? status : eitp__load_checkpoint(trainer, checkpoint, &state, error);
 }
 /* <<src/train/trainer_state.c */
 

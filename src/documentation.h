@@ -101,6 +101,7 @@
  *     5. eitp_trainer_config_default, eitp_trainer_create: takes all memory that training needs. To go on from a
  *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
  *     6. Your loop: eitp_trainer_step; now and then eitp_trainer_evaluate, eitp_trainer_save, eitp_checkpoint_prune.
+ *        A step that fails has changed nothing, or eitp_trainer_is_torn: then resume from the last checkpoint.
  *     7. eitp_model_save writes a directory without the training state.
  *     8. What was made last is destroyed first.
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token

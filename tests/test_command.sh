@@ -799,6 +799,93 @@ else
     echo "SKIPPED too little memory: the shell has no ulimit -v"
 fi
 
+# ---- what goes on from a checkpoint, and what cannot ----
+
+refuses 1 "made with grad_accum 4, and this run has 2; leave --grad-accum out" train --resume straight/checkpoint-12 \
+    --grad-accum 2 --output-dir gone
+refuses 1 "made with batch_size 1, and this run has 3; leave --batch-size out" train --resume straight/checkpoint-12 \
+    --batch-size 3 --output-dir gone
+exits 0 "fewer steps than were made" train --resume straight/checkpoint-12 --steps 2 --output-dir straight --threads 1
+check "fewer steps than were made: said" grep -q 'step 12 was made already, and 2 were asked for: nothing to do' err
+check "fewer steps than were made: the end" grep -q '^finished: step 12 (2 were asked for)' out
+
+# Kernels that the environment asks for, and that are not the checkpoint's: of a run that is resumed, refused.
+made_with=$(sed -n 's/.*"numerics": "cpu-\([a-z0-9]*\)-.*/\1/p' straight/checkpoint-12/trainer_state.json)
+other=ref
+[ "$made_with" != ref ] || other=avx2
+environment=${EITP_ISA-}
+export EITP_ISA=$other
+refuses 1 "made with EITP_ISA $made_with, and the environment has $other" train --resume straight/checkpoint-12 --steps 14 \
+    --output-dir gone
+EITP_ISA=$made_with
+exits 0 "the same kernels" train --resume straight/checkpoint-12 --steps 13 --output-dir same_kernels --threads 1
+EITP_ISA=$environment
+[ -n "$environment" ] || unset EITP_ISA
+environment=${EITP_PRODUCTS-}
+other=openblas
+! grep -q '"numerics": ".*openblas' straight/checkpoint-12/trainer_state.json || other=own
+export EITP_PRODUCTS=$other
+refuses 1 "made with EITP_PRODUCTS [a-z]*, and the environment has $other" train --resume straight/checkpoint-12 \
+    --steps 14 --output-dir gone
+EITP_PRODUCTS=$environment
+[ -n "$environment" ] || unset EITP_PRODUCTS
+
+# The data ends where the samples do, whatever the schedule says.
+cp -r epochs ended
+sed 's/"schedule_steps": 4/"schedule_steps": 9/' epochs/checkpoint-4/trainer_state.json >ended/checkpoint-4/trainer_state.json
+exits 0 "the data ends" train --resume auto --output-dir ended --threads 1
+check "the data ends: said" grep -q 'training ends after step 4: all [0-9]* samples were used' err
+check "the data ends: no step" test "$(ls -d ended/checkpoint-*)" = ended/checkpoint-4
+check "the data ends: the run is finished" grep -q '^finished: step 4 of 4' out
+
+# ---- a loss that is not finite ----
+
+spoil
+printf '\000\000\300\177' | dd of=spoiled/model.safetensors bs=1 conv=notrunc \
+    seek=$(($(wc -c <spoiled/model.safetensors) - 4)) 2>/dev/null
+refuses 4 "the loss of 'spoiled' on this data is -*nan, which is not finite" eval --model spoiled --data text.txt \
+    --threads 1
+exits 0 "training a model that is not finite" train --data text.txt --model spoiled --block-size 16 --threads 1 --steps 1 \
+    --eval-steps 1 --output-dir not_finite
+check "a validation that is not finite is said" grep -q \
+    '^warning: the validation loss after step 0 is not finite' err
+
+# ---- steps that fail ----
+
+# Tokens that are gone when the next step reads them: nothing was changed, so what was done is saved.
+"$eitp" $train --steps 100000000 --eval-steps 0 --save-steps 0 --output-dir unread >running.out 2>running.err </dev/null &
+process=$!
+wait_for 'step 1/' running.err
+for file in unread/data/*; do
+    : >"$file"
+done
+wait $process
+check "a step that cannot be read: exit code" test $? -eq 1
+check "a step that cannot be read: said" grep -q '^error: step [0-9]* was not made, and nothing was changed: ' running.err
+check "a step that cannot be read: what was done is saved" test "$(ls -d unread/checkpoint-* | wc -l)" -eq 1
+
+# Streamed weights that cannot be written back: the state is torn, and is not saved, though a checkpoint's files, of 11
+# and 21 MB, could be written where the one of 32 MB cannot.
+if command -v prlimit >/dev/null 2>&1; then
+    exits 0 "an undisturbed run" $large --steps 4 --lr-schedule constant --output-dir undisturbed
+    exits 0 "steps before a torn one" $large --steps 2 --lr-schedule constant --stream all --optimizer adamw \
+        --output-dir torn
+    "$eitp" train --resume auto --output-dir torn --steps 100000000 --threads 1 >running.out 2>running.err </dev/null &
+    process=$!
+    wait_for 'step 3/' running.err
+    prlimit --pid $process --fsize=25000000
+    wait $process
+    check "torn: exit code" test $? -eq 5
+    check "torn: said" grep -q '^error: step [0-9]* failed half-way; resume from the last checkpoint: ' running.err
+    check "torn: from where to go on" grep -q \
+        '^error: nothing was saved after the failure; go on with --resume torn/checkpoint-2' running.err
+    check "torn: nothing is saved" test "$(ls -d torn/checkpoint-*)" = torn/checkpoint-2
+    exits 0 "torn: resume" train --resume auto --output-dir torn --steps 4 --threads 1
+    check "torn: resumed with the same bits" same_checkpoints undisturbed/checkpoint-4 torn/checkpoint-4
+else
+    echo "SKIPPED a step that fails half-way: there is no prlimit to make it fail"
+fi
+
 cd / && rm -rf "$work"
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -856,7 +856,7 @@ static void a_resume_on_other_terms_is_refused(void) {
         }
         CHECK_THAT(eitp_trainer_resume(r.trainer, checkpoint, &error_) != EITP_OK, "%d", k);
         CHECK_THAT(strstr(error_.message, words[k]), "%d: %s", k, error_.message);
-        CHECK(eitp_trainer_steps_done(r.trainer) == 0 && (k == 7 || fingerprint(&r, 1) == before));
+        CHECK(eitp_trainer_steps_done(r.trainer) == 0 && fingerprint(&r, 1) == before);
         end_run(&r);
     }
     scratch_remove(directory);

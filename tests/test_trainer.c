@@ -1347,6 +1347,273 @@ static void replacing_a_checkpoint_never_loses_it(void) {
     scratch_remove(directory);
 }
 
+/* ---- Steps and resumes that fail ---- */
+
+static uint32_t file_checksum(const char *directory, const char *name) {
+    FILE *file = fopen(scratch_path(directory, name), "rb");
+    unsigned char bytes[4096];
+    uint32_t crc = 0;
+    size_t size;
+    while (file && (size = fread(bytes, 1, sizeof bytes, file)) > 0)
+        crc = eitp__crc32c(crc, bytes, size);
+    CHECK_THAT(file != NULL, "there is no %s in %s", name, directory);
+    if (file)
+        fclose(file);
+    return crc;
+}
+
+static uint32_t checkpoint_checksum(const char *checkpoint) {
+    return file_checksum(checkpoint, "model.safetensors") ^ (file_checksum(checkpoint, "optimizer.safetensors") << 1);
+}
+
+static void check_torn(eitp_status status, const char *what) {
+    CHECK_THAT(status == EITP_ERROR_TORN && strstr(error_.message, "resume"), "%s: %s", what, error_.message);
+}
+
+/* A torn trainer does nothing but resume, and says so. */
+static void check_refuses_all(run *r, const char *output) {
+    eitp_step_report step;
+    eitp_evaluation evaluation;
+    eitp_shrink_report shrunk;
+    check_torn(eitp_trainer_step(r->trainer, &step, &error_), "step");
+    check_torn(eitp_trainer_evaluate(r->trainer, 0, &evaluation, &error_), "evaluate");
+    check_torn(eitp_trainer_shrink(r->trainer, &shrunk, &error_), "shrink");
+    check_torn(eitp_trainer_save(r->trainer, output, &error_), "save");
+    CHECK(access(output, F_OK) != 0);
+}
+
+/* Ways to step: the update in the plan of the backward pass, or in one of its own after several. */
+static const struct {
+    const char *precision;
+    eitp_optimizer optimizer;
+    int64_t merged;
+} half_done_[] = {{"fp32", EITP_ADAMW, 2}, {"fp32", EITP_ADAMW, 1}, {"bf16", EITP_ADAMW8_SR, 2}};
+
+/*
+ * Each file call of a step with streamed variables fails. Either nothing was changed, and what is saved is the state
+ * before the step; or the trainer is torn, refuses all but a resume, and then has the bits of an undisturbed run.
+ */
+static void a_step_that_fails_is_whole_or_torn(void) {
+    char directory[512], output[600], checkpoint[700], other[600];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-2", output);
+    snprintf(other, sizeof other, "%s/other", directory);
+    for (size_t way = 0; way < EITP__COUNT(half_done_); way++) {
+        const eitp_step_report untouched = EITP__ZERO;
+        variant v = default_variant();
+        uint32_t before, after, saved;
+        int whole = 0, torn = 0;
+        faults f;
+        run r;
+        v.threads = 1;
+        v.is_wide = 1;
+        v.piece_bytes = 65536;
+        v.stream = EITP_STREAM_ALL;
+        v.precision = half_done_[way].precision;
+        v.optimizer = half_done_[way].optimizer;
+        v.merged = half_done_[way].merged;
+        faults_begin(&f);
+        f.tear = 1;
+        REQUIRE_OK(make_run(&r, &f.host, &v, directory, &error_), error_);
+        REQUIRE(step_many(&r, 2, NULL));
+        before = fingerprint(&r);
+        REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+        saved = checkpoint_checksum(checkpoint);
+        REQUIRE(step_many(&r, 1, NULL));
+        after = fingerprint(&r);
+        CHECK(after != before);
+        for (long n = 1; !test_failures_; n += SHADOW_MEMORY ? 2 : 1) {
+            eitp_step_report report = EITP__ZERO;
+            eitp_status status;
+            REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+            f.file_calls = 0;
+            f.fail_file_call = n;
+            status = eitp_trainer_step(r.trainer, &report, &error_);
+            if (f.file_calls < n)
+                break;
+            f.fail_file_call = 0;
+            CHECK_THAT(status == EITP_ERROR_IO && strstr(error_.message, "step 3"), "call %ld: %s", n, error_.message);
+            CHECK(eitp_trainer_steps_done(r.trainer) == 2 && !memcmp(&report, &untouched, sizeof report));
+            if (eitp_trainer_is_torn(r.trainer)) {
+                torn++;
+                CHECK_THAT(strstr(error_.message, "resume from the last checkpoint") != NULL, "%s", error_.message);
+                check_refuses_all(&r, other);
+                REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+            } else {
+                whole++;
+                CHECK_THAT(strstr(error_.message, "nothing was changed") != NULL, "%s", error_.message);
+                REQUIRE_OK(eitp_trainer_save(r.trainer, other, &error_), error_);
+                CHECK(checkpoint_checksum(scratch_path(other, "checkpoint-2")) == saved);
+                scratch_remove(other);
+            }
+            CHECK_THAT(!eitp_trainer_is_torn(r.trainer) && fingerprint(&r) == before, "way %d, call %ld", (int)way, n);
+            REQUIRE(step_many(&r, 1, NULL));
+            CHECK_THAT(fingerprint(&r) == after, "way %d, call %ld: other bits", (int)way, n);
+        }
+        CHECK_THAT(whole > 4 && torn > 8, "way %d: %d whole and %d torn", (int)way, whole, torn);
+        f.fail_file_call = 0;
+        end_run(&r);
+        faults_end(&f);
+    }
+    scratch_remove(directory);
+}
+
+/*
+ * Each file call and each allocation of a resume fails. Either the trainer is as it was, or it is torn until a resume
+ * succeeds; or the failure did not matter.
+ */
+static void a_resume_that_fails_is_whole_or_torn(void) {
+    static const struct {
+        eitp_stream stream;
+        eitp_optimizer optimizer; /* of the checkpoint's, or another */
+    } ways[] = {{EITP_STREAM_NONE, EITP_ADAMW}, {EITP_STREAM_ALL, EITP_ADAMW}, {EITP_STREAM_ALL, EITP_FACTORED}};
+    char directory[512], output[600], checkpoint[700], other[600];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-2", output);
+    snprintf(other, sizeof other, "%s/other", directory);
+    for (size_t way = 0; way < 2 * EITP__COUNT(ways); way++) {
+        const int of_memory = way % 2;
+        variant v = default_variant();
+        uint32_t resumed, after;
+        int whole = 0, torn = 0, more = 1;
+        faults f;
+        run r;
+        v.threads = 1;
+        faults_begin(&f);
+        REQUIRE_OK(make_run(&r, &f.host, &v, directory, &error_), error_);
+        REQUIRE(step_many(&r, 2, NULL));
+        REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+        end_run(&r);
+        v.stream = ways[way / 2].stream;
+        v.optimizer = ways[way / 2].optimizer;
+        REQUIRE_OK(make_run(&r, &f.host, &v, directory, &error_), error_);
+        REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+        resumed = fingerprint(&r);
+        REQUIRE(step_many(&r, 1, NULL));
+        after = fingerprint(&r);
+        for (long n = 1; more && !test_failures_; n += SHADOW_MEMORY ? 5 : 1) {
+            eitp_status status;
+            f.file_calls = f.allocations = 0;
+            f.fail_file_call = of_memory ? 0 : n;
+            f.fail_allocation = of_memory ? n : 0;
+            status = eitp_trainer_resume(r.trainer, checkpoint, &error_);
+            more = (of_memory ? f.allocations : f.file_calls) >= n;
+            f.fail_file_call = f.fail_allocation = 0;
+            CHECK_THAT(!status || status == (of_memory ? EITP_ERROR_MEMORY : EITP_ERROR_IO), "call %ld: %s", n,
+                       error_.message);
+            if (status && !eitp_trainer_is_torn(r.trainer)) {
+                whole++;
+                CHECK_THAT(fingerprint(&r) == after && eitp_trainer_steps_done(r.trainer) == 3,
+                           "way %d, call %ld: changed by what was refused: %s", (int)way, n, error_.message);
+                continue;
+            }
+            if (status) {
+                torn++;
+                CHECK_THAT(strstr(error_.message, "half-way; resume again") != NULL, "%s", error_.message);
+                check_refuses_all(&r, other);
+                REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+            }
+            CHECK_THAT(!eitp_trainer_is_torn(r.trainer) && fingerprint(&r) == resumed, "way %d, call %ld", (int)way, n);
+            REQUIRE(step_many(&r, 1, NULL));
+            CHECK_THAT(fingerprint(&r) == after, "way %d, call %ld: other bits", (int)way, n);
+        }
+        CHECK_THAT(whole > 4 && torn > 8, "way %d: %d whole and %d torn", (int)way, whole, torn);
+        end_run(&r);
+        faults_end(&f);
+    }
+    scratch_remove(directory);
+}
+
+/* Flips a bit `from_end` bytes before the end of a file, or, to flip it back, does so again; returns 0 if it fails. */
+static int flip_bit(const char *path, long from_end) {
+    FILE *file = fopen(path, "r+b");
+    int byte;
+    if (!file)
+        return 0;
+    fseek(file, -from_end, SEEK_END);
+    byte = fgetc(file);
+    fseek(file, -from_end, SEEK_END);
+    fputc(byte ^ 1, file);
+    return !fclose(file);
+}
+
+/* What is found out late, in the last bytes of the last file, has changed neither weights nor shape. */
+static void a_resume_that_is_refused_changes_nothing(void) {
+    static const char *const names[] = {"model.safetensors", "optimizer.safetensors", "optimizer.safetensors"};
+    const eitp_host host = eitp_host_default();
+    char directory[512], output[600], checkpoint[700], path[800], moved[800];
+    const variant v = shrinking_variant(1);
+    eitp_step_shape asked, shape;
+    uint32_t before, after;
+    run r;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-2", output);
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    REQUIRE(step_many(&r, 2, NULL) && shrink(&r));
+    REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+    end_run(&r);
+    after = train_variant(&v, directory, 2);
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    REQUIRE(step_many(&r, 1, NULL));
+    asked = eitp_trainer_shape(r.trainer);
+    before = fingerprint(&r);
+    for (size_t i = 0; i < EITP__COUNT(names); i++) {
+        const int is_missing = i == 2;
+        snprintf(path, sizeof path, "%s/%s", checkpoint, names[i]);
+        snprintf(moved, sizeof moved, "%s/moved", checkpoint);
+        REQUIRE(is_missing ? !rename(path, moved) : flip_bit(path, 1));
+        CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) ==
+              (is_missing ? EITP_ERROR_ARGUMENT : EITP_ERROR_FORMAT));
+        CHECK_THAT(strstr(error_.message, names[i]) != NULL, "%s", error_.message);
+        CHECK_THAT(fingerprint(&r) == before, "%s: weights or state were changed", error_.message);
+        shape = eitp_trainer_shape(r.trainer);
+        CHECK_THAT(eitp__step_shapes_equal(&shape, &asked), "%s: the shape was changed", error_.message);
+        CHECK(eitp_trainer_steps_done(r.trainer) == 1 && !eitp_trainer_is_torn(r.trainer));
+        REQUIRE(is_missing ? !rename(moved, path) : flip_bit(path, 1));
+    }
+    REQUIRE(step_many(&r, 1, NULL));
+    CHECK(fingerprint(&r) == after);
+    REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+    shape = eitp_trainer_shape(r.trainer);
+    CHECK(!eitp__step_shapes_equal(&shape, &asked));
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+/* After the last sample a step is the end, and no step: nothing is changed, however often it is asked for. */
+static void there_is_no_step_after_the_last_sample(void) {
+    static const int64_t merged[] = {2, 1};
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    for (size_t way = 0; way < EITP__COUNT(merged); way++) {
+        variant v = default_variant();
+        eitp_step_report report, last;
+        uint32_t before;
+        run r;
+        v.merged = merged[way];
+        v.last_sample = 9; /* of 4 a step */
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        REQUIRE(step_many(&r, 2, NULL));
+        REQUIRE_OK(eitp_trainer_step(r.trainer, &report, &error_), error_);
+        CHECK(report.step == 3 && report.tokens == 32);
+        before = fingerprint(&r);
+        last = report;
+        for (int i = 0; i < 2; i++) {
+            CHECK(eitp_trainer_step(r.trainer, &report, &error_) == EITP_END_OF_DATA);
+            CHECK_THAT(strstr(error_.message, "9 samples") != NULL, "%s", error_.message);
+            CHECK(eitp_trainer_steps_done(r.trainer) == 3 && !memcmp(&report, &last, sizeof last));
+            CHECK_THAT(fingerprint(&r) == before, "way %d: a step without samples changed something", (int)way);
+        }
+        CHECK(!eitp_trainer_is_torn(r.trainer));
+        end_run(&r);
+    }
+    scratch_remove(directory);
+}
+
 static void the_newest_are_kept_by_step_number(void) {
     const eitp_host host = eitp_host_default();
     static const char *const names[] = {"checkpoint-9",    "checkpoint-10",  "checkpoint-200",        "checkpoint-1000",
@@ -1470,6 +1737,10 @@ int main(int argc, char **argv) {
         TEST(every_failed_allocation_is_an_error),
         TEST(every_failed_file_call_leaves_the_last_checkpoint),
         TEST(replacing_a_checkpoint_never_loses_it),
+        TEST(a_step_that_fails_is_whole_or_torn),
+        TEST(a_resume_that_fails_is_whole_or_torn),
+        TEST(a_resume_that_is_refused_changes_nothing),
+        TEST(there_is_no_step_after_the_last_sample),
         TEST(the_newest_are_kept_by_step_number),
         TEST(schedules_rise_and_fall),
         TEST(sampling_keeps_to_its_limits),

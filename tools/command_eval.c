@@ -53,10 +53,17 @@ static eitp_status evaluating_run(evaluating *e, eitp_error *error) {
     const option_set *o = &e->options;
     int64_t block = evaluating_block(e);
     eitp_token_range all;
+    eitp_status status;
     all.first = 0;
     all.count = eitp_token_file_get_info(e->data.file).token_count;
-    return eitp_evaluate(e->model, e->data.file, all, options_integer(o, OPTION_BATCH_SIZE), block,
-                         options_integer(o, OPTION_EVAL_WINDOWS), &e->result, error);
+    status = eitp_evaluate(e->model, e->data.file, all, options_integer(o, OPTION_BATCH_SIZE), block,
+                           options_integer(o, OPTION_EVAL_WINDOWS), &e->result, error);
+    if (!status && !isfinite(e->result.loss))
+        status =
+            command_fail(error, EITP_ERROR_NOT_FINITE,
+                         "the loss of '%s' on this data is %g, which is not finite; evaluate an earlier checkpoint",
+                         e->directory, e->result.loss);
+    return status;
 }
 
 static void evaluating_print(const evaluating *e) {

@@ -134,6 +134,57 @@ static eitp_status take_resumed_options(run *r, eitp_error *error) {
     return status;
 }
 
+/* Refused here where the options are known by name; the rest is compared when the trainer resumes. */
+static eitp_status check_resumed_shape(const run *r, eitp_error *error) {
+    const eitp_trainer_config *c = &r->resumed.config;
+    const struct {
+        const char *name, *option;
+        int64_t written, asked;
+    } sizes[] = {
+        {"batch_size", "--batch-size", c->batch_size, options_integer(&r->options, OPTION_BATCH_SIZE)},
+        {"grad_accum", "--grad-accum", c->grad_accum, options_integer(&r->options, OPTION_GRAD_ACCUM)},
+    };
+    for (size_t i = 0; i < COMMAND_COUNT(sizes); i++) {
+        if (sizes[i].written != sizes[i].asked)
+            return command_fail(error, EITP_ERROR_ARGUMENT,
+                                "'%s' was made with %s %lld, and this run has %lld; leave %s out, or start from the "
+                                "weights with --model",
+                                r->checkpoint, sizes[i].name, (long long)sizes[i].written, (long long)sizes[i].asked,
+                                sizes[i].option);
+    }
+    return EITP_OK;
+}
+
+/*
+ * A run that is resumed keeps its kernels: others would give other bits. Who asks for others in the environment is
+ * refused, as any other difference is, rather than not heard.
+ */
+static eitp_status check_resumed_kernels(const run *r, eitp_error *error) {
+    char isa[MODEL_ISA_SIZE];
+    const eitp_context_config config = model_context_config(&r->options, r->resumed.numerics, isa);
+    const char *const kept[][2] = {{"EITP_ISA", config.isa}, {"EITP_PRODUCTS", config.products}};
+    for (size_t i = 0; i < COMMAND_COUNT(kept); i++) {
+        const char *asked = getenv(kept[i][0]);
+        if (asked && *asked && kept[i][1] && strcmp(asked, kept[i][1]))
+            return command_fail(error, EITP_ERROR_ARGUMENT,
+                                "'%s' was made with %s %s, and the environment has %s: the bits would differ; unset it "
+                                "to go on with %s, or start from the weights with --model",
+                                r->checkpoint, kept[i][0], kept[i][1], asked, kept[i][1]);
+    }
+    return EITP_OK;
+}
+
+static eitp_status check_resumed(const run *r, eitp_error *error) {
+    eitp_status status = check_resumed_shape(r, error);
+    if (!status)
+        status = check_resumed_kernels(r, error);
+    if (!status && !options_has(&r->options, OPTION_DATA))
+        status = command_fail(error, EITP_ERROR_ARGUMENT,
+                              "--data is needed: there is no run.json beside '%s' that says which data it was",
+                              r->checkpoint);
+    return status;
+}
+
 static eitp_status check_combination(const run *r, eitp_error *error) {
     const option_set *o = &r->options;
     option_source model = o->values[OPTION_MODEL].source, init = o->values[OPTION_INIT].source;
@@ -141,11 +192,7 @@ static eitp_status check_combination(const run *r, eitp_error *error) {
     if (status)
         return status;
     if (r->checkpoint)
-        return options_has(o, OPTION_DATA)
-                   ? EITP_OK
-                   : command_fail(error, EITP_ERROR_ARGUMENT,
-                                  "--data is needed: there is no run.json beside '%s' that says which data it was",
-                                  r->checkpoint);
+        return check_resumed(r, error);
     if (!model && !init)
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--model or --init is needed: weights to start from, or a shape such as tiny");
@@ -454,7 +501,7 @@ static void log_memory(const run *r) {
 /* What streaming moves, and how much the disk must take. */
 static void log_stream(const run *r) {
     double steps = (double)(r->steps - (r->checkpoint ? r->resumed.step : 0));
-    if (!r->rung.stream)
+    if (!r->rung.stream || steps <= 0)
         return;
     output_info("streamed: %s in a file; a step reads %s and writes %s", output_bytes((double)r->rung.streamed),
                 output_bytes(r->rung.file_reads), output_bytes(r->rung.file_writes));
@@ -478,7 +525,7 @@ static void log_run(const run *r) {
     output_info("data: %llu windows to train on, %llu tokens for validation; %lld steps are %.2f epochs",
                 (unsigned long long)eitp_trainer_windows(r->trainer), (unsigned long long)r->validation_range.count,
                 (long long)r->steps, (double)(r->steps * sequences) / (double)eitp_trainer_windows(r->trainer));
-    if (r->checkpoint)
+    if (r->checkpoint && r->resumed.step < r->steps)
         output_info("going on from '%s' at step %lld of %lld", r->checkpoint, (long long)r->resumed.step,
                     (long long)r->steps);
 }

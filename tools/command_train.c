@@ -112,6 +112,10 @@ static eitp_status evaluate(training *t, eitp_error *error) {
     output_info("validation after step %lld: loss %.4f (standard error %.4f), perplexity %.2f, %lld tokens",
                 (long long)t->evaluated, t->evaluation.loss, t->evaluation.error, exp(t->evaluation.loss),
                 (long long)t->evaluation.tokens);
+    if (!isfinite(t->evaluation.loss))
+        output_warning(
+            "the validation loss after step %lld is not finite; lower --lr, or go on from an earlier checkpoint",
+            (long long)t->evaluated);
     return record_evaluation(t, process_time() - began, error);
 }
 
@@ -200,6 +204,11 @@ static eitp_status train(training *t, eitp_error *error) {
         if (!status)
             status = make_step(t, error);
     }
+    if (status == EITP_END_OF_DATA) {
+        output_info("%s", error->message);
+        r->steps = eitp_trainer_steps_done(r->trainer);
+        status = EITP_OK;
+    }
     if (!status && !process_stop_signal() && r->validates && t->evaluated != r->steps &&
         eitp_trainer_steps_done(r->trainer) == r->steps)
         status = evaluate(t, error);
@@ -239,9 +248,11 @@ static void print_json(const training *t, const char *stopped) {
 }
 
 static void print_summary(const training *t, const char *stopped) {
+    int64_t done = eitp_trainer_steps_done(t->r->trainer), steps = t->r->steps;
     text_buffer line = {NULL, 0, 0};
-    text_format(&line, "%s%s step %lld of %lld", stopped ? "stopped by " : "finished:", stopped ? stopped : "",
-                (long long)eitp_trainer_steps_done(t->r->trainer), (long long)t->r->steps);
+    text_format(&line, "%s%s step %lld", stopped ? "stopped by " : "finished:", stopped ? stopped : "",
+                (long long)done);
+    text_format(&line, done > steps ? " (%lld were asked for)" : " of %lld", (long long)steps);
     if (t->report.step)
         text_format(&line, ", loss %.4f", t->report.loss);
     if (t->evaluation.tokens)
@@ -254,6 +265,20 @@ static void print_summary(const training *t, const char *stopped) {
     text_release(&line);
 }
 
+/* Of a step that failed half-way nothing can be saved: says from where to go on. */
+static int fail_torn(const training *t, const eitp_error *error) {
+    const run *r = t->r;
+    int code = output_fail(error);
+    if (r->checkpoint && t->saved == t->first)
+        output_error("nothing was saved after the failure; go on with --resume %s", r->checkpoint);
+    else if (t->saved >= 0)
+        output_error("nothing was saved after the failure; go on with --resume %s/checkpoint-%lld", r->directory,
+                     (long long)t->saved);
+    else
+        output_error("nothing was saved, and there is no checkpoint to go on from; begin the run again");
+    return code;
+}
+
 /* Saves what there is, says how it ended, and gives the exit code. */
 static int finish(training *t, eitp_status status, eitp_error *error) {
     const option_set *o = &t->r->options;
@@ -264,8 +289,10 @@ static int finish(training *t, eitp_status status, eitp_error *error) {
                                                             : NULL;
     eitp_error second;
     int code = 0;
+    if (status && eitp_trainer_is_torn(t->r->trainer))
+        return fail_torn(t, error);
     if (status) {
-        /* A step that failed changed nothing, so what was done is worth keeping. */
+        /* What failed changed nothing, so the steps before it are worth keeping. */
         command_fail(&second, EITP_ERROR_IO, "no checkpoint could be written");
         if (t->saved != done && done > t->first && !t->cannot_save)
             save(t, &second);
@@ -280,7 +307,9 @@ static int finish(training *t, eitp_status status, eitp_error *error) {
         if (status)
             return output_fail(error);
     } else if (t->first == done) {
-        output_info("step %lld of %lld was made already: nothing to do", (long long)done, (long long)t->r->steps);
+        output_info(done > t->r->steps ? "step %lld was made already, and %lld were asked for: nothing to do"
+                                       : "step %lld of %lld was made already: nothing to do",
+                    (long long)done, (long long)t->r->steps);
     }
     if (!code && process_stop_signal())
         code = 128 + process_stop_signal();

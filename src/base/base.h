@@ -61,7 +61,9 @@ typedef enum eitp_status {
     EITP_ERROR_NOT_FINITE = 6,  /* too many steps had a loss or a gradient that is not finite */
     EITP_ERROR_IO = 7,          /* reading or writing failed */
     EITP_ERROR_INTERRUPTED = 8, /* stopped by request */
-    EITP_ERROR_INTERNAL = 9     /* a defect of eitp itself */
+    EITP_ERROR_INTERNAL = 9,    /* a defect of eitp itself */
+    EITP_ERROR_TORN = 10,       /* a step or a resume failed half-way: only resuming from a checkpoint mends it */
+    EITP_END_OF_DATA = 11       /* no error: there is nothing left to train on */
 } eitp_status;
 
 typedef struct eitp_error {

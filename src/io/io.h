@@ -18,7 +18,8 @@ EITP_API eitp_status eitp_variables_save(eitp_context *context, const char *path
 
 /*
  * Reads all variables of one role from a safetensors file; each must be there with its shape. F16, BF16 and F64 are
- * converted. Tensors that belong to no variable are an error too: the file is of something else.
+ * converted. Tensors that belong to no variable are an error too: the file is of something else. No variable is changed
+ * unless the file has all of them.
  */
 EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                          eitp_error *error);

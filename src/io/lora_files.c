@@ -74,8 +74,8 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
     return EITP_OK;
 }
 
-static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, uint32_t *checksum,
-                                           eitp_error *error) {
+static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safetensors *collection, int loads,
+                                           uint32_t *checksum, eitp_error *error) {
     eitp_status status = EITP_OK;
     uint32_t sum = 0;
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
@@ -83,19 +83,20 @@ static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safete
         int64_t index = eitp_variable_find(model->context, parameter.name);
         eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
         status = eitp__variable_read_entry(model->context, &variable, collection,
-                                           eitp__lora_entry(collection, &parameter), &sum, error);
+                                           eitp__lora_entry(collection, &parameter), loads, &sum, error);
     }
     if (!status && checksum)
         *checksum = sum;
     return status;
 }
 
-eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    eitp_lora_config config;
-    eitp__safetensors *collection = NULL;
+/* Opens the adapters in a directory, and checks that they are what the model has, or can get. */
+static eitp_status eitp__lora_open(const eitp_model *model, const char *directory, eitp_lora_config *config,
+                                   eitp__safetensors **collection, eitp_error *error) {
     char *path;
-    eitp_status status = eitp_lora_config_read(&model->host, directory, &config, NULL, 0, error);
-    if (!status && model->lora.rank && !eitp__lora_configs_equal(&config, &model->lora))
+    eitp_status status = eitp_lora_config_read(&model->host, directory, config, NULL, 0, error);
+    *collection = NULL;
+    if (!status && model->lora.rank && !eitp__lora_configs_equal(config, &model->lora))
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the adapters in '%s' are configured otherwise than the model's", directory);
     if (status)
@@ -103,16 +104,28 @@ eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *c
     status = eitp__lora_path(model, directory, EITP__LORA_WEIGHTS_FILE, &path, error);
     if (status)
         return status;
-    status = eitp__safetensors_open(&model->host, path, &collection, error);
+    status = eitp__safetensors_open(&model->host, path, collection, error);
     if (!status)
-        status = eitp__lora_check_tensors(model, &config, collection, path, error);
+        status = eitp__lora_check_tensors(model, config, *collection, path, error);
+    eitp__release_text(&model->host, path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
+                                          eitp_error *error) {
+    eitp_lora_config config;
+    eitp__safetensors *collection;
+    eitp_status status = eitp__lora_open(model, directory, &config, &collection, error);
     if (!status && !model->lora.rank)
         status = eitp_model_add_lora(model, &config, error);
     if (!status)
-        status = eitp__lora_read_tensors(model, collection, checksum, error);
+        status = eitp__lora_read_tensors(model, collection, loads, checksum, error);
     eitp__safetensors_close(collection);
-    eitp__release_text(&model->host, path);
     return status;
+}
+
+eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
+    return eitp__lora_read(model, directory, 1, checksum, error);
 }
 
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {

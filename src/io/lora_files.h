@@ -12,6 +12,10 @@
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
                                                   const eitp_lora_config *config, const char *base, eitp_error *error);
 
+/* eitp_lora_load, or, for a model that has adapters, only its checks and the checksum. */
+EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
+                                          eitp_error *error);
+
 /* The CRC-32C of the bytes of the parameters that adapters leave as they are. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 

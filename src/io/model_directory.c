@@ -239,7 +239,7 @@ static eitp_status eitp__read_parameters(eitp_model *model, const char *director
         eitp_variable variable =
             eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
         const eitp__safetensors_entry *entry = eitp__find_parameter(model, collection, parameter.name);
-        status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, NULL, error)
+        status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, 1, NULL, error)
                        : eitp__fail(error, EITP_ERROR_FORMAT,
                                     "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
                                     parameter.name);

@@ -15,48 +15,61 @@ static int64_t eitp__variable_elements(const eitp_variable *variable) {
     return (int64_t)(variable->size / eitp_dtype_size(variable->dtype));
 }
 
-/* Moves a piece of a tensor into a variable; floating ones by way of f32. */
+/* Reads a piece of a tensor, a floating one as f32, and moves it into its variable if `loads`. */
 static eitp_status eitp__move_in(eitp_context *context, const eitp_variable *variable,
-                                 const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                 const eitp__safetensors *collection, const eitp__safetensors_entry *entry, int loads,
                                  int64_t first, int64_t count, void *buffer, uint32_t *checksum, eitp_error *error) {
     size_t element = eitp_dtype_size(variable->dtype);
     eitp_status status;
     if (eitp__moves_as_f32(variable)) {
         status = eitp__safetensors_read_f32(collection, entry, first, count, (float *)buffer, checksum, error);
-        return status ? status
-                      : eitp_variable_write_f32(context, variable->name, first, (const float *)buffer, count, error);
+        return status || !loads
+                   ? status
+                   : eitp_variable_write_f32(context, variable->name, first, (const float *)buffer, count, error);
     }
-    if ((int)variable->dtype != entry->dtype)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s; %s is needed",
-                          eitp__safetensors_path(collection, entry), entry->name, entry->type,
-                          eitp_dtype_name(variable->dtype));
     status = eitp__safetensors_read(collection, entry, first, count, buffer, checksum, error);
-    return status ? status
-                  : eitp_variable_write(context, variable->name, (size_t)first * element, buffer,
-                                        (size_t)count * element, error);
+    return status || !loads ? status
+                            : eitp_variable_write(context, variable->name, (size_t)first * element, buffer,
+                                                  (size_t)count * element, error);
 }
 
-EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
-                                                    const eitp__safetensors *collection,
-                                                    const eitp__safetensors_entry *entry, uint32_t *checksum,
-                                                    eitp_error *error) {
-    const eitp_host host = eitp_context_host(context);
-    int64_t elements = eitp__variable_elements(variable), piece;
-    eitp_status status = EITP_OK;
-    void *buffer;
+/* Checks that a tensor can be read into a variable, by what the file's header says. */
+static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__safetensors *collection,
+                                     const eitp__safetensors_entry *entry, eitp_error *error) {
+    int is_floating = entry->dtype >= 0 && eitp__is_floating((eitp_dtype)entry->dtype);
     if (entry->rank != variable->rank ||
         memcmp(entry->shape, variable->shape, (size_t)entry->rank * sizeof *entry->shape))
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s: tensor '%s' has another shape than the model; check that config.json and weights belong "
                           "together",
                           eitp__safetensors_path(collection, entry), entry->name);
+    if (!eitp__moves_as_f32(variable) && (int)variable->dtype != entry->dtype)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s: tensor '%s' is %s; %s is needed",
+                          eitp__safetensors_path(collection, entry), entry->name, entry->type,
+                          eitp_dtype_name(variable->dtype));
+    if (eitp__moves_as_f32(variable) && !is_floating)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "%s: tensor '%.100s' has type %s where F32, F64, F16 or BF16 is needed",
+                          eitp__safetensors_path(collection, entry), entry->name, entry->type);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                                    eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    int64_t elements = eitp__variable_elements(variable), piece = EITP__MOVE_ELEMENTS;
+    eitp_status status = eitp__check_entry(variable, collection, entry, error);
+    void *buffer;
+    if (status)
+        return status;
     buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
     if (!buffer)
         return eitp__fail_memory(error, EITP__MOVE_BYTES, "reading weights");
-    piece = EITP__MOVE_ELEMENTS;
     for (int64_t first = 0; first < elements && !status; first += piece) {
         int64_t count = elements - first < piece ? elements - first : piece;
-        status = eitp__move_in(context, variable, collection, entry, first, count, buffer, checksum, error);
+        status = eitp__move_in(context, variable, collection, entry, loads, first, count, buffer, checksum, error);
     }
     eitp__release(&host, buffer, EITP__MOVE_BYTES);
     return status;
@@ -171,31 +184,52 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     return eitp__variables_save(context, path, &selection, dtype, checksum, error);
 }
 
-eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
-                                eitp_error *error) {
+/* Checks that a file has the tensors of all variables of a role, and no others. */
+static eitp_status eitp__check_entries(eitp_context *context, const eitp__safetensors *collection, const char *path,
+                                       eitp_role role, eitp_error *error) {
+    size_t count = 0;
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        eitp_variable variable = eitp_variable_at(context, i);
+        const eitp__safetensors_entry *entry;
+        eitp_status status;
+        if (variable.role != role)
+            continue;
+        entry = eitp__safetensors_find(collection, variable.name);
+        if (!entry)
+            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no tensor '%s'", path, variable.name);
+        status = eitp__check_entry(&variable, collection, entry, error);
+        if (status)
+            return status;
+        count++;
+    }
+    if (count != eitp__safetensors_count(collection))
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %zu tensors, but %zu are expected; is it of another model?",
+                          path, eitp__safetensors_count(collection), count);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
+                                               uint32_t *checksum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
-    size_t count = 0;
     uint32_t sum = 0;
     eitp_status status = eitp__safetensors_open(&host, path, &collection, error);
     if (status)
         return status;
+    status = eitp__check_entries(context, collection, path, role, error);
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        const eitp__safetensors_entry *entry;
-        if (variable.role != role)
-            continue;
-        entry = eitp__safetensors_find(collection, variable.name);
-        status = entry ? eitp__variable_read_entry(context, &variable, collection, entry, &sum, error)
-                       : eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no tensor '%s'", path, variable.name);
-        count++;
+        if (variable.role == role)
+            status = eitp__variable_read_entry(context, &variable, collection,
+                                               eitp__safetensors_find(collection, variable.name), loads, &sum, error);
     }
-    if (!status && count != eitp__safetensors_count(collection))
-        status =
-            eitp__fail(error, EITP_ERROR_FORMAT, "%s has %zu tensors, but %zu are expected; is it of another model?",
-                       path, eitp__safetensors_count(collection), count);
     eitp__safetensors_close(collection);
     if (!status && checksum)
         *checksum = sum;
     return status;
+}
+
+eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
+                                eitp_error *error) {
+    return eitp__variables_read(context, path, role, 1, checksum, error);
 }

@@ -1,4 +1,4 @@
-/* Reading one tensor of a file into a variable. */
+/* Variables from and to files: one tensor, a role, a selection. */
 #ifndef EITP_VARIABLES_H
 #define EITP_VARIABLES_H
 
@@ -6,11 +6,18 @@
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 
-/* Shapes must agree; a floating variable takes any floating type. `checksum` goes on, as in eitp__safetensors_read. */
+/*
+ * Shapes must agree; a floating variable takes any floating type. `checksum` goes on, as in eitp__safetensors_read.
+ * Where `loads` is 0 everything is read and checked, and no variable is changed.
+ */
 EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
                                                     const eitp__safetensors *collection,
-                                                    const eitp__safetensors_entry *entry, uint32_t *checksum,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error);
+
+/* eitp_variables_load, or only its checks and the checksum. */
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
+                                               uint32_t *checksum, eitp_error *error);
 
 /* Which variables of a role a file has, and what stands before their names in it. */
 typedef struct eitp__selection {

@@ -110,6 +110,7 @@ struct eitp_plan {
     eitp__plan_input *inputs; /* in the order of their ids */
     size_t input_count, input_capacity;
     uint64_t results; /* the context's arena_use while outputs can be read; 0: they cannot */
+    size_t begun;     /* steps that the last execution has begun */
     int64_t count;    /* rows of the capacity that there are */
     uint64_t bound_generation;
     int64_t bound_count;
@@ -159,6 +160,12 @@ EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
                                              eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
                                                                 void *workspace, eitp_error *error),
                                              eitp_error *error);
+
+/*
+ * True if the last execution began a step that changes a parameter, its remainder or optimizer state, which is what
+ * checkpoints have. Gradients are overwritten by the next execution.
+ */
+EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
 
 /* Adds a stretch of `size` bytes; its number, or -1 where memory is short. */
 EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last);

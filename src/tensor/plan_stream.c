@@ -207,21 +207,35 @@ EITP__PRIVATE eitp_status eitp__stream_steps(eitp_plan *plan, void *workspace,
                                              eitp_status (*run)(eitp_plan *plan, size_t first, size_t end,
                                                                 void *workspace, eitp_error *error),
                                              eitp_error *error) {
-    size_t done = 0;
     eitp_status status = EITP_OK, moved;
-    for (size_t i = 0; i < plan->transfer_count && !status; i++) {
-        eitp__transfer *transfer = &plan->transfers[i];
-        if ((size_t)transfer->step > done) {
-            status = run(plan, done, (size_t)transfer->step, workspace, error);
-            done = (size_t)transfer->step;
+    plan->begun = 0;
+    for (size_t i = 0; i <= plan->transfer_count && !status; i++) {
+        eitp__transfer *transfer = i < plan->transfer_count ? &plan->transfers[i] : NULL;
+        size_t first = plan->begun, end = transfer ? (size_t)transfer->step : plan->step_count;
+        if (end > first) {
+            plan->begun = end;
+            status = run(plan, first, end, workspace, error);
         }
-        if (!status)
+        if (!status && transfer)
             status = eitp__do_transfer(transfer, error);
     }
-    if (!status && done < plan->step_count)
-        status = run(plan, done, plan->step_count, workspace, error);
     if (!plan->transfer_count)
         return status;
     moved = eitp__worker_finish(plan->context->stream.worker, status ? NULL : error);
     return status ? status : moved;
+}
+
+EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan) {
+    for (size_t s = 0; s < plan->begun; s++) {
+        const eitp__step *step = &plan->steps[s];
+        for (int i = 0; i < step->output_count; i++) {
+            const eitp_tensor *owner = step->replaces[i] ? eitp__owner(step->replaces[i], NULL) : NULL;
+            eitp_role role = EITP_GRADIENT;
+            if (owner && owner->leaf == EITP__VARIABLE)
+                role = plan->context->variables[owner->variable].info.role;
+            if (role != EITP_GRADIENT && role != EITP_CACHE)
+                return 1;
+        }
+    }
+    return 0;
 }

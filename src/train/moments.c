@@ -23,6 +23,7 @@ typedef struct eitp__moment_source {
     const eitp_adamw_config *config;
     eitp_variable parameter, variable;
     int64_t rows, columns;
+    int loads;     /* 0: everything is read and checked, and no variable is changed */
     int is_square; /* v, whose codes are of its root */
     float factor;  /* of what is read, but for means */
     char scale_name[256];
@@ -103,6 +104,8 @@ static eitp_status eitp__write_piece(const eitp__moment_source *source, int64_t 
         eitp__gather_means(source, source->to, first, count);
         return EITP_OK;
     }
+    if (!source->loads)
+        return EITP_OK;
     if (source->variable.dtype == EITP_F32)
         return eitp_variable_write_f32(source->context, source->variable.name, first, piece->values, count, error);
     eitp__pack_piece(source, count);
@@ -140,7 +143,7 @@ static eitp_status eitp__move_means(const eitp__moment_source *source, int is_re
             else
                 values[i] = (float)means[first + i];
         }
-        if (!is_read)
+        if (!is_read && source->loads)
             status = eitp_variable_write_f32(source->context, name, first, values, end, error);
     }
     return status;
@@ -278,7 +281,7 @@ static eitp_status eitp__clear_variable(const eitp__moment_source *source, eitp_
     int64_t elements = (int64_t)(source->variable.size / sizeof(float)), piece = EITP__MOMENT_PIECE;
     eitp_status status = EITP_OK;
     memset(source->piece->values, 0, sizeof source->piece->values);
-    for (int64_t first = 0; first < elements && !status; first += piece)
+    for (int64_t first = 0; first < elements && !status && source->loads; first += piece)
         status = eitp_variable_write_f32(source->context, source->variable.name, first, source->piece->values,
                                          elements - first < piece ? elements - first : piece, error);
     return status;
@@ -310,9 +313,9 @@ static eitp_status eitp__convert_variable(eitp__moment_source *source, eitp_erro
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path,
+EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
                                              const eitp_checkpoint_info *written, const eitp_adamw_config *config,
-                                             eitp_error *error) {
+                                             int loads, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     double momentum = written->config.adamw.beta1;
     eitp__moment_piece *piece;
@@ -330,6 +333,7 @@ EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *
         source.path = path;
         source.written = written;
         source.config = config;
+        source.loads = loads;
         source.piece = piece;
         source.variable = eitp_variable_at(context, i);
         status = eitp__convert_variable(&source, error);

@@ -14,10 +14,12 @@
 #include "io/safetensors.h"
 #include "train/train.h"
 
-/* Reads the moments of all parameters from a file of optimizer state, whatever they are kept in there: `written` says
- * what they were made with, `config` what is to go on with them. */
-EITP__PRIVATE eitp_status eitp__moments_load(eitp_context *context, const char *path,
+/*
+ * Reads the moments of all parameters from a file of optimizer state, whatever they are kept in there: `written` says
+ * what they were made with, `config` what is to go on with them. Where `loads` is 0 they are only checked.
+ */
+EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *path,
                                              const eitp_checkpoint_info *written, const eitp_adamw_config *config,
-                                             eitp_error *error);
+                                             int loads, eitp_error *error);
 
 #endif

@@ -124,14 +124,24 @@ typedef struct eitp_step_report {
     int64_t skipped;   /* steps so far that were not applied while the loss scale was too large for fp16 */
 } eitp_step_report;
 
-/* Makes one step: all its micro-batches and the update. */
+/*
+ * Makes one step: all its micro-batches and the update. After last_sample it is EITP_END_OF_DATA, and nothing is
+ * changed. A step that fails leaves the report as it was, and the trainer too, unless it fails half-way, having begun
+ * to change weights or optimizer state (reading or writing streamed ones fails): then the trainer is torn.
+ */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
 typedef struct eitp_evaluation {
-    double loss;    /* mean over the targets, nats per token */
+    double loss;    /* mean over the targets, nats per token; not finite where that of any target is not */
     double error;   /* standard error of that mean, over sequences */
     int64_t tokens; /* targets */
 } eitp_evaluation;
+
+/*
+ * True if a step or a resume failed half-way, so that some weights and optimizer state are of before it and some of
+ * after. Steps, evaluation, shrinking and saving are EITP_ERROR_TORN until eitp_trainer_resume succeeds.
+ */
+EITP_API int eitp_trainer_is_torn(const eitp_trainer *trainer);
 
 /* The loss on the validation windows: all of them, or the first `windows` (0: all). */
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
@@ -188,6 +198,9 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
  * adapters must have the weights that these were trained on. The optimizer may be another one: weights and moments are
  * converted, as docs/memory.md says, and a warning is logged; learning rates are not, and those of EITP_SGD are orders
  * of magnitude larger.
+ *
+ * All files are read and checked before anything is changed, then read again into the variables. If that fails after
+ * all the trainer is torn, and can be resumed from this or another checkpoint.
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 

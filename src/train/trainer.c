@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "model/gpt2.h"
-#include "tensor/context.h"
+#include "tensor/plan.h"
 
 /* Where dynamic loss scaling starts: high, since it comes down in a few skipped steps. */
 #define EITP__FIRST_LOSS_SCALE 65536.0
@@ -390,6 +390,18 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     eitp__release(&host, trainer, sizeof *trainer);
 }
 
+int eitp_trainer_is_torn(const eitp_trainer *trainer) {
+    return trainer->torn;
+}
+
+EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error) {
+    return trainer->torn
+               ? eitp__fail(error, EITP_ERROR_TORN,
+                            "a step or a resume failed half-way, so weights and optimizer state do not belong "
+                            "together; resume from the last checkpoint")
+               : EITP_OK;
+}
+
 int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
     return trainer->step;
 }
@@ -458,6 +470,13 @@ static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *pl
     return eitp__write_values(plan, input, unique->tokens, (size_t)unique->capacity * sizeof *unique->tokens, error);
 }
 
+/* Executes a plan of a step. What a checkpoint has is torn from its first change until the step is complete. */
+static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_error *error) {
+    eitp_status status = eitp_plan_run(plan, error);
+    trainer->torn |= eitp__plan_changed_state(plan);
+    return status;
+}
+
 /* Runs forward and backward of one run of the step; where there is only one, the update too. */
 static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64_t count, int64_t valid, double *sum,
                                        eitp_error *error) {
@@ -479,7 +498,7 @@ static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64
     if (!status)
         status = eitp__write_unique(trainer, plan, trainer->inputs.unique, error);
     if (!status)
-        status = eitp_plan_run(plan, error);
+        status = eitp__execute(trainer, plan, error);
     if (!status)
         status = eitp__batch_losses(&trainer->batches[run], count, plan, trainer->losses, sum, &counted, error);
     return status;
@@ -564,13 +583,11 @@ static eitp_status eitp__restore_plans(eitp_trainer *trainer, eitp_error *error)
                : status;
 }
 
-eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+/* All of a step but its end: the counter, and the report. */
+static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     double sum = 0;
     uint64_t first;
-    eitp_status status;
-    memset(report, 0, sizeof *report);
-    report->step = trainer->step + 1;
-    status = eitp__restore_plans(trainer, error);
+    eitp_status status = eitp__restore_plans(trainer, error);
     if (!status)
         status = eitp__read_step(trainer, &report->tokens, error);
     if (!status && !trainer->update_plan)
@@ -583,23 +600,43 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     if (!status && trainer->update_plan)
         status = eitp__write_update(trainer, report, error);
     if (!status && trainer->update_plan)
-        status = eitp_plan_run(trainer->update_plan, error);
+        status = eitp__execute(trainer, trainer->update_plan, error);
     if (!status)
         status = eitp__read_update(trainer, report, error);
+    report->loss = sum / (double)(report->tokens ? report->tokens : 1);
+    return status;
+}
+
+eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
+    eitp_step_report made = EITP__ZERO;
+    uint64_t first;
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
     if (status)
         return status;
-    report->loss = sum / (double)(report->tokens ? report->tokens : 1);
+    if (!eitp__run_sequences(trainer, 0, &first))
+        return eitp__fail(error, EITP_END_OF_DATA, "training ends after step %lld: all %llu samples were used",
+                          (long long)trainer->step, (unsigned long long)trainer->config.last_sample);
+    made.step = trainer->step + 1;
+    status = eitp__make_step(trainer, &made, error);
+    if (status)
+        return eitp__fail_prefix(error, status,
+                                 trainer->torn ? "step %lld failed half-way; resume from the last checkpoint"
+                                               : "step %lld was not made, and nothing was changed",
+                                 (long long)made.step);
+    trainer->torn = 0;
     trainer->step++;
+    *report = made;
     return EITP_OK;
 }
 
 eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
                                   eitp_error *error) {
     uint64_t count = trainer->validation.count;
-    eitp_status status;
-    if (!trainer->validates)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the trainer was made without validation data");
-    status = eitp__restore_plans(trainer, error);
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    if (!status && !trainer->validates)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the trainer was made without validation data");
+    if (!status)
+        status = eitp__restore_plans(trainer, error);
     if (status)
         return status;
     if (windows > 0 && (uint64_t)windows < count)

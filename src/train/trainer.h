@@ -40,6 +40,7 @@ struct eitp_trainer {
     eitp__unique unique; /* where the model trains a tied embedding */
     eitp__batch evaluation_batch;
     int64_t step;                /* steps made */
+    int torn;                    /* what a checkpoint has may be of a step or a resume that is not complete */
     eitp_step_shape asked_shape; /* that it was made with; the configuration has the one that it is shrunk to */
 };
 
@@ -63,6 +64,9 @@ typedef struct eitp__trainer_needs {
 EITP__PRIVATE eitp_status eitp__trainer_estimate(eitp_trainer *trainer, size_t others, eitp__trainer_needs *needs,
                                                  eitp_error *error);
 
+/* EITP_ERROR_TORN, and what mends it, if the trainer is torn. */
+EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error);
+
 /* Runs that a step takes. */
 EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer);
 
@@ -77,6 +81,7 @@ EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp
                                                int64_t evaluation_sequences, eitp_error *error);
 
 /* Goes over to the shape of a shrunk run's step. */
+EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape);
 EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape, eitp_error *error);
 
 #endif

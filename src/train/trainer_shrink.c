@@ -50,7 +50,7 @@ EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp
     return status;
 }
 
-static void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
+EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
     config->batch_size = shape->batch_size;
     config->grad_accum = shape->grad_accum;
     config->merged = shape->merged;
@@ -217,11 +217,11 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
     eitp__search search = eitp__begin_search(trainer);
-    eitp_status status = EITP_OK;
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;
-    if (trainer->batches)
+    if (!status && trainer->batches)
         status = eitp__search_smaller(&search, error);
     if (status || !search.smaller.bytes)
         return status;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "io/lora_files.h"
 #include "io/model_directory.h"
+#include "io/variables.h"
 #include "train/moments.h"
 #include "train/trainer.h"
 
@@ -241,8 +242,10 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
-    return eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint, trainer,
-                                  error);
+    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    return status ? status
+                  : eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint,
+                                           trainer, error);
 }
 
 /* ---- Reading ---- */
@@ -397,13 +400,22 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
     return status;
 }
 
+/* True if the trainer is as a run began that was shrunk later. */
+static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__state *written) {
+    const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
+    return !eitp__step_shapes_equal(&mine, &theirs) && eitp__step_shapes_equal(&mine, &written->info.asked_shape);
+}
+
 /* Compares the run that wrote the checkpoint with this one: refuses, logs, or accepts each difference. */
 static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state *written, const char *checkpoint,
                                         eitp_error *error) {
+    const eitp_step_shape shape = eitp__step_shape_of(&written->info.config);
     eitp__state current = eitp__current_state(trainer);
     eitp__state_integer mine[EITP__STATE_INTEGERS], theirs[EITP__STATE_INTEGERS];
     eitp__state_number my_numbers[EITP__STATE_NUMBERS], their_numbers[EITP__STATE_NUMBERS];
     eitp__state_mirror my_mirror, their_mirror;
+    if (eitp__follows_shrinking(trainer, written))
+        eitp__set_step_shape(&current.info.config, &shape);
     eitp__state_to_mirror(&current, &my_mirror);
     eitp__state_to_mirror(written, &their_mirror);
     eitp__state_fields(&current, &my_mirror, mine, my_numbers);
@@ -443,56 +455,33 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
     return eitp__compare_adapters(trainer, &current, written, checkpoint, error);
 }
 
-/* Reads the variables of a role and checks that they are what was written. */
-static eitp_status eitp__load_checked(const eitp_trainer *trainer, const char *checkpoint, const char *name,
-                                      eitp_role role, int64_t expected, eitp_error *error) {
-    uint32_t checksum = 0;
-    char *path = eitp__join_path(&trainer->host, checkpoint, name);
-    eitp_status status;
-    if (!path)
-        return eitp__fail_memory(error, strlen(checkpoint), "a path");
-    status = eitp_variables_load(eitp_model_context(trainer->model), path, role, &checksum, error);
-    if (!status && (int64_t)checksum != expected)
-        status = eitp__fail(error, EITP_ERROR_FORMAT,
+/* ---- Loading: everything is read twice, and changes nothing the first time ---- */
+
+static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int64_t expected, eitp_error *error) {
+    return (int64_t)checksum == expected
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_FORMAT,
                             "%s is damaged: its checksum is %08x, not %08x; resume from another checkpoint", path,
                             (unsigned)checksum, (unsigned)expected);
-    eitp__release_text(&trainer->host, path);
-    return status;
-}
-
-/* Reads the moments that another optimizer wrote, or an earlier version. */
-static eitp_status eitp__convert_moments(const eitp_trainer *trainer, const char *checkpoint,
-                                         const eitp_checkpoint_info *written, eitp_error *error) {
-    char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
-    eitp_status status =
-        path ? eitp__moments_load(eitp_model_context(trainer->model), path, written, &trainer->config.adamw, error)
-             : eitp__fail_memory(error, strlen(checkpoint), "a path");
-    eitp__release_text(&trainer->host, path);
-    return status;
 }
 
 /* Reads the model's weights, or its adapters. */
-static eitp_status eitp__load_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected,
+static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected, int loads,
                                           eitp_error *error) {
+    const int has_adapters = eitp_model_lora(trainer->model).rank > 0;
     uint32_t checksum = 0;
-    eitp_status status;
-    if (!eitp_model_lora(trainer->model).rank)
-        return eitp__load_checked(trainer, checkpoint, "model.safetensors", EITP_PARAMETER, expected, error);
-    status = eitp_lora_load(trainer->model, checkpoint, &checksum, error);
-    if (!status && (int64_t)checksum != expected)
-        status = eitp__fail(error, EITP_ERROR_FORMAT,
-                            "%s/" EITP__LORA_WEIGHTS_FILE " is damaged: its checksum is %08x, not %08x; resume from "
-                            "another checkpoint",
-                            checkpoint, (unsigned)checksum, (unsigned)expected);
+    char *path =
+        eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : "model.safetensors");
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    if (!status && has_adapters)
+        status = eitp__lora_read(trainer->model, checkpoint, loads, &checksum, error);
+    else if (!status)
+        status =
+            eitp__variables_read(eitp_model_context(trainer->model), path, EITP_PARAMETER, loads, &checksum, error);
+    if (!status)
+        status = eitp__check_checksum(path, checksum, expected, error);
+    eitp__release_text(&trainer->host, path);
     return status;
-}
-
-/* A trainer as the run began goes over to what that was shrunk to. */
-static eitp_status eitp__follow_shrinking(eitp_trainer *trainer, const eitp__state *state, eitp_error *error) {
-    const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&state->info.config);
-    if (eitp__step_shapes_equal(&mine, &theirs) || !eitp__step_shapes_equal(&mine, &state->info.asked_shape))
-        return EITP_OK;
-    return eitp__trainer_reshape(trainer, &theirs, error);
 }
 
 /* Is the optimizer's state what this version keeps? */
@@ -503,28 +492,61 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
             eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_FACTORED);
 }
 
+/* Reads the state of the optimizer; that of another one, or of an earlier version, is converted. */
+static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                              int loads, eitp_error *error) {
+    eitp_context *context = eitp_model_context(trainer->model);
+    uint32_t checksum = 0;
+    char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
+    eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
+    if (!status && eitp__has_same_optimizer(trainer, state)) {
+        status = eitp__variables_read(context, path, EITP_OPTIMIZER, loads, &checksum, error);
+        if (!status)
+            status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
+    } else if (!status) {
+        status = eitp__moments_read(context, path, &state->info, &trainer->config.adamw, loads, error);
+    }
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
+static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                        int loads, eitp_error *error) {
+    eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, loads, error);
+    return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, loads, error);
+}
+
+/* Changes the trainer to what was read and checked. */
+static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                         eitp_error *error) {
+    eitp_status status;
+    trainer->torn = 1;
+    status = eitp__read_variables(trainer, checkpoint, state, 1, error);
+    if (status)
+        return eitp__fail_prefix(error, status, "resuming from '%s' failed half-way; resume again", checkpoint);
+    trainer->step = state->info.step;
+    trainer->asked_shape = state->info.asked_shape;
+    trainer->loss_scale = state->loss_scale;
+    trainer->scale_steps = state->scale_steps;
+    trainer->skipped = state->skipped;
+    trainer->torn = 0;
+    return EITP_OK;
+}
+
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
     eitp__state state;
+    eitp_step_shape shape;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
-    if (!status)
-        status = eitp__follow_shrinking(trainer, &state, error);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
-        status = eitp__model_keep_generation(trainer->model, checkpoint, error);
+        status = eitp__read_variables(trainer, checkpoint, &state, 0, error);
     if (!status)
-        status = eitp__load_model_state(trainer, checkpoint, state.model_checksum, error);
-    if (!status && eitp__has_same_optimizer(trainer, &state))
-        status = eitp__load_checked(trainer, checkpoint, EITP__OPTIMIZER_FILE, EITP_OPTIMIZER, state.optimizer_checksum,
-                                    error);
-    else if (!status)
-        status = eitp__convert_moments(trainer, checkpoint, &state.info, error);
+        status = eitp__model_keep_generation(trainer->model, checkpoint, error);
     if (status)
         return status;
-    trainer->step = state.info.step;
-    trainer->asked_shape = state.info.asked_shape;
-    trainer->loss_scale = state.loss_scale;
-    trainer->scale_steps = state.scale_steps;
-    trainer->skipped = state.skipped;
-    return EITP_OK;
+    shape = eitp__step_shape_of(&state.info.config);
+    if (eitp__follows_shrinking(trainer, &state))
+        status = eitp__trainer_reshape(trainer, &shape, error);
+    return status ? status : eitp__load_checkpoint(trainer, checkpoint, &state, error);
 }
