@@ -82,7 +82,9 @@ static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
     options_set_integer(o, OPTION_BATCH_SIZE, c->batch_size, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_BLOCK_SIZE, c->block_size, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_GRAD_ACCUM, c->grad_accum, SOURCE_CHECKPOINT);
-    options_set_integer(o, OPTION_MERGE, c->merged, SOURCE_CHECKPOINT);
+    options_set_integer(o, OPTION_DENSE_ROWS, c->dense_rows, SOURCE_CHECKPOINT);
+    if (c->dense_rows)
+        options_set_integer(o, OPTION_MERGE, c->merged, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_PRECISION, r->resumed.precision, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(c->optimizer)->name, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_SEED, (int64_t)c->seed, SOURCE_CHECKPOINT);

@@ -173,8 +173,9 @@ typedef struct eitp_shrink_report {
  * that neither weights nor optimizer state notice, and gives the memory back to the system. That is computing more
  * values again, or half the sequences at a time: fewer merged micro-batches, then smaller ones and more of them;
  * whichever really lowers what is needed, and of those that free a quarter of the arena the one that costs least time.
- * A step has the same sequences, and the mean over their targets, as ever. Computing again changes no bit; fewer
- * sequences at a time change the last ones. Checkpoints have the new shape, and resume with the old one too.
+ * A step has the same sequences, and the mean over their targets, as ever. The bits stay the same, unless a micro-batch
+ * is split where its rows are not a multiple of what products add at once (see dense_rows): then the last ones change,
+ * which is logged. Checkpoints have the new shape, and resume with the old one too.
  *
  * It needs a little memory itself. EITP_ERROR_MEMORY leaves the trainer as it was; where there is no longer memory for
  * that either, steps fail, and try to get it, while saving works. What plans of the context had in the arena is lost.

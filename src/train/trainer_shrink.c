@@ -195,6 +195,13 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     return search;
 }
 
+/* True if sums over rows are cut where they can be: not within a group of rows that products add at once. */
+static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
+    const int64_t group = eitp__context_sum_group(eitp_model_context(trainer->model));
+    const int64_t rows = report->after.batch_size * trainer->config.block_size;
+    return rows % group == 0 || (report->after.batch_size == report->before.batch_size && !trainer->config.dense_rows);
+}
+
 static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const eitp_step_shape *a = &report->before, *b = &report->after;
     if (eitp__step_shapes_equal(a, b))
@@ -208,11 +215,12 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
         eitp__log(
             &trainer->host, EITP_LOG_WARNING,
             "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
-            "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, but the last bits "
-            "differ from a run that was not shrunk",
+            "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, %s",
             (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
             (long long)b->batch_size, (long long)b->grad_accum, (long long)b->merged, (long long)a->batch_size,
-            (long long)a->grad_accum, (long long)a->merged);
+            (long long)a->grad_accum, (long long)a->merged,
+            eitp__shrink_keeps_bits(trainer, report) ? "and the same bits"
+                                                     : "but the last bits differ from a run that was not shrunk");
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {

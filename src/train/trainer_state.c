@@ -62,7 +62,7 @@ static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
         {"batch_size", &config->batch_size, 1, 1 << 20, EITP__REFUSED},
         {"block_size", &config->block_size, 1, 1 << 24, EITP__REFUSED},
         {"grad_accum", &config->grad_accum, 1, 1 << 20, EITP__REFUSED},
-        {"merged", &config->merged, 1, 1 << 20, EITP__REFUSED},
+        {"merged", &config->merged, 1, 1 << 20, EITP__EXPECTED},
         {"seed", &mirror->seed, INT64_MIN, INT64_MAX, EITP__REFUSED},
         {"shuffle", &mirror->shuffle, 0, 1, EITP__REFUSED},
         {"data_hash_low", &state->data_hash[0], 0, UINT32_MAX, EITP__REFUSED},
@@ -171,6 +171,8 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
                         state->info.numerics);
     eitp__write_lora_state(state, &text);
     eitp__write_asked_shape(state, &text);
+    if (state->info.config.dense_rows)
+        eitp__buffer_add_text(&text, "  \"dense_rows\": true,\n");
     for (size_t i = 0; i < EITP__COUNT(integers); i++)
         eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
     for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
@@ -341,6 +343,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__parse_lora_state(root, state, error);
     if (!status)
         status = eitp__parse_asked_shape(root, state, error);
+    if (!status && eitp__json_member(root, "dense_rows"))
+        status = eitp__json_get_boolean(root, "dense_rows", &state->info.config.dense_rows, error);
     if (status)
         return status;
     eitp__mirror_to_state(&mirror, state);
@@ -400,10 +404,28 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
     return status;
 }
 
-/* True if the trainer is as a run began that was shrunk later. */
+/* True if the trainer is as a run began that was shrunk later, however many micro-batches its passes take. */
 static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__state *written) {
     const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
-    return !eitp__step_shapes_equal(&mine, &theirs) && eitp__step_shapes_equal(&mine, &written->info.asked_shape);
+    const eitp_step_shape *asked = &written->info.asked_shape;
+    return !eitp__step_shapes_equal(asked, &theirs) && !eitp__step_shapes_equal(&mine, &theirs) &&
+           mine.batch_size == asked->batch_size && mine.grad_accum == asked->grad_accum;
+}
+
+/* Where rows are dense, the number of micro-batches in a pass may decide bits. */
+static eitp_status eitp__compare_rows(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
+                                      const char *checkpoint, eitp_error *error) {
+    if (mine->dense_rows != theirs->dense_rows)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made %s dense rows, and this run is %s: the bits would differ; use the same, or "
+                          "start from the weights with --model",
+                          checkpoint, theirs->dense_rows ? "with" : "without", mine->dense_rows ? "with" : "without");
+    if (mine->dense_rows && mine->merged != theirs->merged)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: the "
+                          "bits would differ; use the same, or start from the weights with --model",
+                          checkpoint, (long long)theirs->merged, (long long)mine->merged);
+    return EITP_OK;
 }
 
 /* Compares the run that wrote the checkpoint with this one: refuses, logs, or accepts each difference. */
@@ -414,6 +436,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
     eitp__state_integer mine[EITP__STATE_INTEGERS], theirs[EITP__STATE_INTEGERS];
     eitp__state_number my_numbers[EITP__STATE_NUMBERS], their_numbers[EITP__STATE_NUMBERS];
     eitp__state_mirror my_mirror, their_mirror;
+    eitp_status status;
     if (eitp__follows_shrinking(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
     eitp__state_to_mirror(&current, &my_mirror);
@@ -435,6 +458,9 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
                           "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
                           "EITP_ISA and build, or start from the weights with --model",
                           checkpoint, written->info.numerics, current.info.numerics);
+    status = eitp__compare_rows(&current.info.config, &written->info.config, checkpoint, error);
+    if (status)
+        return status;
     for (size_t i = 0; i < EITP__COUNT(mine); i++) {
         if (*mine[i].value == *theirs[i].value || mine[i].difference == EITP__EXPECTED)
             continue;
