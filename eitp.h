@@ -106,7 +106,8 @@
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
  *   gives the bytes of a token.
  *   A model of your own: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_adamw_minimize for a
- *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write, eitp_plan_run, eitp_plan_read.
+ *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
+ *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.
  *   Building a graph computes nothing. eitp_variables_save and eitp_variables_load keep the parameters.
  *
  * MEMORY
@@ -133,6 +134,7 @@
  *   wrong, where, what to do. NULL may be passed for it. After a failure nothing is half made: outputs are NULL or
  *   untouched. A failed allocation is an error like any other. Ops return tensors instead: NULL after a failure,
  *   and on NULL; the first failure is told by eitp_graph_status and eitp_plan_create. Destroying NULL is harmless.
+ *   Where an object is needed, NULL is an error like any other, or gives zeros where there is no status.
  *
  * THREADS
  *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and
@@ -1145,6 +1147,7 @@ typedef struct eitp_optimizer_info {
     eitp_moments moments;
 } eitp_optimizer_info;
 
+/* NULL where there is no such optimizer. */
 EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
 
 typedef enum eitp_schedule_kind {
@@ -1880,8 +1883,8 @@ EITP__PRIVATE eitp_status eitp__fail(eitp_error *error, eitp_status status, cons
 /* The standard failure of an allocation of `size` bytes for `what`. */
 EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, const char *what);
 
-/* The failure of a call whose argument is NULL and may not be. */
-EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *argument);
+/* The failure of a public function that was given NULL for one of these arguments. */
+EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *arguments);
 
 /* Puts "prefix: " before the message that is there; returns the status that is there. */
 EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status status, const char *format, ...)
@@ -4584,8 +4587,8 @@ EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, cons
                       (double)size / 1e6, what);
 }
 
-EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *argument) {
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s is NULL", function, argument);
+EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *arguments) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s must not be NULL", function, arguments);
 }
 
 /* Adds what fits of `addition` to the text in `text`. */
@@ -26860,6 +26863,8 @@ static eitp_status eitp__choose_precision(const eitp__backend *backend, const ch
 
 const char *eitp_context_precision_name(const eitp_context *context) {
     size_t i = 0;
+    if (!context)
+        return "";
     while (eitp__precisions[i].dtype != context->precision)
         i++;
     return eitp__precisions[i].name;
@@ -26917,7 +26922,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     eitp__backend_config backend;
     eitp_status status;
     if (!config || !context)
-        return eitp__fail_null(error, "eitp_context_create", config ? "context" : "config");
+        return eitp__fail_null(error, "eitp_context_create", "config and context");
     *context = NULL;
     status = eitp__check_context_config(config, error);
     if (status)
@@ -26972,27 +26977,28 @@ void eitp_context_destroy(eitp_context *context) {
 }
 
 const char *eitp_context_description(const eitp_context *context) {
-    return context->description;
+    return context ? context->description : "";
 }
 
 const char *eitp_context_numerics(const eitp_context *context) {
-    return context->numerics;
+    return context ? context->numerics : "";
 }
 
 eitp_dtype eitp_context_precision(const eitp_context *context) {
-    return context->precision;
+    return context ? context->precision : EITP_F32;
 }
 
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
-    return context->parameters;
+    return context ? context->parameters : EITP_PARAMETERS_ROUNDED;
 }
 
 eitp_stream eitp_context_stream(const eitp_context *context) {
-    return context->streams;
+    return context ? context->streams : EITP_STREAM_NONE;
 }
 
 eitp_host eitp_context_host(const eitp_context *context) {
-    return context->host;
+    eitp_host none = EITP__ZERO;
+    return context ? context->host : none;
 }
 
 size_t eitp_variable_count(const eitp_context *context) {
@@ -27215,9 +27221,11 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
     return eitp__fail_memory(error, size, "the arena that activations live in");
 }
 
-static eitp_status eitp__variable_range(eitp_context *context, const char *name, size_t offset, size_t size,
-                                        eitp__variable **variable, eitp_error *error) {
+static eitp_status eitp__variable_range(eitp_context *context, const char *name, size_t offset, const void *data,
+                                        size_t size, eitp__variable **variable, eitp_error *error) {
     eitp_status status = eitp__variable_named(context, name, variable, error);
+    if (!status && size && !data)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for or from variable '%s' is NULL", name);
     if (status)
         return status;
     if (offset > (*variable)->info.size || size > (*variable)->info.size - offset)
@@ -27229,14 +27237,14 @@ static eitp_status eitp__variable_range(eitp_context *context, const char *name,
 eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t offset, const void *data, size_t size,
                                 eitp_error *error) {
     eitp__variable *variable = NULL;
-    eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
+    eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
     return status ? status : eitp__variable_move(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
 }
 
 eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,
                                eitp_error *error) {
     eitp__variable *variable = NULL;
-    eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
+    eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
     return status ? status : eitp__variable_move(context, variable, offset, data, size, 0, error);
 }
 
@@ -27325,10 +27333,13 @@ static eitp_status eitp__move_planes(eitp_context *context, eitp__planes *planes
 }
 
 /* Checks a range of elements of a floating variable, and finds its remainder. */
-static eitp_status eitp__value_range(eitp_context *context, const char *name, int64_t first, int64_t count,
-                                     eitp__variable **variable, eitp__variable **remainder, eitp_error *error) {
+static eitp_status eitp__value_range(eitp_context *context, const char *name, int64_t first, const float *values,
+                                     int64_t count, eitp__variable **variable, eitp__variable **remainder,
+                                     eitp_error *error) {
     eitp_status status = eitp__variable_named(context, name, variable, error);
     size_t size;
+    if (!status && count && !values)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the values for or from variable '%s' are NULL", name);
     if (status)
         return status;
     size = eitp_dtype_size((*variable)->info.dtype);
@@ -27352,7 +27363,7 @@ eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int
     eitp__planes planes;
     eitp_status status;
     planes.variable = planes.remainder = NULL;
-    status = eitp__value_range(context, name, first, count, &planes.variable, &planes.remainder, error);
+    status = eitp__value_range(context, name, first, values, count, &planes.variable, &planes.remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
         size_t piece = (size_t)eitp__plane_piece(count - i);
         eitp__split_values(&planes, values + i, piece);
@@ -27366,7 +27377,7 @@ eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int6
     eitp__planes planes;
     eitp_status status;
     planes.variable = planes.remainder = NULL;
-    status = eitp__value_range(context, name, first, count, &planes.variable, &planes.remainder, error);
+    status = eitp__value_range(context, name, first, values, count, &planes.variable, &planes.remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
         size_t piece = (size_t)eitp__plane_piece(count - i);
         status = eitp__move_planes(context, &planes, (size_t)(first + i), piece, 0, error);
@@ -27436,7 +27447,7 @@ eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, d
     normal.mean = mean;
     normal.deviation = deviation;
     normal.seed = seed;
-    normal.key = eitp__name_key(name);
+    normal.key = name ? eitp__name_key(name) : 0;
     return eitp__variable_generate(context, name, eitp__make_normal, &normal, error);
 }
 
@@ -27459,13 +27470,13 @@ eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, 
     uniform.low = low;
     uniform.high = high;
     uniform.seed = seed;
-    uniform.key = eitp__name_key(name);
+    uniform.key = name ? eitp__name_key(name) : 0;
     return eitp__variable_generate(context, name, eitp__make_uniform, &uniform, error);
 }
 
 size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
-    for (size_t i = 0; i < context->variable_count; i++) {
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
         if (context->variables[i].info.role == role && context->variables[i].data)
             bytes += context->variables[i].info.size;
     }
@@ -27473,14 +27484,14 @@ size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) 
 }
 
 size_t eitp_context_arena_bytes(const eitp_context *context) {
-    return context->arena.size;
+    return context ? context->arena.size : 0;
 }
 /* <<src/tensor/context.c */
 
 /* >>src/tensor/graph.c */
 eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
     if (!context || !graph)
-        return eitp__fail_null(error, "eitp_graph_create", context ? "graph" : "context");
+        return eitp__fail_null(error, "eitp_graph_create", "context and graph");
     *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
     if (!*graph)
         return eitp__fail_memory(error, sizeof **graph, "a graph");
@@ -30474,6 +30485,8 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
     eitp_status status;
     if (!y)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "gradients: y is NULL; eitp_graph_status says why");
+    if (count > 0 && (!xs || !gradients))
+        return eitp__fail_null(error, "eitp_gradients", "xs and gradients");
     graph = y->graph;
     status = eitp__check_differentiable(y, count, xs, error);
     if (status || count < 1)
@@ -32623,6 +32636,8 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
 
 eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                     eitp_error *error) {
+    if (!graph || !plan)
+        return eitp__fail_null(error, "eitp_plan_create_within", "graph and plan");
     eitp_status status = eitp__plan_prepare(graph, config, plan, error);
     if (!status && config && config->memory > EITP_LEAST_MEMORY && eitp__plan_bytes(*plan) > config->memory &&
         !graph->context->plans_only)
@@ -32662,6 +32677,8 @@ eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *er
 
 eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,
                                eitp_error *error) {
+    if (!graph || !stats)
+        return eitp__fail_null(error, "eitp_plan_estimate", "graph and stats");
     eitp_plan *plan;
     eitp_status status = eitp__plan_prepare(graph, config, &plan, error);
     if (!status)
@@ -32700,10 +32717,13 @@ void eitp_plan_destroy(eitp_plan *plan) {
 }
 
 eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan) {
-    return plan->stats;
+    eitp_plan_stats none = EITP__ZERO;
+    return plan ? plan->stats : none;
 }
 
 eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_set_count", "plan");
     if (plan->graph->capacity < 0 || count < 0 || count > plan->graph->capacity)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld rows do not fit the graph's capacity of %lld",
                           (long long)count, (long long)plan->graph->capacity);
@@ -32817,6 +32837,8 @@ static eitp_status eitp__check_values(const eitp_tensor *input, const void *valu
 }
 
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_write", "plan");
     void *address = NULL;
     eitp__plan_input *target;
     eitp_status status = eitp__plan_address(plan, input, size, &address, error);
@@ -32853,10 +32875,14 @@ static eitp_status eitp__check_readable(const eitp_plan *plan, eitp_tensor *outp
 }
 
 eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_read", "plan");
     void *address = NULL;
     eitp_status status = eitp__plan_address(plan, output, size, &address, error);
     if (status)
         return status;
+    if (size && !data)
+        return eitp__fail_null(error, "eitp_plan_read", "data");
     if (!address || !plan->readable[output->id])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "only outputs can be read; mark the tensor with eitp_output before the plan is created");
@@ -32894,6 +32920,8 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
 }
 
 eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_run", "plan");
     void *workspace = NULL;
     eitp_status status = eitp__check_arena(plan, error);
     if (!status)
@@ -32914,6 +32942,8 @@ eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
 /* What the device can do at most, and what the steps of a plan take. */
 
 eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eitp_error *error) {
+    if (!context || !limits)
+        return eitp__fail_null(error, "eitp_context_measure", "context and limits");
     const eitp__backend_interface *interface = context->backend->interface;
     eitp__backend_limits measured = EITP__ZERO;
     eitp_status status;
@@ -32932,6 +32962,8 @@ eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eit
 }
 
 void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) {
+    if (!context)
+        return;
     memset(&context->profiler, 0, sizeof context->profiler);
     if (profiler)
         context->profiler = *profiler;
@@ -33075,6 +33107,8 @@ static eitp_gpt2_config eitp__gpt2_defaults(void) {
 }
 
 eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, eitp_error *error) {
+    if (!name || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_named", "name and config");
     for (size_t i = 0; i < EITP__COUNT(eitp__gpt2_shapes); i++) {
         if (strcmp(name, eitp__gpt2_shapes[i].name))
             continue;
@@ -33206,6 +33240,8 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_con
 
 eitp_status eitp_gpt2_config_read(const eitp_host *host, const char *path, eitp_gpt2_config *config,
                                   eitp_error *error) {
+    if (!host || !path || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_read", "host, path and config");
     enum { LIMIT = 16 << 20 };
     eitp__json_document *document;
     eitp_gpt2_config parsed = eitp__gpt2_defaults();
@@ -33246,6 +33282,8 @@ eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, cons
                                    int32_t end_of_text, eitp_dtype dtype, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
+    if (!host || !path || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_write", "host, path and config");
     eitp__buffer_init(&text, host);
     eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
     eitp__buffer_format(&text, "  \"activation_function\": \"%s\",\n", eitp__activation_name(config->activation));
@@ -33344,6 +33382,8 @@ static int eitp__lora_word_names(const char *word, size_t size, const char *name
 
 eitp_status eitp_lora_targets_parse(const char *names, unsigned *targets, eitp_error *error) {
     unsigned all = 0;
+    if (!names || !targets)
+        return eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
     for (const char *word = names;; word++) {
         size_t size = strcspn(word, ",");
         unsigned found = size == strlen("all-linear") && !strncmp(word, "all-linear", size) ? EITP__LORA_ALL : 0;
@@ -33418,7 +33458,8 @@ EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
 }
 
 eitp_lora_config eitp_model_lora(const eitp_model *model) {
-    return model->lora;
+    eitp_lora_config none = EITP__ZERO;
+    return model ? model->lora : none;
 }
 
 static double eitp__lora_scale(const eitp_lora_config *config) {
@@ -33443,6 +33484,8 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
 }
 
 eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
+    if (!model || !config)
+        return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
     eitp_status status = eitp__lora_config_check(config, error);
     if (!status && model->lora.rank)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has adapters already; merge them first");
@@ -33461,6 +33504,8 @@ eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *confi
 
 eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_initialize_lora", "model");
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
         /* Kaiming's uniform distribution with a = sqrt(5). */
@@ -33535,6 +33580,8 @@ static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lor
 }
 
 eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_merge_lora", "model");
     const eitp_lora_config *config = &model->lora;
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i += 2) {
@@ -33631,6 +33678,8 @@ static eitp_status eitp__freeze_word(eitp_model *model, const char *word, size_t
 
 eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!model || !parts)
+        return eitp__fail_null(error, "eitp_model_freeze", "model and parts");
     for (int freezes = 0; freezes < 2; freezes++) {
         for (const char *word = parts; !status; word++) {
             size_t size = strcspn(word, ",");
@@ -33650,7 +33699,10 @@ eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *
 }
 
 int64_t eitp_model_trained_count(const eitp_model *model) {
-    int64_t base = eitp__gpt2_parameter_count(&model->config), elements = 0;
+    int64_t base, elements = 0;
+    if (!model)
+        return 0;
+    base = eitp__gpt2_parameter_count(&model->config);
     for (int64_t i = 0; i < base + eitp__lora_parameter_count(&model->config, &model->lora); i++) {
         eitp__parameter parameter = i < base ? eitp__gpt2_parameter(&model->config, i)
                                              : eitp__lora_parameter(&model->config, &model->lora, i - base);
@@ -33779,6 +33831,8 @@ static void eitp__declare_parameter(eitp_graph *graph, const eitp__parameter *pa
 
 eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
                              eitp_error *error) {
+    if (!context || !config || !model)
+        return eitp__fail_null(error, "eitp_gpt2_create", "context, config and model");
     const eitp_host host = eitp_context_host(context);
     eitp_graph *graph = NULL;
     eitp_model *made;
@@ -33817,11 +33871,14 @@ void eitp_model_destroy(eitp_model *model) {
 }
 
 eitp_gpt2_config eitp_model_config(const eitp_model *model) {
-    return model->config;
+    eitp_gpt2_config none = EITP__ZERO;
+    return model ? model->config : none;
 }
 
 eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,
                                    eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_set_dropout", "model");
     eitp_gpt2_config config = model->config;
     eitp_status status;
     config.embedding_dropout = embedding;
@@ -33834,12 +33891,12 @@ eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double a
 }
 
 eitp_context *eitp_model_context(const eitp_model *model) {
-    return model->context;
+    return model ? model->context : NULL;
 }
 
 int64_t eitp_model_parameter_count(const eitp_model *model) {
     int64_t elements = 0;
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config); i++) {
+    for (int64_t i = 0; model && i < eitp__gpt2_parameter_count(&model->config); i++) {
         eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
         elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
     }
@@ -33847,6 +33904,8 @@ int64_t eitp_model_parameter_count(const eitp_model *model) {
 }
 
 eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_initialize", "model");
     const eitp_gpt2_config *config = &model->config;
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__gpt2_parameter_count(config) && !status; i++) {
@@ -33866,6 +33925,10 @@ eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *
 
 EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name) {
     eitp_variable info = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, name));
+    if (!info.name) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the model's variable '%s' is not in its context", name);
+        return NULL;
+    }
     return eitp_variable_tensor(graph, name, info.role, info.dtype, info.rank, info.shape);
 }
 
@@ -34001,11 +34064,15 @@ static eitp_tensor *eitp__model_hidden(const eitp_model *model, eitp_graph *grap
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                 int64_t longest) {
+    if (!model || !graph || !inputs)
+        return NULL;
     return eitp__gpt2_logits(model, eitp__model_hidden(model, graph, inputs, longest));
 }
 
 eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                int64_t longest, eitp_tensor *targets, int32_t ignored) {
+    if (!model || !graph || !inputs)
+        return NULL;
     return eitp_linear_cross_entropy(eitp__model_hidden(model, graph, inputs, longest),
                                      eitp__gpt2_head_tensor(model, graph), targets, ignored);
 }
@@ -34057,6 +34124,8 @@ static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *e
 
 eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eitp_generator **generator,
                                   eitp_error *error) {
+    if (!model || !generator)
+        return eitp__fail_null(error, "eitp_generator_create", "model and generator");
     const int64_t largest_chunk = 128;
     eitp_generator *made;
     eitp_status status;
@@ -34107,11 +34176,12 @@ void eitp_generator_destroy(eitp_generator *generator) {
 }
 
 void eitp_generator_reset(eitp_generator *generator) {
-    generator->fed = 0;
+    if (generator)
+        generator->fed = 0;
 }
 
 int64_t eitp_generator_room(const eitp_generator *generator) {
-    return generator->capacity - generator->fed;
+    return generator ? generator->capacity - generator->fed : 0;
 }
 
 static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *tokens, int64_t count,
@@ -34141,6 +34211,8 @@ static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *to
 
 eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens, int64_t count, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!generator || !tokens)
+        return eitp__fail_null(error, "eitp_generator_feed", "generator and tokens");
     if (count < 1 || count > eitp_generator_room(generator))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens do not fit: the cache has room for %lld",
                           (long long)count, (long long)eitp_generator_room(generator));
@@ -34157,7 +34229,7 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
 }
 
 const float *eitp_generator_logits(const eitp_generator *generator) {
-    return generator->row;
+    return generator ? generator->row : NULL;
 }
 
 /* How many tokens there are to choose from. */
@@ -34468,7 +34540,7 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
          EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
         {"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
     };
-    return &optimizers[optimizer];
+    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &optimizers[optimizer] : NULL;
 }
 
 static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
@@ -34750,7 +34822,7 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     eitp_graph *graph;
     eitp_status status;
     if (!update || !config)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_minimize: config and update must not be NULL");
+        return eitp__fail_null(error, "eitp_adamw_minimize", "config and update");
     memset(update, 0, sizeof *update);
     status = eitp__check_loss(loss, error);
     if (status)
@@ -34779,7 +34851,7 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
     eitp__pairs pairs;
     eitp_status status;
     if (!graph || !config || !update)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_apply: graph, config and update must not be NULL");
+        return eitp__fail_null(error, "eitp_adamw_apply", "graph, config and update");
     status = eitp__pairs_init(&pairs, &context->host, variables, error);
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {
@@ -34804,12 +34876,14 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
 /* >>src/optim/schedule.c */
 double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
     double progress = 0, range = schedule->peak - schedule->final;
-    if (step <= schedule->warmup)
+    if (schedule->warmup > 0 && step <= schedule->warmup)
         return schedule->peak * (double)step / (double)schedule->warmup;
     if (schedule->steps > schedule->warmup)
         progress = (double)(step - 1 - schedule->warmup) / (double)(schedule->steps - schedule->warmup);
     if (progress > 1)
         progress = 1;
+    if (progress < 0)
+        progress = 0;
     switch (schedule->kind) {
     case EITP_SCHEDULE_LINEAR:
         return schedule->peak - range * progress;

@@ -314,13 +314,183 @@ static void variables_that_are_not_there(void) {
     eitp_context_destroy(context);
 }
 
+/* ---- NULL ---- */
+
+static int names_null(eitp_status status, const char *argument) {
+    return is_refused(status, argument, "NULL");
+}
+
+static void variables_of_null(void) {
+    float value = 1;
+    eitp_context *context = open_context("ref", 1);
+    eitp_context *const none[2] = {NULL, context};
+    for (int i = 0; i < 2; i++) {
+        const char *word = i ? "name" : "context", *name = i ? NULL : "w";
+        CHECK(names_null(eitp_variable_set_decay(none[i], name, 1, &error_), word));
+        CHECK(names_null(eitp_variable_set_trained(none[i], name, 1, &error_), word));
+        CHECK(names_null(eitp_variable_write(none[i], name, 0, &value, 4, &error_), word));
+        CHECK(names_null(eitp_variable_read(none[i], name, 0, &value, 4, &error_), word));
+        CHECK(names_null(eitp_variable_write_f32(none[i], name, 0, &value, 1, &error_), word));
+        CHECK(names_null(eitp_variable_read_f32(none[i], name, 0, &value, 1, &error_), word));
+        CHECK(names_null(eitp_variable_fill(none[i], name, 1, &error_), word));
+        CHECK(names_null(eitp_variable_fill_normal(none[i], name, 0, 1, 1, &error_), word));
+        CHECK(names_null(eitp_variable_fill_uniform(none[i], name, 0, 1, 1, &error_), word));
+    }
+    eitp_context_destroy(context);
+}
+
+static void data_of_null(void) {
+    fitting f;
+    fitting_begin(&f, "w", EITP_MOMENTS_F32);
+    REQUIRE_OK(eitp_plan_create(f.graph, &f.plan, &error_), error_);
+    CHECK(names_null(eitp_variable_write(f.context, "w", 0, NULL, 4, &error_), "'w'"));
+    CHECK(names_null(eitp_variable_read(f.context, "w", 0, NULL, 4, &error_), "'w'"));
+    CHECK(names_null(eitp_variable_write_f32(f.context, "w", 0, NULL, 1, &error_), "'w'"));
+    CHECK(names_null(eitp_variable_read_f32(f.context, "w", 0, NULL, 1, &error_), "'w'"));
+    CHECK(names_null(eitp_plan_write(f.plan, f.update.limit, NULL, 4, &error_), "'largest gradient norm'"));
+    CHECK(names_null(eitp_plan_read(f.plan, f.update.norm, NULL, 4, &error_), "data"));
+    fitting_end(&f);
+}
+
+static void graphs_and_plans_of_null(void) {
+    const int64_t one = 1;
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *p;
+    eitp_plan_stats stats;
+    eitp_limits limits;
+    eitp_update update;
+    eitp_adamw_config config = eitp_adamw_config_default();
+    float value = 1;
+    CHECK(names_null(eitp_context_measure(NULL, &limits, &error_), "context"));
+    CHECK(names_null(eitp_context_measure(context, NULL, &error_), "limits"));
+    CHECK(names_null(eitp_graph_create(NULL, &graph, &error_), "context"));
+    CHECK(names_null(eitp_graph_create(context, NULL, &error_), "graph"));
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+    p = eitp_parameter(graph, "p", 1, &one);
+    CHECK(names_null(eitp_graph_status(NULL, &error_), "graph"));
+    CHECK(names_null(eitp_plan_create(NULL, &plan, &error_), "graph"));
+    CHECK(names_null(eitp_plan_create(graph, NULL, &error_), "plan"));
+    CHECK(names_null(eitp_plan_create_within(NULL, NULL, &plan, &error_), "graph"));
+    CHECK(names_null(eitp_plan_estimate(NULL, NULL, &stats, &error_), "graph"));
+    CHECK(names_null(eitp_plan_estimate(graph, NULL, NULL, &error_), "stats"));
+    CHECK(names_null(eitp_plan_set_count(NULL, 1, &error_), "plan"));
+    CHECK(names_null(eitp_plan_write(NULL, p, &value, 4, &error_), "plan"));
+    CHECK(names_null(eitp_plan_read(NULL, p, &value, 4, &error_), "plan"));
+    CHECK(names_null(eitp_plan_run(NULL, &error_), "plan"));
+    CHECK(names_null(eitp_gradients(NULL, NULL, 1, &p, &p, &error_), "y"));
+    CHECK(names_null(eitp_gradients(p, NULL, 1, NULL, &p, &error_), "xs"));
+    CHECK(names_null(eitp_gradients(p, NULL, 1, &p, NULL, &error_), "gradients"));
+    CHECK(names_null(eitp_accumulate_gradients(NULL, NULL, &error_), "loss"));
+    CHECK(names_null(eitp_adamw_minimize(NULL, &config, &update, &error_), "loss"));
+    CHECK(names_null(eitp_adamw_minimize(p, NULL, &update, &error_), "config"));
+    CHECK(names_null(eitp_adamw_minimize(p, &config, NULL, &error_), "update"));
+    CHECK(names_null(eitp_adamw_apply(NULL, &config, &update, &error_), "graph"));
+    CHECK(names_null(eitp_adamw_apply(graph, NULL, &update, &error_), "config"));
+    CHECK(names_null(eitp_adamw_apply(graph, &config, NULL, &error_), "update"));
+    CHECK(eitp_plan_run(NULL, NULL) == EITP_ERROR_ARGUMENT);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+static void models_of_null(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_host host = eitp_host_default();
+    eitp_gpt2_config config;
+    eitp_lora_config lora = eitp_lora_config_default();
+    eitp_model *model = NULL;
+    eitp_generator *generator = NULL;
+    unsigned targets;
+    int32_t token = 0;
+    CHECK(names_null(eitp_gpt2_config_named(NULL, &config, &error_), "name"));
+    CHECK(names_null(eitp_gpt2_config_named("tiny", NULL, &error_), "config"));
+    REQUIRE_OK(eitp_gpt2_config_named("tiny", &config, &error_), error_);
+    CHECK(names_null(eitp_gpt2_config_read(NULL, "config.json", &config, &error_), "host"));
+    CHECK(names_null(eitp_gpt2_config_read(&host, NULL, &config, &error_), "path"));
+    CHECK(names_null(eitp_gpt2_config_write(NULL, "config.json", &config, -1, EITP_F32, &error_), "host"));
+    CHECK(names_null(eitp_gpt2_config_write(&host, "config.json", NULL, -1, EITP_F32, &error_), "config"));
+    CHECK(names_null(eitp_gpt2_create(NULL, &config, &model, &error_), "context"));
+    CHECK(names_null(eitp_gpt2_create(context, NULL, &model, &error_), "config"));
+    CHECK(names_null(eitp_gpt2_create(context, &config, NULL, &error_), "model"));
+    CHECK(names_null(eitp_model_set_dropout(NULL, 0, 0, 0, &error_), "model"));
+    CHECK(names_null(eitp_model_initialize(NULL, 1, &error_), "model"));
+    CHECK(names_null(eitp_lora_targets_parse(NULL, &targets, &error_), "names"));
+    CHECK(names_null(eitp_model_add_lora(NULL, &lora, &error_), "model"));
+    CHECK(names_null(eitp_model_initialize_lora(NULL, 1, &error_), "model"));
+    CHECK(names_null(eitp_model_merge_lora(NULL, &error_), "model"));
+    CHECK(names_null(eitp_model_freeze(NULL, "embeddings", &error_), "model"));
+    CHECK(names_null(eitp_generator_create(NULL, 0, &generator, &error_), "model"));
+    CHECK(names_null(eitp_generator_feed(NULL, &token, 1, &error_), "generator"));
+    eitp_context_destroy(context);
+}
+
+/* What has no status gives nothing. */
+static void what_null_is(void) {
+    eitp_model_inputs inputs = eitp_model_inputs_create(NULL, 1, 1, 1);
+    CHECK(!*eitp_context_description(NULL) && !*eitp_context_numerics(NULL) && !*eitp_context_precision_name(NULL));
+    CHECK(eitp_context_precision(NULL) == EITP_F32 && !eitp_context_parameters(NULL) && !eitp_context_stream(NULL));
+    CHECK(!eitp_context_host(NULL).allocator.allocate && !eitp_context_arena_bytes(NULL));
+    CHECK(!eitp_context_variable_bytes(NULL, EITP_PARAMETER) && !eitp_variable_count(NULL));
+    CHECK(eitp_variable_find(NULL, "p") == -1 && !eitp_variable_at(NULL, 0).name);
+    eitp_context_profile(NULL, NULL);
+    CHECK(!eitp_input(NULL, "x", EITP_F32, 0, NULL) && !eitp_input_rows(NULL, "x", EITP_F32, 0, NULL));
+    CHECK(!eitp_parameter(NULL, "x", 0, NULL) && !eitp_keep_input(NULL));
+    CHECK(!eitp_variable_tensor(NULL, "x", EITP_CACHE, EITP_F32, 0, NULL));
+    CHECK(!eitp_fill(NULL, EITP_F32, 0, NULL, 0) && !eitp_arange(NULL, EITP_F32, 1));
+    CHECK(!eitp_tensor_rank(NULL) && !eitp_tensor_dimension(NULL, -1) && !eitp_tensor_elements(NULL));
+    CHECK(!eitp_dtype_size(eitp_tensor_dtype(NULL)) && !eitp_tensor_graph(NULL));
+    CHECK(!eitp_plan_statistics(NULL).nodes && !eitp_optimizer_get((eitp_optimizer)99));
+    CHECK(!eitp_model_context(NULL) && !eitp_model_parameter_count(NULL) && !eitp_model_trained_count(NULL));
+    CHECK(!eitp_model_config(NULL).layers && !eitp_model_lora(NULL).rank);
+    CHECK(!inputs.tokens && !inputs.key && !eitp_model_forward(NULL, NULL, &inputs, 1));
+    CHECK(!eitp_model_losses(NULL, NULL, &inputs, 1, NULL, -100));
+    CHECK(!eitp_generator_room(NULL) && !eitp_generator_logits(NULL));
+    eitp_generator_reset(NULL);
+    eitp_context_destroy(NULL);
+    eitp_graph_destroy(NULL);
+    eitp_plan_destroy(NULL);
+    eitp_model_destroy(NULL);
+    eitp_generator_destroy(NULL);
+}
+
+/* A dimension that a tensor has not is 0; a step before the first has the first rate. */
+static void what_is_not_there(void) {
+    const int64_t shape[2] = {2, 3};
+    eitp_schedule schedule = EITP__ZERO;
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_tensor *x;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+    x = eitp_input(graph, "x", EITP_F32, 2, shape);
+    CHECK(eitp_tensor_dimension(x, 1) == 3 && eitp_tensor_dimension(x, -2) == 2);
+    CHECK(!eitp_tensor_dimension(x, 2) && !eitp_tensor_dimension(x, -3));
+    schedule.kind = EITP_SCHEDULE_COSINE;
+    schedule.peak = 0.5;
+    schedule.steps = 10;
+    CHECK(eitp_schedule_rate(&schedule, 0) == 0.5 && eitp_schedule_rate(&schedule, 1) == 0.5);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(steps_are_counted_from_one),          TEST(updates_are_given_sensible_numbers),
-        TEST(moments_are_of_a_kind_there_is),      TEST(long_names_do_not_share_a_state),
-        TEST(long_names_do_not_share_a_remainder), TEST(losses_are_scalars),
-        TEST(targets_outside_are_refused),         TEST(computed_targets_outside_are_no_numbers),
-        TEST(empty_settings_are_refused),          TEST(variables_that_are_not_there),
+        TEST(steps_are_counted_from_one),
+        TEST(updates_are_given_sensible_numbers),
+        TEST(moments_are_of_a_kind_there_is),
+        TEST(long_names_do_not_share_a_state),
+        TEST(long_names_do_not_share_a_remainder),
+        TEST(losses_are_scalars),
+        TEST(targets_outside_are_refused),
+        TEST(computed_targets_outside_are_no_numbers),
+        TEST(empty_settings_are_refused),
+        TEST(variables_that_are_not_there),
+        TEST(variables_of_null),
+        TEST(data_of_null),
+        TEST(graphs_and_plans_of_null),
+        TEST(models_of_null),
+        TEST(what_null_is),
+        TEST(what_is_not_there),
     };
     return RUN_TESTS(tests, argc, argv);
 }

@@ -45,6 +45,8 @@ static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *e
 
 eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eitp_generator **generator,
                                   eitp_error *error) {
+    if (!model || !generator)
+        return eitp__fail_null(error, "eitp_generator_create", "model and generator");
     const int64_t largest_chunk = 128;
     eitp_generator *made;
     eitp_status status;
@@ -95,11 +97,12 @@ void eitp_generator_destroy(eitp_generator *generator) {
 }
 
 void eitp_generator_reset(eitp_generator *generator) {
-    generator->fed = 0;
+    if (generator)
+        generator->fed = 0;
 }
 
 int64_t eitp_generator_room(const eitp_generator *generator) {
-    return generator->capacity - generator->fed;
+    return generator ? generator->capacity - generator->fed : 0;
 }
 
 static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *tokens, int64_t count,
@@ -129,6 +132,8 @@ static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *to
 
 eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens, int64_t count, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!generator || !tokens)
+        return eitp__fail_null(error, "eitp_generator_feed", "generator and tokens");
     if (count < 1 || count > eitp_generator_room(generator))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens do not fit: the cache has room for %lld",
                           (long long)count, (long long)eitp_generator_room(generator));
@@ -145,7 +150,7 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
 }
 
 const float *eitp_generator_logits(const eitp_generator *generator) {
-    return generator->row;
+    return generator ? generator->row : NULL;
 }
 
 /* How many tokens there are to choose from. */

@@ -31,6 +31,8 @@ static eitp_gpt2_config eitp__gpt2_defaults(void) {
 }
 
 eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, eitp_error *error) {
+    if (!name || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_named", "name and config");
     for (size_t i = 0; i < EITP__COUNT(eitp__gpt2_shapes); i++) {
         if (strcmp(name, eitp__gpt2_shapes[i].name))
             continue;
@@ -162,6 +164,8 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_con
 
 eitp_status eitp_gpt2_config_read(const eitp_host *host, const char *path, eitp_gpt2_config *config,
                                   eitp_error *error) {
+    if (!host || !path || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_read", "host, path and config");
     enum { LIMIT = 16 << 20 };
     eitp__json_document *document;
     eitp_gpt2_config parsed = eitp__gpt2_defaults();
@@ -202,6 +206,8 @@ eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, cons
                                    int32_t end_of_text, eitp_dtype dtype, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
+    if (!host || !path || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_write", "host, path and config");
     eitp__buffer_init(&text, host);
     eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
     eitp__buffer_format(&text, "  \"activation_function\": \"%s\",\n", eitp__activation_name(config->activation));

@@ -4,7 +4,7 @@
 
 eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
     if (!context || !graph)
-        return eitp__fail_null(error, "eitp_graph_create", context ? "graph" : "context");
+        return eitp__fail_null(error, "eitp_graph_create", "context and graph");
     *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
     if (!*graph)
         return eitp__fail_memory(error, sizeof **graph, "a graph");
