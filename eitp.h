@@ -6667,6 +6667,8 @@ eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info,
     eitp__process_size size = {0, 0};
     struct rlimit limit;
     eitp_status status;
+    if (!host || !info)
+        return eitp__fail_null(error, "eitp_memory_info_read", "host and info");
     memset(&found, 0, sizeof found);
     found.source = "unknown";
     status = eitp__read_process(host, &found, &size, error);
@@ -35272,14 +35274,20 @@ static eitp_status eitp__encoder_make(const eitp_tokenizer *tokenizer, size_t ca
 
 eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink sink, void *user, eitp_encoder **out,
                                 eitp_error *error) {
+    if (!tokenizer || !sink || !out)
+        return eitp__fail_null(error, "eitp_encoder_create", "tokenizer, sink and out");
     return eitp__encoder_make(tokenizer, EITP__CACHE_SLOTS, sink, user, out, error);
 }
 
 eitp_status eitp_encoder_add(eitp_encoder *encoder, const char *text, size_t size, eitp_error *error) {
+    if (!encoder)
+        return eitp__fail_null(error, "eitp_encoder_add", "encoder");
     return eitp__splitter_add(&encoder->splitter, (const unsigned char *)text, size, error);
 }
 
 eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
+    if (!encoder)
+        return eitp__fail_null(error, "eitp_encoder_finish", "encoder");
     eitp_status status = eitp__splitter_finish(&encoder->splitter, error);
     if (status == EITP_OK)
         status = eitp__encoder_flush(encoder, error);
@@ -35323,6 +35331,8 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
                                   size_t capacity, size_t *count, eitp_error *error) {
     eitp__id_array array;
     eitp_encoder *encoder;
+    if (!tokenizer || !count)
+        return eitp__fail_null(error, "eitp_tokenizer_encode", "tokenizer and count");
     array.ids = ids;
     array.capacity = capacity;
     array.count = 0;
@@ -35949,6 +35959,8 @@ static eitp_status eitp__load_directory(const eitp_host *host, const char *direc
 
 eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out, eitp_error *error) {
     eitp_path_info info;
+    if (!host || !path || !out)
+        return eitp__fail_null(error, "eitp_tokenizer_load", "host, path and out");
     *out = NULL;
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK)
@@ -36073,6 +36085,8 @@ static eitp_status eitp__save_file(const eitp_host *host, const char *directory,
 }
 
 eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error) {
+    if (!tokenizer || !directory)
+        return eitp__fail_null(error, "eitp_tokenizer_save", "tokenizer and directory");
     const eitp_host *host = &tokenizer->host;
     eitp__buffer out, spelling;
     eitp_status status = eitp__make_directories(host, directory, error);
@@ -36688,6 +36702,8 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
     const uint64_t limit_default = (uint64_t)512 << 20, limit_largest = (uint64_t)128 << 30; /* places have 32 bits */
     eitp__words words;
     eitp__learnt learnt;
+    if (!host || !config || !source || !out)
+        return eitp__fail_null(error, "eitp_tokenizer_train", "host, config, source and out");
     *out = NULL;
     eitp_status status = eitp__check_train_config(config, error);
     if (status != EITP_OK)
@@ -37165,6 +37181,8 @@ EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, ei
 
 eitp_status eitp_tokenizer_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!host || !out)
+        return eitp__fail_null(error, "eitp_tokenizer_bytes", "host and out");
     *out = NULL;
     eitp_tokenizer *tokenizer = eitp__tokenizer_begin(host, 257, 0, error);
     if (!tokenizer)
@@ -37211,6 +37229,8 @@ uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer) {
 
 eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
                                  eitp_error *error) {
+    if (!tokenizer || !bytes || !size)
+        return eitp__fail_null(error, "eitp_tokenizer_token", "tokenizer, bytes and size");
     if (id < 0 || (size_t)id >= tokenizer->vocabulary.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "token id %ld is outside the vocabulary, which has ids 0 to %zu",
                           (long)id, tokenizer->vocabulary.count - 1);
@@ -37222,6 +37242,8 @@ eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, co
 eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
                                   size_t capacity, size_t *size, eitp_error *error) {
     size_t total = 0;
+    if (!tokenizer || !size)
+        return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
     *size = 0;
     for (size_t i = 0; i < count; i++) {
         const char *bytes = NULL;
@@ -37710,6 +37732,8 @@ static eitp_status eitp__token_file_begin(eitp_token_file *file, int32_t vocabul
 
 eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
                                  eitp_token_file **file, eitp_error *error) {
+    if (!host || !path || !file)
+        return eitp__fail_null(error, "eitp_token_file_open", "host, path and file");
     *file = NULL;
     if (vocabulary_size < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a vocabulary of %d; give its size, or 0 for the file's own",
@@ -37762,6 +37786,8 @@ static eitp_status eitp__token_file_decode(const eitp_token_file *file, const un
 
 eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                  eitp_error *error) {
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_read", "file");
     unsigned char bytes[EITP__TOKEN_READ_BYTES];
     const uint64_t element = (uint64_t)file->info.element_size;
     const uint64_t chunk = sizeof bytes / element;
@@ -37792,6 +37818,8 @@ void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, ui
 eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
     int32_t ids[EITP__TOKEN_VERIFY_IDS];
     uint64_t hash = eitp__token_hash_start();
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_verify", "file");
     for (uint64_t first = 0; first < file->info.token_count;) {
         uint64_t left = file->info.token_count - first;
         uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
@@ -37824,6 +37852,8 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
                               eitp_token_range *training, eitp_token_range *validation, eitp_error *error) {
     const double fraction = validation_fraction;
     eitp_status status = eitp__check_block_size(block_size, error);
+    if (!training || !validation)
+        return eitp__fail_null(error, "eitp_split_tokens", "training and validation");
     if (status != EITP_OK)
         return status;
     if (!(fraction >= 0 && fraction < 1))
@@ -37852,6 +37882,8 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
 
 eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_file *file, eitp_token_range tokens,
                               int64_t block_size, eitp_shuffle shuffle, uint64_t seed, eitp_error *error) {
+    if (!windows || !file)
+        return eitp__fail_null(error, "eitp_windows_init", "windows and file");
     const uint64_t token_count = eitp_token_file_get_info(file).token_count;
     eitp_status status = eitp__check_block_size(block_size, error);
     if (status != EITP_OK)
@@ -37907,6 +37939,8 @@ void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64
 eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t first, int64_t count, int32_t *tokens,
                               int32_t *targets, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!windows || !tokens || !targets)
+        return eitp__fail_null(error, "eitp_windows_read", "windows, tokens and targets");
     for (int64_t i = 0; status == EITP_OK && i < count; i++)
         status = eitp__read_window(windows, first + (uint64_t)i, tokens + i * windows->block_size,
                                    targets + i * windows->block_size, error);
@@ -38048,6 +38082,8 @@ static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
 eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
                       const char *output_path, eitp_token_file_info *info, eitp_error *error) {
     eitp__packer packer;
+    if (!host || !tokenizer || !config || !output_path)
+        return eitp__fail_null(error, "eitp_pack", "host, tokenizer, config and output_path");
     memset(&packer, 0, sizeof packer);
     packer.host = host;
     packer.config = config;
@@ -38194,6 +38230,8 @@ static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *
 
 eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count, size_t piece_size,
                                  eitp_text_files **out, eitp_error *error) {
+    if (!host || !out)
+        return eitp__fail_null(error, "eitp_text_files_open", "host and out");
     *out = NULL;
     if (!path_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts; name text files or directories of them");
@@ -39529,6 +39567,8 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
 eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                 uint32_t *checksum, eitp_error *error) {
     eitp__selection selection;
+    if (!context || !path)
+        return eitp__fail_null(error, "eitp_variables_save", "context and path");
     selection.role = role;
     selection.selects = NULL;
     selection.prefix = "";
@@ -39537,6 +39577,8 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                 eitp_error *error) {
+    if (!context || !path)
+        return eitp__fail_null(error, "eitp_variables_load", "context and path");
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
     size_t count = 0;
@@ -39618,6 +39660,8 @@ static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors
 }
 
 eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_model_load_weights", "model and directory");
     eitp__safetensors *collection = NULL;
     char *source = eitp__copy_text(&model->host, directory);
     int64_t count = eitp__gpt2_parameter_count(&model->config);
@@ -39650,6 +39694,8 @@ eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, ei
 }
 
 eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model, eitp_error *error) {
+    if (!context || !directory || !model)
+        return eitp__fail_null(error, "eitp_model_load", "context, directory and model");
     const eitp_host host = eitp_context_host(context);
     eitp_gpt2_config config;
     eitp_model *made = NULL;
@@ -39678,6 +39724,8 @@ static int eitp__is_no_adapter(const char *name) {
 
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                             uint32_t *checksum, eitp_error *error) {
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_model_save", "model and directory");
     eitp__selection selection;
     char *path;
     eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);
@@ -39830,6 +39878,8 @@ static eitp_status eitp__lora_parse(const eitp__json *root, eitp_lora_config *co
 
 eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config, char *base,
                                   size_t base_size, eitp_error *error) {
+    if (!host || !directory || !config)
+        return eitp__fail_null(error, "eitp_lora_config_read", "host, directory and config");
     enum { LIMIT = 1 << 20 };
     eitp__json_document *document;
     eitp_lora_config parsed;
@@ -39916,6 +39966,8 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     eitp__selection selection;
     char *path;
     eitp_status status;
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_lora_save", "model and directory");
     if (!model->lora.rank)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
     status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
@@ -39986,6 +40038,8 @@ static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safete
 }
 
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_lora_load", "model and directory");
     eitp_lora_config config;
     eitp__safetensors *collection = NULL;
     char *path;
@@ -40086,6 +40140,8 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
 eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                    eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                    void *user, eitp_error *error) {
+    if (!host || !output_directory || !fill)
+        return eitp__fail_null(error, "eitp_checkpoint_create", "host, output_directory and fill");
     char *partial = NULL, *final = NULL, *replaced = NULL;
     eitp_status status =
         eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".partial", &partial, error);
@@ -40137,6 +40193,8 @@ static eitp_status eitp__restore_replaced(const eitp_host *host, const char *dir
 
 eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
                                    eitp_error *error) {
+    if (!host || !output_directory || !step)
+        return eitp__fail_null(error, "eitp_checkpoint_newest", "host, output_directory and step");
     eitp_path_info info = EITP__ZERO;
     eitp__buffer names;
     size_t count = 0, at = 0;
@@ -40190,6 +40248,8 @@ eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_dire
     eitp__buffer names;
     size_t count = 0, at = 0;
     int64_t newest;
+    if (!host || !output_directory)
+        return eitp__fail_null(error, "eitp_checkpoint_prune", "host and output_directory");
     /* Looking for the newest puts replaced ones back, which must not be taken for leftovers. */
     eitp_status status = eitp_checkpoint_newest(host, output_directory, &newest, error);
     eitp__buffer_init(&names, host);
@@ -40377,6 +40437,8 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__
 eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, eitp_token_range tokens,
                           int64_t batch_size, int64_t block_size, int64_t windows, eitp_evaluation *evaluation,
                           eitp_error *error) {
+    if (!model || !file || !evaluation)
+        return eitp__fail_null(error, "eitp_evaluate", "model, file and evaluation");
     const eitp_host host = eitp_context_host(eitp_model_context(model));
     eitp__evaluator evaluator;
     eitp__batch batch;
@@ -41059,6 +41121,8 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
                                 const eitp_token_file *validation_file, eitp_token_range validation,
                                 const eitp_tokenizer *tokenizer, const eitp_trainer_config *config,
                                 eitp_trainer **trainer, eitp_error *error) {
+    if (!model || !training_file || !config || !trainer)
+        return eitp__fail_null(error, "eitp_trainer_create", "model, training_file, config and trainer");
     const eitp_host host = eitp_context_host(eitp_model_context(model));
     eitp_trainer *made;
     eitp_status status = eitp__check_config(config, model, error);
@@ -41264,6 +41328,8 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     double sum = 0;
     uint64_t first;
     eitp_status status;
+    if (!trainer || !report)
+        return eitp__fail_null(error, "eitp_trainer_step", "trainer and report");
     memset(report, 0, sizeof *report);
     report->step = trainer->step + 1;
     status = eitp__restore_plans(trainer, error);
@@ -41291,6 +41357,8 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
 
 eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
                                   eitp_error *error) {
+    if (!trainer || !evaluation)
+        return eitp__fail_null(error, "eitp_trainer_evaluate", "trainer and evaluation");
     uint64_t count = trainer->validation.count;
     eitp_status status;
     if (!trainer->validates)
@@ -41520,6 +41588,8 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
+    if (!trainer || !report)
+        return eitp__fail_null(error, "eitp_trainer_shrink", "trainer and report");
     eitp__search search = eitp__begin_search(trainer);
     eitp_status status = EITP_OK;
     memset(report, 0, sizeof *report);
@@ -41766,6 +41836,8 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
+    if (!trainer || !output_directory)
+        return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
     return eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint, trainer,
                                   error);
 }
@@ -41893,6 +41965,8 @@ static eitp_status eitp__read_state(const eitp_host *host, const char *checkpoin
 
 eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint, eitp_checkpoint_info *info,
                                       eitp_error *error) {
+    if (!host || !checkpoint || !info)
+        return eitp__fail_null(error, "eitp_checkpoint_read_info", "host, checkpoint and info");
     eitp__state state;
     eitp_status status = eitp__read_state(host, checkpoint, &state, error);
     if (!status)
@@ -42029,6 +42103,8 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
 }
 
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
+    if (!trainer || !checkpoint)
+        return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
     if (!status)
@@ -42163,6 +42239,8 @@ static eitp_status eitp__resident_bytes(const eitp_fit *fit, size_t *resident, e
 }
 
 eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
+    if (!fit || !rung)
+        return eitp__fail_null(error, "eitp_rung_measure", "fit and rung");
     const eitp_optimizer_info *optimizer = eitp_optimizer_get(rung->optimizer);
     eitp_context_config config = fit->context;
     eitp__counter counter = EITP__ZERO;
@@ -42340,6 +42418,8 @@ static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream strea
 }
 
 eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+    if (!asked || !chosen)
+        return eitp__fail_null(error, "eitp_fit_choose", "asked and chosen");
     eitp_fit fit = *asked;
     eitp_rung least = EITP__ZERO;
     eitp_optimizer last = fit.trainer.optimizer;

@@ -425,6 +425,105 @@ static void models_of_null(void) {
     eitp_context_destroy(context);
 }
 
+static eitp_status fill_nothing(void *user, const char *directory, eitp_error *error) {
+    (void)user;
+    (void)directory;
+    (void)error;
+    return EITP_OK;
+}
+
+static void files_of_null(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_host host = eitp_host_default();
+    eitp_lora_config lora;
+    eitp_model *model = NULL;
+    eitp_checkpoint_info info;
+    eitp_memory_info memory;
+    int64_t step;
+    CHECK(names_null(eitp_variables_save(NULL, "x", EITP_PARAMETER, EITP_F32, NULL, &error_), "context"));
+    CHECK(names_null(eitp_variables_save(context, NULL, EITP_PARAMETER, EITP_F32, NULL, &error_), "path"));
+    CHECK(names_null(eitp_variables_load(NULL, "x", EITP_PARAMETER, NULL, &error_), "context"));
+    CHECK(names_null(eitp_variables_load(context, NULL, EITP_PARAMETER, NULL, &error_), "path"));
+    CHECK(names_null(eitp_model_load(NULL, "x", &model, &error_), "context"));
+    CHECK(names_null(eitp_model_load(context, NULL, &model, &error_), "directory"));
+    CHECK(names_null(eitp_model_load(context, "x", NULL, &error_), "model"));
+    CHECK(names_null(eitp_model_load_weights(NULL, "x", &error_), "model"));
+    CHECK(names_null(eitp_model_save(NULL, "x", EITP_F32, -1, NULL, &error_), "model"));
+    CHECK(names_null(eitp_lora_save(NULL, "x", NULL, NULL, &error_), "model"));
+    CHECK(names_null(eitp_lora_load(NULL, "x", NULL, &error_), "model"));
+    CHECK(names_null(eitp_lora_config_read(NULL, "x", &lora, NULL, 0, &error_), "host"));
+    CHECK(names_null(eitp_lora_config_read(&host, NULL, &lora, NULL, 0, &error_), "directory"));
+    CHECK(names_null(eitp_checkpoint_create(NULL, "x", 1, fill_nothing, NULL, &error_), "host"));
+    CHECK(names_null(eitp_checkpoint_create(&host, "x", 1, NULL, NULL, &error_), "fill"));
+    CHECK(names_null(eitp_checkpoint_newest(&host, NULL, &step, &error_), "output_directory"));
+    CHECK(names_null(eitp_checkpoint_newest(&host, "x", NULL, &error_), "step"));
+    CHECK(names_null(eitp_checkpoint_prune(NULL, "x", 1, &error_), "host"));
+    CHECK(names_null(eitp_checkpoint_read_info(&host, "x", NULL, &error_), "info"));
+    CHECK(names_null(eitp_checkpoint_read_info(NULL, "x", &info, &error_), "host"));
+    CHECK(names_null(eitp_memory_info_read(NULL, &memory, &error_), "host"));
+    CHECK(names_null(eitp_memory_info_read(&host, NULL, &error_), "info"));
+    eitp_context_destroy(context);
+}
+
+static void texts_of_null(void) {
+    eitp_host host = eitp_host_default();
+    eitp_tokenizer *tokenizer = NULL;
+    eitp_tokenizer_train_config settings = EITP__ZERO;
+    eitp_text_source source = EITP__ZERO;
+    eitp_encoder *encoder = NULL;
+    eitp_pack_config pack = EITP__ZERO;
+    eitp_text_files *files = NULL;
+    eitp_token_file *file = NULL;
+    eitp_token_range range = {0, 0};
+    eitp_windows windows;
+    const char *bytes;
+    int32_t ids[1];
+    size_t size;
+    CHECK(names_null(eitp_tokenizer_load(NULL, "x", &tokenizer, &error_), "host"));
+    CHECK(names_null(eitp_tokenizer_load(&host, NULL, &tokenizer, &error_), "path"));
+    CHECK(names_null(eitp_tokenizer_bytes(NULL, &tokenizer, &error_), "host"));
+    CHECK(names_null(eitp_tokenizer_train(&host, NULL, &source, &tokenizer, &error_), "config"));
+    CHECK(names_null(eitp_tokenizer_train(&host, &settings, NULL, &tokenizer, &error_), "source"));
+    CHECK(names_null(eitp_tokenizer_save(NULL, "x", &error_), "tokenizer"));
+    CHECK(names_null(eitp_tokenizer_encode(NULL, "x", 1, ids, 1, &size, &error_), "tokenizer"));
+    CHECK(names_null(eitp_tokenizer_token(NULL, 0, &bytes, &size, &error_), "tokenizer"));
+    CHECK(names_null(eitp_tokenizer_decode(NULL, ids, 1, NULL, 0, &size, &error_), "tokenizer"));
+    CHECK(names_null(eitp_encoder_create(NULL, NULL, NULL, &encoder, &error_), "tokenizer"));
+    CHECK(names_null(eitp_encoder_add(NULL, "x", 1, &error_), "encoder"));
+    CHECK(names_null(eitp_encoder_finish(NULL, &error_), "encoder"));
+    CHECK(names_null(eitp_pack(&host, NULL, &pack, "x", NULL, &error_), "tokenizer"));
+    CHECK(names_null(eitp_text_files_open(NULL, &bytes, 1, 0, &files, &error_), "host"));
+    CHECK(names_null(eitp_token_file_open(NULL, "x", 0, &file, &error_), "host"));
+    CHECK(names_null(eitp_token_file_open(&host, NULL, 0, &file, &error_), "path"));
+    CHECK(names_null(eitp_token_file_read(NULL, 0, 1, ids, &error_), "file"));
+    CHECK(names_null(eitp_token_file_verify(NULL, &error_), "file"));
+    CHECK(names_null(eitp_split_tokens(100, 0.5, 4, NULL, &range, &error_), "training"));
+    CHECK(names_null(eitp_windows_init(&windows, NULL, range, 4, EITP_SHUFFLE_NONE, 0, &error_), "file"));
+    CHECK(names_null(eitp_windows_read(NULL, 0, 1, ids, ids, &error_), "windows"));
+}
+
+static void trainers_of_null(void) {
+    eitp_trainer_config config = eitp_trainer_config_default();
+    eitp_trainer *trainer = NULL;
+    eitp_token_range range = {0, 0};
+    eitp_step_report report;
+    eitp_evaluation evaluation;
+    eitp_shrink_report shrunk;
+    eitp_fit fit;
+    eitp_rung rung;
+    CHECK(names_null(eitp_trainer_create(NULL, NULL, range, NULL, range, NULL, &config, &trainer, &error_), "model"));
+    CHECK(names_null(eitp_trainer_step(NULL, &report, &error_), "trainer"));
+    CHECK(names_null(eitp_trainer_evaluate(NULL, 1, &evaluation, &error_), "trainer"));
+    CHECK(names_null(eitp_trainer_shrink(NULL, &shrunk, &error_), "trainer"));
+    CHECK(names_null(eitp_trainer_save(NULL, "x", &error_), "trainer"));
+    CHECK(names_null(eitp_trainer_resume(NULL, "x", &error_), "trainer"));
+    CHECK(names_null(eitp_evaluate(NULL, NULL, range, 1, 1, 1, &evaluation, &error_), "model"));
+    CHECK(names_null(eitp_rung_measure(NULL, &rung, &error_), "fit"));
+    CHECK(names_null(eitp_rung_measure(&fit, NULL, &error_), "rung"));
+    CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "asked"));
+    CHECK(names_null(eitp_fit_choose(&fit, NULL, NULL, &error_), "chosen"));
+}
+
 /* What has no status gives nothing. */
 static void what_null_is(void) {
     eitp_model_inputs inputs = eitp_model_inputs_create(NULL, 1, 1, 1);
@@ -489,6 +588,9 @@ int main(int argc, char **argv) {
         TEST(data_of_null),
         TEST(graphs_and_plans_of_null),
         TEST(models_of_null),
+        TEST(files_of_null),
+        TEST(texts_of_null),
+        TEST(trainers_of_null),
         TEST(what_null_is),
         TEST(what_is_not_there),
     };

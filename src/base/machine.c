@@ -376,6 +376,8 @@ eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info,
     eitp__process_size size = {0, 0};
     struct rlimit limit;
     eitp_status status;
+    if (!host || !info)
+        return eitp__fail_null(error, "eitp_memory_info_read", "host and info");
     memset(&found, 0, sizeof found);
     found.source = "unknown";
     status = eitp__read_process(host, &found, &size, error);

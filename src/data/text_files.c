@@ -49,6 +49,8 @@ static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *
 
 eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count, size_t piece_size,
                                  eitp_text_files **out, eitp_error *error) {
+    if (!host || !out)
+        return eitp__fail_null(error, "eitp_text_files_open", "host and out");
     *out = NULL;
     if (!path_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts; name text files or directories of them");

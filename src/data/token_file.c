@@ -34,6 +34,8 @@ static eitp_status eitp__token_file_begin(eitp_token_file *file, int32_t vocabul
 
 eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
                                  eitp_token_file **file, eitp_error *error) {
+    if (!host || !path || !file)
+        return eitp__fail_null(error, "eitp_token_file_open", "host, path and file");
     *file = NULL;
     if (vocabulary_size < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a vocabulary of %d; give its size, or 0 for the file's own",
@@ -86,6 +88,8 @@ static eitp_status eitp__token_file_decode(const eitp_token_file *file, const un
 
 eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                  eitp_error *error) {
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_read", "file");
     unsigned char bytes[EITP__TOKEN_READ_BYTES];
     const uint64_t element = (uint64_t)file->info.element_size;
     const uint64_t chunk = sizeof bytes / element;
@@ -116,6 +120,8 @@ void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, ui
 eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
     int32_t ids[EITP__TOKEN_VERIFY_IDS];
     uint64_t hash = eitp__token_hash_start();
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_verify", "file");
     for (uint64_t first = 0; first < file->info.token_count;) {
         uint64_t left = file->info.token_count - first;
         uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);

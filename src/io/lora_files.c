@@ -19,6 +19,8 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     eitp__selection selection;
     char *path;
     eitp_status status;
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_lora_save", "model and directory");
     if (!model->lora.rank)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
     status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
@@ -89,6 +91,8 @@ static eitp_status eitp__lora_read_tensors(eitp_model *model, const eitp__safete
 }
 
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_lora_load", "model and directory");
     eitp_lora_config config;
     eitp__safetensors *collection = NULL;
     char *path;

@@ -53,6 +53,8 @@ static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors
 }
 
 eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_model_load_weights", "model and directory");
     eitp__safetensors *collection = NULL;
     char *source = eitp__copy_text(&model->host, directory);
     int64_t count = eitp__gpt2_parameter_count(&model->config);
@@ -85,6 +87,8 @@ eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, ei
 }
 
 eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model, eitp_error *error) {
+    if (!context || !directory || !model)
+        return eitp__fail_null(error, "eitp_model_load", "context, directory and model");
     const eitp_host host = eitp_context_host(context);
     eitp_gpt2_config config;
     eitp_model *made = NULL;
@@ -113,6 +117,8 @@ static int eitp__is_no_adapter(const char *name) {
 
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                             uint32_t *checksum, eitp_error *error) {
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_model_save", "model and directory");
     eitp__selection selection;
     char *path;
     eitp_status status = eitp__path_in(&model->host, directory, "config.json", &path, error);

@@ -165,6 +165,8 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
 eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                 uint32_t *checksum, eitp_error *error) {
     eitp__selection selection;
+    if (!context || !path)
+        return eitp__fail_null(error, "eitp_variables_save", "context and path");
     selection.role = role;
     selection.selects = NULL;
     selection.prefix = "";
@@ -173,6 +175,8 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                 eitp_error *error) {
+    if (!context || !path)
+        return eitp__fail_null(error, "eitp_variables_load", "context and path");
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
     size_t count = 0;

@@ -314,6 +314,8 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
                                 const eitp_token_file *validation_file, eitp_token_range validation,
                                 const eitp_tokenizer *tokenizer, const eitp_trainer_config *config,
                                 eitp_trainer **trainer, eitp_error *error) {
+    if (!model || !training_file || !config || !trainer)
+        return eitp__fail_null(error, "eitp_trainer_create", "model, training_file, config and trainer");
     const eitp_host host = eitp_context_host(eitp_model_context(model));
     eitp_trainer *made;
     eitp_status status = eitp__check_config(config, model, error);
@@ -519,6 +521,8 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     double sum = 0;
     uint64_t first;
     eitp_status status;
+    if (!trainer || !report)
+        return eitp__fail_null(error, "eitp_trainer_step", "trainer and report");
     memset(report, 0, sizeof *report);
     report->step = trainer->step + 1;
     status = eitp__restore_plans(trainer, error);
@@ -546,6 +550,8 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
 
 eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
                                   eitp_error *error) {
+    if (!trainer || !evaluation)
+        return eitp__fail_null(error, "eitp_trainer_evaluate", "trainer and evaluation");
     uint64_t count = trainer->validation.count;
     eitp_status status;
     if (!trainer->validates)

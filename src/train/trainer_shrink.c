@@ -216,6 +216,8 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
+    if (!trainer || !report)
+        return eitp__fail_null(error, "eitp_trainer_shrink", "trainer and report");
     eitp__search search = eitp__begin_search(trainer);
     eitp_status status = EITP_OK;
     memset(report, 0, sizeof *report);

@@ -228,6 +228,8 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
+    if (!trainer || !output_directory)
+        return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
     return eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint, trainer,
                                   error);
 }
@@ -355,6 +357,8 @@ static eitp_status eitp__read_state(const eitp_host *host, const char *checkpoin
 
 eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint, eitp_checkpoint_info *info,
                                       eitp_error *error) {
+    if (!host || !checkpoint || !info)
+        return eitp__fail_null(error, "eitp_checkpoint_read_info", "host, checkpoint and info");
     eitp__state state;
     eitp_status status = eitp__read_state(host, checkpoint, &state, error);
     if (!status)
@@ -491,6 +495,8 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
 }
 
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
+    if (!trainer || !checkpoint)
+        return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     eitp__state state;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
     if (!status)
