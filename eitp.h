@@ -717,9 +717,9 @@ typedef struct eitp_attention_config {
 /*
  * Self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv 1706.03762). qkv
  * [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i + 1]), offsets I32 [sequences + 1]
- * ascending, no sequence longer than `longest`. With `lengths` I32 [sequences], only the first lengths[i] rows of
- * sequence i are there, and the others are padding, which no row sees. Padding and rows in no sequence give zeros.
- * `key` is as for dropout. `key` and `lengths` may be NULL.
+ * ascending, no sequence longer than `longest`; eitp_plan_write refuses others. With `lengths` I32 [sequences], only
+ * the first lengths[i] rows of sequence i are there, and the others are padding, which no row sees. Padding and rows in
+ * no sequence give zeros. `key` is as for dropout. `key` and `lengths` may be NULL.
  */
 EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                                      const eitp_attention_config *config);
@@ -1049,7 +1049,7 @@ EITP_API int64_t eitp_generator_room(const eitp_generator *generator);
 /* The logits after the last token fed: `vocabulary` values, valid until the next feed. */
 EITP_API const float *eitp_generator_logits(const eitp_generator *generator);
 
-/* Draws a token from them; a function of the seed and the number of tokens fed. */
+/* Draws a token from them; a function of the seed and the number of tokens fed. -1 where an argument is NULL. */
 EITP_API int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sampling);
 
 EITP_END_DECLARATIONS
@@ -3315,8 +3315,8 @@ typedef struct eitp__attributes {
 typedef struct eitp__value_rule {
     eitp_status (*check)(const struct eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                          int64_t count, eitp_error *error);
-    int64_t classes; /* of targets: how many there are, and the one that is ignored */
-    int32_t ignored;
+    int64_t
+        numbers[2]; /* of targets: how many classes, and the ignored one; of offsets: rows, and the longest sequence */
     const struct eitp__value_rule *next;
 } eitp__value_rule;
 
@@ -6700,15 +6700,15 @@ static uint64_t eitp__memory_margin(const eitp_memory_info *info) {
 }
 
 uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
-    return info->usable - eitp__memory_margin(info);
+    return info ? info->usable - eitp__memory_margin(info) : 0;
 }
 
 uint64_t eitp_memory_floor(const eitp_memory_info *info) {
-    return eitp__memory_margin(info) / 2;
+    return info ? eitp__memory_margin(info) / 2 : 0;
 }
 
 int eitp_memory_is_short(const eitp_memory_info *info) {
-    return info->usable && info->left < eitp_memory_floor(info);
+    return info && info->usable && info->left < eitp_memory_floor(info);
 }
 /* <<src/base/machine.c */
 
@@ -27680,7 +27680,7 @@ EITP__PRIVATE void eitp__add_rule(eitp_tensor *tensor, const eitp__value_rule *r
     if (!input || input->leaf != EITP__INPUT || eitp__elements(input) != eitp__elements(tensor))
         return;
     for (const eitp__value_rule *other = input->rules; other; other = other->next) {
-        if (other->check == rule->check && other->classes == rule->classes && other->ignored == rule->ignored)
+        if (other->check == rule->check && !memcmp(other->numbers, rule->numbers, sizeof rule->numbers))
             return;
     }
     added = (eitp__value_rule *)eitp__graph_allocate(input->graph, sizeof *added);
@@ -28094,6 +28094,10 @@ eitp_tensor *eitp_affine(eitp_tensor *x, double scale, double shift) {
 }
 
 eitp_tensor *eitp_clamp(eitp_tensor *x, double low, double high) {
+    if (x && !(low <= high)) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "clamp: there is nothing from %g to %g", low, high);
+        return NULL;
+    }
     return eitp__unary(EITP__OP_CLAMP, x, low, high);
 }
 
@@ -28990,6 +28994,9 @@ EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *e
     int64_t channels = x->rank ? x->shape[x->rank - 1] : 0;
     eitp_status status = eitp__require(x->rank >= 2 && eitp__is_floating(x->dtype), error,
                                        "the operand must be a floating tensor of rank 2 or more");
+    if (!status)
+        status = eitp__require(node->attributes.reals[0] >= 0 && isfinite(node->attributes.reals[0]), error,
+                               "epsilon is %g; it must be 0 or more", node->attributes.reals[0]);
     for (int i = 1; i <= 2 && !status; i++) {
         const eitp_tensor *p = node->inputs[i];
         status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == eitp__wide(x->dtype), error,
@@ -29147,10 +29154,27 @@ EITP__PRIVATE void eitp__gradient_dropout(const eitp__node *node, eitp_tensor *c
 /* >>src/tensor/ops_attention.c */
 /* Self-attention over packed sequences: builders, shapes, gradient, expansion. */
 
+static eitp_status eitp__check_offsets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                       int64_t count, eitp_error *error) {
+    const int32_t *offsets = (const int32_t *)values;
+    int64_t rows = rule->numbers[0], longest = rule->numbers[1];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t length = i ? (int64_t)offsets[i] - offsets[i - 1] : 0;
+        if (offsets[i] < 0 || offsets[i] > rows || length < 0 || length > longest)
+            return eitp__fail(
+                error, EITP_ERROR_ARGUMENT,
+                "element %lld of input '%s' is %d: offsets must ascend from 0 to at most %lld rows, and no "
+                "sequence be longer than %lld",
+                (long long)i, input->name, (int)offsets[i], (long long)rows, (long long)longest);
+    }
+    return EITP_OK;
+}
+
 eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                             const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[4];
+    eitp__value_rule rule = EITP__ZERO;
+    eitp_tensor *inputs[4], *attended;
     if (!qkv)
         return NULL;
     if (!config) {
@@ -29168,7 +29192,13 @@ eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor 
     inputs[1] = offsets;
     inputs[2] = config->dropout > 0 ? key : NULL;
     inputs[3] = lengths;
-    return eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
+    attended = eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
+    rule.check = eitp__check_offsets;
+    rule.numbers[0] = qkv->shape[0];
+    rule.numbers[1] = config->longest;
+    if (attended)
+        eitp__add_rule(offsets, &rule);
+    return attended;
 }
 
 static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp_error *error) {
@@ -29412,12 +29442,12 @@ EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_er
 static eitp_status eitp__check_targets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                                        int64_t count, eitp_error *error) {
     const int32_t *targets = (const int32_t *)values;
+    int64_t classes = rule->numbers[0], ignored = rule->numbers[1];
     for (int64_t i = 0; i < count; i++) {
-        if ((targets[i] < 0 || targets[i] >= rule->classes) && targets[i] != rule->ignored)
+        if ((targets[i] < 0 || targets[i] >= classes) && targets[i] != ignored)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "element %lld of input '%s' is %d: a target must be 0 to %lld, or the ignored one, %d",
-                              (long long)i, input->name, (int)targets[i], (long long)rule->classes - 1,
-                              (int)rule->ignored);
+                              (long long)i, input->name, (int)targets[i], (long long)classes - 1, (int)ignored);
     }
     return EITP_OK;
 }
@@ -29427,8 +29457,8 @@ static eitp_tensor *eitp__with_checked_targets(eitp_tensor *loss, eitp_tensor *t
                                                int32_t ignored) {
     eitp__value_rule rule = EITP__ZERO;
     rule.check = eitp__check_targets;
-    rule.classes = classes;
-    rule.ignored = ignored;
+    rule.numbers[0] = classes;
+    rule.numbers[1] = ignored;
     if (loss)
         eitp__add_rule(targets, &rule);
     return loss;
@@ -32575,6 +32605,12 @@ static void eitp__release_inputs(eitp_plan *plan) {
     eitp__release(&plan->context->host, plan->inputs, plan->input_capacity * sizeof *plan->inputs);
 }
 
+static eitp_status eitp__check_plan_config(const eitp_plan_config *config, eitp_error *error) {
+    if (config && (unsigned)config->recompute > EITP_RECOMPUTE_LAYER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_plan_config.recompute %d", (int)config->recompute);
+    return EITP_OK;
+}
+
 /* A plan without memory to run in. */
 static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                    eitp_error *error) {
@@ -32618,9 +32654,12 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
  */
 static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                       eitp_error *error) {
-    eitp_status status = eitp__plan_make(graph, config, plan, error);
+    eitp_status status = eitp__check_plan_config(config, error);
     eitp_plan_config lower;
     eitp_plan *least;
+    *plan = NULL;
+    if (!status)
+        status = eitp__plan_make(graph, config, plan, error);
     if (status || !config || config->memory <= EITP_LEAST_MEMORY || config->recompute != EITP_RECOMPUTE_AUTO ||
         eitp__plan_bytes(*plan) <= config->memory)
         return status;
@@ -34306,10 +34345,14 @@ static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_samplin
 }
 
 int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sampling) {
-    int64_t count = eitp__sampled_tokens(generator, sampling);
-    const float *logits = generator->row;
-    int32_t best = eitp__likeliest(logits, count);
+    const float *logits = eitp_generator_logits(generator);
     double total = 0, sum = 0, uniform;
+    int64_t count;
+    int32_t best;
+    if (!logits || !sampling)
+        return -1;
+    count = eitp__sampled_tokens(generator, sampling);
+    best = eitp__likeliest(logits, count);
     if (!(sampling->temperature > 0) || sampling->top_k == 1)
         return best;
     for (int64_t i = 0; i < count; i++) {
@@ -34877,7 +34920,10 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
 
 /* >>src/optim/schedule.c */
 double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
-    double progress = 0, range = schedule->peak - schedule->final;
+    double progress = 0, range;
+    if (!schedule)
+        return 0;
+    range = schedule->peak - schedule->final;
     if (schedule->warmup > 0 && step <= schedule->warmup)
         return schedule->peak * (double)step / (double)schedule->warmup;
     if (schedule->steps > schedule->warmup)
@@ -35295,6 +35341,8 @@ eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
 }
 
 void eitp_encoder_reset(eitp_encoder *encoder) {
+    if (!encoder)
+        return;
     eitp__splitter_reset(&encoder->splitter);
     encoder->batch_count = 0;
 }
@@ -37216,15 +37264,15 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
 }
 
 int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
-    return (int32_t)tokenizer->vocabulary.count;
+    return tokenizer ? (int32_t)tokenizer->vocabulary.count : 0;
 }
 
 int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
-    return tokenizer->end_of_text;
+    return tokenizer ? tokenizer->end_of_text : -1;
 }
 
 uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer) {
-    return tokenizer->fingerprint;
+    return tokenizer ? tokenizer->fingerprint : 0;
 }
 
 eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
@@ -37762,7 +37810,8 @@ void eitp_token_file_close(eitp_token_file *file) {
 }
 
 eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file) {
-    return file->info;
+    eitp_token_file_info none = EITP__ZERO;
+    return file ? file->info : none;
 }
 
 /* Turns the stored ids in `bytes` into `ids`; `first` is the number of the first one. */
@@ -37811,7 +37860,9 @@ eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, ui
 }
 
 void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, uint64_t count) {
-    const uint64_t element = (uint64_t)file->info.element_size;
+    const uint64_t element = file ? (uint64_t)file->info.element_size : 0;
+    if (!file)
+        return;
     eitp__file_expect_read(&file->file, file->offset + first * element, (size_t)(count * element));
 }
 
@@ -37911,6 +37962,8 @@ eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_file *file
 }
 
 uint64_t eitp_windows_index(const eitp_windows *windows, uint64_t sample) {
+    if (!windows || !windows->count)
+        return 0;
     const uint64_t epoch = sample / windows->count, position = sample % windows->count;
     if (windows->shuffle == EITP_SHUFFLE_NONE)
         return position;
@@ -37930,7 +37983,7 @@ static eitp_status eitp__read_window(const eitp_windows *windows, uint64_t sampl
 }
 
 void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; windows && i < count; i++) {
         uint64_t window = eitp_windows_index(windows, first + (uint64_t)i) * (uint64_t)windows->block_size;
         eitp_token_file_expect_read(windows->file, windows->tokens.first + window, (uint64_t)windows->block_size + 1);
     }
@@ -38271,7 +38324,7 @@ void eitp_text_files_close(eitp_text_files *files) {
 }
 
 uint64_t eitp_text_files_bytes(const eitp_text_files *files) {
-    return files->total_bytes;
+    return files ? files->total_bytes : 0;
 }
 
 /* Opens the file that the walk found and reads its first piece; first_size stays 0 where it is to be left out. */
@@ -41165,20 +41218,20 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
 }
 
 int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
-    return trainer->step;
+    return trainer ? trainer->step : 0;
 }
 
 uint64_t eitp_trainer_windows(const eitp_trainer *trainer) {
-    return trainer->windows.count;
+    return trainer ? trainer->windows.count : 0;
 }
 
 int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
-    return trainer->config.merged;
+    return trainer ? trainer->config.merged : 0;
 }
 
 eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
     eitp_plan_stats none = EITP__ZERO;
-    return trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
+    return trainer && trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
 }
 
 /* Sequences of run `run` of the next step: fewer where the step, or the last sample, ends in it. */
@@ -41381,7 +41434,8 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_e
 #define EITP__SHRINK_LEAST 16
 
 eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
-    return eitp__step_shape_of(&trainer->config);
+    eitp_step_shape none = EITP__ZERO;
+    return trainer ? eitp__step_shape_of(&trainer->config) : none;
 }
 
 /* ---- Going over ---- */

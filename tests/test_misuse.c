@@ -278,6 +278,29 @@ static void computed_targets_outside_are_no_numbers(void) {
     }
 }
 
+/* ---- Sequences ---- */
+
+static void offsets_are_of_sequences(void) {
+    static const int32_t wrong[][3] = {{0, 5, 4}, {-1, 2, 4}, {0, 4, 9}, {0, 1, 6}, {4, 0, 4}};
+    const int32_t right[][3] = {{0, 4, 8}, {0, 0, 0}, {2, 4, 6}};
+    const int64_t shape[2] = {8, 6}, bounds = 3;
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *offsets;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+    offsets = eitp_input(graph, "offsets", EITP_I32, 1, &bounds);
+    eitp_output(causal_attention(eitp_input(graph, "x", EITP_F32, 2, shape), offsets, 1, 4, 1, NULL, 0));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
+    for (size_t i = 0; i < EITP__COUNT(wrong); i++)
+        CHECK(is_refused(eitp_plan_write(plan, offsets, wrong[i], sizeof wrong[i], &error_), "'offsets'", "ascend"));
+    for (size_t i = 0; i < EITP__COUNT(right); i++)
+        CHECK(!eitp_plan_write(plan, offsets, right[i], sizeof right[i], &error_));
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 /* ---- Contexts ---- */
 
 static void empty_settings_are_refused(void) {
@@ -375,6 +398,10 @@ static void graphs_and_plans_of_null(void) {
     CHECK(names_null(eitp_plan_create_within(NULL, NULL, &plan, &error_), "graph"));
     CHECK(names_null(eitp_plan_estimate(NULL, NULL, &stats, &error_), "graph"));
     CHECK(names_null(eitp_plan_estimate(graph, NULL, NULL, &error_), "stats"));
+    {
+        eitp_plan_config odd = {0, (eitp_recompute)9};
+        CHECK(is_refused(eitp_plan_create_within(graph, &odd, &plan, &error_), "recompute", "9") && !plan);
+    }
     CHECK(names_null(eitp_plan_set_count(NULL, 1, &error_), "plan"));
     CHECK(names_null(eitp_plan_write(NULL, p, &value, 4, &error_), "plan"));
     CHECK(names_null(eitp_plan_read(NULL, p, &value, 4, &error_), "plan"));
@@ -545,6 +572,15 @@ static void what_null_is(void) {
     CHECK(!inputs.tokens && !inputs.key && !eitp_model_forward(NULL, NULL, &inputs, 1));
     CHECK(!eitp_model_losses(NULL, NULL, &inputs, 1, NULL, -100));
     CHECK(!eitp_generator_room(NULL) && !eitp_generator_logits(NULL));
+    CHECK(eitp_generator_sample(NULL, NULL) == -1 && eitp_schedule_rate(NULL, 1) == 0);
+    CHECK(!eitp_trainer_steps_done(NULL) && !eitp_trainer_windows(NULL) && !eitp_trainer_merged(NULL));
+    CHECK(!eitp_trainer_statistics(NULL).nodes && !eitp_trainer_shape(NULL).batch_size);
+    CHECK(!eitp_tokenizer_size(NULL) && eitp_tokenizer_end_of_text(NULL) == -1 && !eitp_tokenizer_fingerprint(NULL));
+    CHECK(!eitp_token_file_get_info(NULL).token_count && !eitp_text_files_bytes(NULL) && !eitp_windows_index(NULL, 1));
+    CHECK(!eitp_memory_budget_default(NULL) && !eitp_memory_floor(NULL) && !eitp_memory_is_short(NULL));
+    eitp_token_file_expect_read(NULL, 0, 1);
+    eitp_windows_expect_read(NULL, 0, 1);
+    eitp_encoder_reset(NULL);
     eitp_generator_reset(NULL);
     eitp_context_destroy(NULL);
     eitp_graph_destroy(NULL);
@@ -582,6 +618,7 @@ int main(int argc, char **argv) {
         TEST(losses_are_scalars),
         TEST(targets_outside_are_refused),
         TEST(computed_targets_outside_are_no_numbers),
+        TEST(offsets_are_of_sequences),
         TEST(empty_settings_are_refused),
         TEST(variables_that_are_not_there),
         TEST(variables_of_null),

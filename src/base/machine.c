@@ -409,13 +409,13 @@ static uint64_t eitp__memory_margin(const eitp_memory_info *info) {
 }
 
 uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
-    return info->usable - eitp__memory_margin(info);
+    return info ? info->usable - eitp__memory_margin(info) : 0;
 }
 
 uint64_t eitp_memory_floor(const eitp_memory_info *info) {
-    return eitp__memory_margin(info) / 2;
+    return info ? eitp__memory_margin(info) / 2 : 0;
 }
 
 int eitp_memory_is_short(const eitp_memory_info *info) {
-    return info->usable && info->left < eitp_memory_floor(info);
+    return info && info->usable && info->left < eitp_memory_floor(info);
 }

@@ -90,7 +90,7 @@ void eitp_text_files_close(eitp_text_files *files) {
 }
 
 uint64_t eitp_text_files_bytes(const eitp_text_files *files) {
-    return files->total_bytes;
+    return files ? files->total_bytes : 0;
 }
 
 /* Opens the file that the walk found and reads its first piece; first_size stays 0 where it is to be left out. */

@@ -64,7 +64,8 @@ void eitp_token_file_close(eitp_token_file *file) {
 }
 
 eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file) {
-    return file->info;
+    eitp_token_file_info none = EITP__ZERO;
+    return file ? file->info : none;
 }
 
 /* Turns the stored ids in `bytes` into `ids`; `first` is the number of the first one. */
@@ -113,7 +114,9 @@ eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, ui
 }
 
 void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, uint64_t count) {
-    const uint64_t element = (uint64_t)file->info.element_size;
+    const uint64_t element = file ? (uint64_t)file->info.element_size : 0;
+    if (!file)
+        return;
     eitp__file_expect_read(&file->file, file->offset + first * element, (size_t)(count * element));
 }
 

@@ -74,6 +74,8 @@ eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_file *file
 }
 
 uint64_t eitp_windows_index(const eitp_windows *windows, uint64_t sample) {
+    if (!windows || !windows->count)
+        return 0;
     const uint64_t epoch = sample / windows->count, position = sample % windows->count;
     if (windows->shuffle == EITP_SHUFFLE_NONE)
         return position;
@@ -93,7 +95,7 @@ static eitp_status eitp__read_window(const eitp_windows *windows, uint64_t sampl
 }
 
 void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; windows && i < count; i++) {
         uint64_t window = eitp_windows_index(windows, first + (uint64_t)i) * (uint64_t)windows->block_size;
         eitp_token_file_expect_read(windows->file, windows->tokens.first + window, (uint64_t)windows->block_size + 1);
     }

@@ -225,10 +225,14 @@ static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_samplin
 }
 
 int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sampling) {
-    int64_t count = eitp__sampled_tokens(generator, sampling);
-    const float *logits = generator->row;
-    int32_t best = eitp__likeliest(logits, count);
+    const float *logits = eitp_generator_logits(generator);
     double total = 0, sum = 0, uniform;
+    int64_t count;
+    int32_t best;
+    if (!logits || !sampling)
+        return -1;
+    count = eitp__sampled_tokens(generator, sampling);
+    best = eitp__likeliest(logits, count);
     if (!(sampling->temperature > 0) || sampling->top_k == 1)
         return best;
     for (int64_t i = 0; i < count; i++) {

@@ -2,7 +2,10 @@
 #include "optim/optim.h"
 
 double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
-    double progress = 0, range = schedule->peak - schedule->final;
+    double progress = 0, range;
+    if (!schedule)
+        return 0;
+    range = schedule->peak - schedule->final;
     if (schedule->warmup > 0 && step <= schedule->warmup)
         return schedule->peak * (double)step / (double)schedule->warmup;
     if (schedule->steps > schedule->warmup)

@@ -191,7 +191,7 @@ EITP__PRIVATE void eitp__add_rule(eitp_tensor *tensor, const eitp__value_rule *r
     if (!input || input->leaf != EITP__INPUT || eitp__elements(input) != eitp__elements(tensor))
         return;
     for (const eitp__value_rule *other = input->rules; other; other = other->next) {
-        if (other->check == rule->check && other->classes == rule->classes && other->ignored == rule->ignored)
+        if (other->check == rule->check && !memcmp(other->numbers, rule->numbers, sizeof rule->numbers))
             return;
     }
     added = (eitp__value_rule *)eitp__graph_allocate(input->graph, sizeof *added);

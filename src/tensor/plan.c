@@ -214,6 +214,12 @@ static void eitp__release_inputs(eitp_plan *plan) {
     eitp__release(&plan->context->host, plan->inputs, plan->input_capacity * sizeof *plan->inputs);
 }
 
+static eitp_status eitp__check_plan_config(const eitp_plan_config *config, eitp_error *error) {
+    if (config && (unsigned)config->recompute > EITP_RECOMPUTE_LAYER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_plan_config.recompute %d", (int)config->recompute);
+    return EITP_OK;
+}
+
 /* A plan without memory to run in. */
 static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                    eitp_error *error) {
@@ -257,9 +263,12 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
  */
 static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                       eitp_error *error) {
-    eitp_status status = eitp__plan_make(graph, config, plan, error);
+    eitp_status status = eitp__check_plan_config(config, error);
     eitp_plan_config lower;
     eitp_plan *least;
+    *plan = NULL;
+    if (!status)
+        status = eitp__plan_make(graph, config, plan, error);
     if (status || !config || config->memory <= EITP_LEAST_MEMORY || config->recompute != EITP_RECOMPUTE_AUTO ||
         eitp__plan_bytes(*plan) <= config->memory)
         return status;

@@ -156,6 +156,8 @@ eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
 }
 
 void eitp_encoder_reset(eitp_encoder *encoder) {
+    if (!encoder)
+        return;
     eitp__splitter_reset(&encoder->splitter);
     encoder->batch_count = 0;
 }

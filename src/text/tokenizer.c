@@ -178,15 +178,15 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
 }
 
 int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
-    return (int32_t)tokenizer->vocabulary.count;
+    return tokenizer ? (int32_t)tokenizer->vocabulary.count : 0;
 }
 
 int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
-    return tokenizer->end_of_text;
+    return tokenizer ? tokenizer->end_of_text : -1;
 }
 
 uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer) {
-    return tokenizer->fingerprint;
+    return tokenizer ? tokenizer->fingerprint : 0;
 }
 
 eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,

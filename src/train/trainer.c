@@ -358,20 +358,20 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
 }
 
 int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
-    return trainer->step;
+    return trainer ? trainer->step : 0;
 }
 
 uint64_t eitp_trainer_windows(const eitp_trainer *trainer) {
-    return trainer->windows.count;
+    return trainer ? trainer->windows.count : 0;
 }
 
 int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
-    return trainer->config.merged;
+    return trainer ? trainer->config.merged : 0;
 }
 
 eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
     eitp_plan_stats none = EITP__ZERO;
-    return trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
+    return trainer && trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
 }
 
 /* Sequences of run `run` of the next step: fewer where the step, or the last sample, ends in it. */

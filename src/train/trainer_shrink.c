@@ -9,7 +9,8 @@
 #define EITP__SHRINK_LEAST 16
 
 eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
-    return eitp__step_shape_of(&trainer->config);
+    eitp_step_shape none = EITP__ZERO;
+    return trainer ? eitp__step_shape_of(&trainer->config) : none;
 }
 
 /* ---- Going over ---- */
