@@ -107,7 +107,8 @@
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
  *   gives the bytes of a token.
  *   A model of your own: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_adamw_minimize for a
- *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write, eitp_plan_run, eitp_plan_read.
+ *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
+ *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.
  *   Building a graph computes nothing. eitp_variables_save and eitp_variables_load keep the parameters.
  *
  * MEMORY
@@ -134,6 +135,7 @@
  *   wrong, where, what to do. NULL may be passed for it. After a failure nothing is half made: outputs are NULL or
  *   untouched. A failed allocation is an error like any other. Ops return tensors instead: NULL after a failure,
  *   and on NULL; the first failure is told by eitp_graph_status and eitp_plan_create. Destroying NULL is harmless.
+ *   Where an object is needed, NULL is an error like any other, or gives zeros where there is no status.
  *
  * THREADS
  *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and
@@ -727,9 +729,9 @@ typedef struct eitp_attention_config {
 /*
  * Self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv 1706.03762). qkv
  * [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i + 1]), offsets I32 [sequences + 1]
- * ascending, no sequence longer than `longest`. With `lengths` I32 [sequences], only the first lengths[i] rows of
- * sequence i are there, and the others are padding, which no row sees. Padding and rows in no sequence give zeros.
- * `key` is as for dropout. `key` and `lengths` may be NULL.
+ * ascending, no sequence longer than `longest`; eitp_plan_write refuses others. With `lengths` I32 [sequences], only
+ * the first lengths[i] rows of sequence i are there, and the others are padding, which no row sees. Padding and rows in
+ * no sequence give zeros. `key` is as for dropout. `key` and `lengths` may be NULL.
  */
 EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                                      const eitp_attention_config *config);
@@ -1087,7 +1089,7 @@ EITP_API int64_t eitp_generator_room(const eitp_generator *generator);
 /* The logits after the last token fed: `vocabulary` values, valid until the next feed. */
 EITP_API const float *eitp_generator_logits(const eitp_generator *generator);
 
-/* Draws a token from them; a function of the seed and the number of tokens fed. */
+/* Draws a token from them; a function of the seed and the number of tokens fed. -1 where an argument is NULL. */
 EITP_API int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sampling);
 
 EITP_END_DECLARATIONS
@@ -1188,6 +1190,7 @@ typedef struct eitp_optimizer_info {
     eitp_moments moments;
 } eitp_optimizer_info;
 
+/* NULL where there is no such optimizer. */
 EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
 
 typedef enum eitp_schedule_kind {
@@ -1798,8 +1801,9 @@ typedef struct eitp_shrink_report {
  * that neither weights nor optimizer state notice, and gives the memory back to the system. That is computing more
  * values again, or half the sequences at a time: fewer merged micro-batches, then smaller ones and more of them;
  * whichever really lowers what is needed, and of those that free a quarter of the arena the one that costs least time.
- * A step has the same sequences, and the mean over their targets, as ever. Computing again changes no bit; fewer
- * sequences at a time change the last ones. Checkpoints have the new shape, and resume with the old one too.
+ * A step has the same sequences, and the mean over their targets, as ever. The bits stay the same, unless a micro-batch
+ * is split where its rows are not a multiple of what products add at once (see dense_rows): then the last ones change,
+ * which is logged. Checkpoints have the new shape, and resume with the old one too.
  *
  * It needs a little memory itself. EITP_ERROR_MEMORY leaves the trainer as it was; where there is no longer memory for
  * that either, steps fail, and try to get it, while saving works. What plans of the context had in the arena is lost.
@@ -1980,8 +1984,8 @@ EITP__PRIVATE eitp_status eitp__fail(eitp_error *error, eitp_status status, cons
 /* The standard failure of an allocation of `size` bytes for `what`. */
 EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, const char *what);
 
-/* The failure of a call whose argument is NULL and may not be. */
-EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *argument);
+/* The failure of a public function that was given NULL for one of these arguments. */
+EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *arguments);
 
 /* Puts "prefix: " before the message that is there; returns the status that is there. */
 EITP__PRIVATE eitp_status eitp__fail_prefix(eitp_error *error, eitp_status status, const char *format, ...)
@@ -3423,8 +3427,8 @@ typedef struct eitp__attributes {
 typedef struct eitp__value_rule {
     eitp_status (*check)(const struct eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                          int64_t count, eitp_error *error);
-    int64_t classes; /* of targets: how many there are, and the one that is ignored */
-    int32_t ignored;
+    int64_t
+        numbers[2]; /* of targets: how many classes, and the ignored one; of offsets: rows, and the longest sequence */
     const struct eitp__value_rule *next;
 } eitp__value_rule;
 
@@ -4855,8 +4859,8 @@ EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, cons
                       (double)size / 1e6, what);
 }
 
-EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *argument) {
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s is NULL", function, argument);
+EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *arguments) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s must not be NULL", function, arguments);
 }
 
 /* Adds what fits of `addition` to the text in `text`. */
@@ -6935,6 +6939,8 @@ eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info,
     eitp__process_size size = {0, 0};
     struct rlimit limit;
     eitp_status status;
+    if (!host || !info)
+        return eitp__fail_null(error, "eitp_memory_info_read", "host and info");
     memset(&found, 0, sizeof found);
     found.source = "unknown";
     status = eitp__read_process(host, &found, &size, error);
@@ -6966,15 +6972,15 @@ static uint64_t eitp__memory_margin(const eitp_memory_info *info) {
 }
 
 uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
-    return info->usable - eitp__memory_margin(info);
+    return info ? info->usable - eitp__memory_margin(info) : 0;
 }
 
 uint64_t eitp_memory_floor(const eitp_memory_info *info) {
-    return eitp__memory_margin(info) / 2;
+    return info ? eitp__memory_margin(info) / 2 : 0;
 }
 
 int eitp_memory_is_short(const eitp_memory_info *info) {
-    return info->usable && info->left < eitp_memory_floor(info);
+    return info && info->usable && info->left < eitp_memory_floor(info);
 }
 /* <<src/base/machine.c */
 
@@ -27189,6 +27195,8 @@ static eitp_status eitp__choose_precision(const eitp__backend *backend, const ch
 
 const char *eitp_context_precision_name(const eitp_context *context) {
     size_t i = 0;
+    if (!context)
+        return "";
     while (eitp__precisions[i].dtype != context->precision)
         i++;
     return eitp__precisions[i].name;
@@ -27246,7 +27254,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     eitp__backend_config backend;
     eitp_status status;
     if (!config || !context)
-        return eitp__fail_null(error, "eitp_context_create", config ? "context" : "config");
+        return eitp__fail_null(error, "eitp_context_create", "config and context");
     *context = NULL;
     status = eitp__check_context_config(config, error);
     if (status)
@@ -27301,15 +27309,15 @@ void eitp_context_destroy(eitp_context *context) {
 }
 
 const char *eitp_context_description(const eitp_context *context) {
-    return context->description;
+    return context ? context->description : "";
 }
 
 const char *eitp_context_numerics(const eitp_context *context) {
-    return context->numerics;
+    return context ? context->numerics : "";
 }
 
 eitp_dtype eitp_context_precision(const eitp_context *context) {
-    return context->precision;
+    return context ? context->precision : EITP_F32;
 }
 
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
@@ -27317,15 +27325,16 @@ EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
 }
 
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
-    return context->parameters;
+    return context ? context->parameters : EITP_PARAMETERS_ROUNDED;
 }
 
 eitp_stream eitp_context_stream(const eitp_context *context) {
-    return context->streams;
+    return context ? context->streams : EITP_STREAM_NONE;
 }
 
 eitp_host eitp_context_host(const eitp_context *context) {
-    return context->host;
+    eitp_host none = EITP__ZERO;
+    return context ? context->host : none;
 }
 
 size_t eitp_variable_count(const eitp_context *context) {
@@ -27548,9 +27557,11 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
     return eitp__fail_memory(error, size, "the arena that activations live in");
 }
 
-static eitp_status eitp__variable_range(eitp_context *context, const char *name, size_t offset, size_t size,
-                                        eitp__variable **variable, eitp_error *error) {
+static eitp_status eitp__variable_range(eitp_context *context, const char *name, size_t offset, const void *data,
+                                        size_t size, eitp__variable **variable, eitp_error *error) {
     eitp_status status = eitp__variable_named(context, name, variable, error);
+    if (!status && size && !data)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for or from variable '%s' is NULL", name);
     if (status)
         return status;
     if (offset > (*variable)->info.size || size > (*variable)->info.size - offset)
@@ -27562,14 +27573,14 @@ static eitp_status eitp__variable_range(eitp_context *context, const char *name,
 eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t offset, const void *data, size_t size,
                                 eitp_error *error) {
     eitp__variable *variable = NULL;
-    eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
+    eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
     return status ? status : eitp__variable_move(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
 }
 
 eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,
                                eitp_error *error) {
     eitp__variable *variable = NULL;
-    eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
+    eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
     return status ? status : eitp__variable_move(context, variable, offset, data, size, 0, error);
 }
 
@@ -27658,10 +27669,13 @@ static eitp_status eitp__move_planes(eitp_context *context, eitp__planes *planes
 }
 
 /* Checks a range of elements of a floating variable, and finds its remainder. */
-static eitp_status eitp__value_range(eitp_context *context, const char *name, int64_t first, int64_t count,
-                                     eitp__variable **variable, eitp__variable **remainder, eitp_error *error) {
+static eitp_status eitp__value_range(eitp_context *context, const char *name, int64_t first, const float *values,
+                                     int64_t count, eitp__variable **variable, eitp__variable **remainder,
+                                     eitp_error *error) {
     eitp_status status = eitp__variable_named(context, name, variable, error);
     size_t size;
+    if (!status && count && !values)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the values for or from variable '%s' are NULL", name);
     if (status)
         return status;
     size = eitp_dtype_size((*variable)->info.dtype);
@@ -27685,7 +27699,7 @@ eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int
     eitp__planes planes;
     eitp_status status;
     planes.variable = planes.remainder = NULL;
-    status = eitp__value_range(context, name, first, count, &planes.variable, &planes.remainder, error);
+    status = eitp__value_range(context, name, first, values, count, &planes.variable, &planes.remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
         size_t piece = (size_t)eitp__plane_piece(count - i);
         eitp__split_values(&planes, values + i, piece);
@@ -27699,7 +27713,7 @@ eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int6
     eitp__planes planes;
     eitp_status status;
     planes.variable = planes.remainder = NULL;
-    status = eitp__value_range(context, name, first, count, &planes.variable, &planes.remainder, error);
+    status = eitp__value_range(context, name, first, values, count, &planes.variable, &planes.remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
         size_t piece = (size_t)eitp__plane_piece(count - i);
         status = eitp__move_planes(context, &planes, (size_t)(first + i), piece, 0, error);
@@ -27769,7 +27783,7 @@ eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, d
     normal.mean = mean;
     normal.deviation = deviation;
     normal.seed = seed;
-    normal.key = eitp__name_key(name);
+    normal.key = name ? eitp__name_key(name) : 0;
     return eitp__variable_generate(context, name, eitp__make_normal, &normal, error);
 }
 
@@ -27792,13 +27806,13 @@ eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, 
     uniform.low = low;
     uniform.high = high;
     uniform.seed = seed;
-    uniform.key = eitp__name_key(name);
+    uniform.key = name ? eitp__name_key(name) : 0;
     return eitp__variable_generate(context, name, eitp__make_uniform, &uniform, error);
 }
 
 size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
-    for (size_t i = 0; i < context->variable_count; i++) {
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
         if (context->variables[i].info.role == role && context->variables[i].data)
             bytes += context->variables[i].info.size;
     }
@@ -27806,14 +27820,14 @@ size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) 
 }
 
 size_t eitp_context_arena_bytes(const eitp_context *context) {
-    return context->arena.size;
+    return context ? context->arena.size : 0;
 }
 /* <<src/tensor/context.c */
 
 /* >>src/tensor/graph.c */
 eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
     if (!context || !graph)
-        return eitp__fail_null(error, "eitp_graph_create", context ? "graph" : "context");
+        return eitp__fail_null(error, "eitp_graph_create", "context and graph");
     *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
     if (!*graph)
         return eitp__fail_memory(error, sizeof **graph, "a graph");
@@ -28000,7 +28014,7 @@ EITP__PRIVATE void eitp__add_rule(eitp_tensor *tensor, const eitp__value_rule *r
     if (!input || input->leaf != EITP__INPUT || eitp__elements(input) != eitp__elements(tensor))
         return;
     for (const eitp__value_rule *other = input->rules; other; other = other->next) {
-        if (other->check == rule->check && other->classes == rule->classes && other->ignored == rule->ignored)
+        if (other->check == rule->check && !memcmp(other->numbers, rule->numbers, sizeof rule->numbers))
             return;
     }
     added = (eitp__value_rule *)eitp__graph_allocate(input->graph, sizeof *added);
@@ -28414,6 +28428,10 @@ eitp_tensor *eitp_affine(eitp_tensor *x, double scale, double shift) {
 }
 
 eitp_tensor *eitp_clamp(eitp_tensor *x, double low, double high) {
+    if (x && !(low <= high)) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "clamp: there is nothing from %g to %g", low, high);
+        return NULL;
+    }
     return eitp__unary(EITP__OP_CLAMP, x, low, high);
 }
 
@@ -29310,6 +29328,9 @@ EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *e
     int64_t channels = x->rank ? x->shape[x->rank - 1] : 0;
     eitp_status status = eitp__require(x->rank >= 2 && eitp__is_floating(x->dtype), error,
                                        "the operand must be a floating tensor of rank 2 or more");
+    if (!status)
+        status = eitp__require(node->attributes.reals[0] >= 0 && isfinite(node->attributes.reals[0]), error,
+                               "epsilon is %g; it must be 0 or more", node->attributes.reals[0]);
     for (int i = 1; i <= 2 && !status; i++) {
         const eitp_tensor *p = node->inputs[i];
         status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == eitp__wide(x->dtype), error,
@@ -29507,10 +29528,27 @@ EITP__PRIVATE void eitp__gradient_dropout(const eitp__node *node, eitp_tensor *c
 /* >>src/tensor/ops_attention.c */
 /* Self-attention over packed sequences: builders, shapes, gradient, expansion. */
 
+static eitp_status eitp__check_offsets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                       int64_t count, eitp_error *error) {
+    const int32_t *offsets = (const int32_t *)values;
+    int64_t rows = rule->numbers[0], longest = rule->numbers[1];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t length = i ? (int64_t)offsets[i] - offsets[i - 1] : 0;
+        if (offsets[i] < 0 || offsets[i] > rows || length < 0 || length > longest)
+            return eitp__fail(
+                error, EITP_ERROR_ARGUMENT,
+                "element %lld of input '%s' is %d: offsets must ascend from 0 to at most %lld rows, and no "
+                "sequence be longer than %lld",
+                (long long)i, input->name, (int)offsets[i], (long long)rows, (long long)longest);
+    }
+    return EITP_OK;
+}
+
 eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                             const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[4];
+    eitp__value_rule rule = EITP__ZERO;
+    eitp_tensor *inputs[4], *attended;
     if (!qkv)
         return NULL;
     if (!config) {
@@ -29528,7 +29566,13 @@ eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor 
     inputs[1] = offsets;
     inputs[2] = config->dropout > 0 ? key : NULL;
     inputs[3] = lengths;
-    return eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
+    attended = eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
+    rule.check = eitp__check_offsets;
+    rule.numbers[0] = qkv->shape[0];
+    rule.numbers[1] = config->longest;
+    if (attended)
+        eitp__add_rule(offsets, &rule);
+    return attended;
 }
 
 static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp_error *error) {
@@ -29772,12 +29816,12 @@ EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_er
 static eitp_status eitp__check_targets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                                        int64_t count, eitp_error *error) {
     const int32_t *targets = (const int32_t *)values;
+    int64_t classes = rule->numbers[0], ignored = rule->numbers[1];
     for (int64_t i = 0; i < count; i++) {
-        if ((targets[i] < 0 || targets[i] >= rule->classes) && targets[i] != rule->ignored)
+        if ((targets[i] < 0 || targets[i] >= classes) && targets[i] != ignored)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "element %lld of input '%s' is %d: a target must be 0 to %lld, or the ignored one, %d",
-                              (long long)i, input->name, (int)targets[i], (long long)rule->classes - 1,
-                              (int)rule->ignored);
+                              (long long)i, input->name, (int)targets[i], (long long)classes - 1, (int)ignored);
     }
     return EITP_OK;
 }
@@ -29787,8 +29831,8 @@ static eitp_tensor *eitp__with_checked_targets(eitp_tensor *loss, eitp_tensor *t
                                                int32_t ignored) {
     eitp__value_rule rule = EITP__ZERO;
     rule.check = eitp__check_targets;
-    rule.classes = classes;
-    rule.ignored = ignored;
+    rule.numbers[0] = classes;
+    rule.numbers[1] = ignored;
     if (loss)
         eitp__add_rule(targets, &rule);
     return loss;
@@ -30847,6 +30891,8 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
     eitp_status status;
     if (!y)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "gradients: y is NULL; eitp_graph_status says why");
+    if (count > 0 && (!xs || !gradients))
+        return eitp__fail_null(error, "eitp_gradients", "xs and gradients");
     graph = y->graph;
     status = eitp__check_differentiable(y, count, xs, error);
     if (status || count < 1)
@@ -32972,6 +33018,12 @@ static void eitp__release_inputs(eitp_plan *plan) {
     eitp__release(&plan->context->host, plan->inputs, plan->input_capacity * sizeof *plan->inputs);
 }
 
+static eitp_status eitp__check_plan_config(const eitp_plan_config *config, eitp_error *error) {
+    if (config && (unsigned)config->recompute > EITP_RECOMPUTE_LAYER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_plan_config.recompute %d", (int)config->recompute);
+    return EITP_OK;
+}
+
 /* A plan without memory to run in. */
 static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                    eitp_error *error) {
@@ -33015,9 +33067,12 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
  */
 static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                       eitp_error *error) {
-    eitp_status status = eitp__plan_make(graph, config, plan, error);
+    eitp_status status = eitp__check_plan_config(config, error);
     eitp_plan_config lower;
     eitp_plan *least;
+    *plan = NULL;
+    if (!status)
+        status = eitp__plan_make(graph, config, plan, error);
     if (status || !config || config->memory <= EITP_LEAST_MEMORY || config->recompute != EITP_RECOMPUTE_AUTO ||
         eitp__plan_bytes(*plan) <= config->memory)
         return status;
@@ -33035,6 +33090,8 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
 
 eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                     eitp_error *error) {
+    if (!graph || !plan)
+        return eitp__fail_null(error, "eitp_plan_create_within", "graph and plan");
     eitp_status status = eitp__plan_prepare(graph, config, plan, error);
     if (!status && config && config->memory > EITP_LEAST_MEMORY && eitp__plan_bytes(*plan) > config->memory &&
         !graph->context->plans_only)
@@ -33074,6 +33131,8 @@ eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *er
 
 eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,
                                eitp_error *error) {
+    if (!graph || !stats)
+        return eitp__fail_null(error, "eitp_plan_estimate", "graph and stats");
     eitp_plan *plan;
     eitp_status status = eitp__plan_prepare(graph, config, &plan, error);
     if (!status)
@@ -33112,10 +33171,13 @@ void eitp_plan_destroy(eitp_plan *plan) {
 }
 
 eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan) {
-    return plan->stats;
+    eitp_plan_stats none = EITP__ZERO;
+    return plan ? plan->stats : none;
 }
 
 eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_set_count", "plan");
     if (plan->graph->capacity < 0 || count < 0 || count > plan->graph->capacity)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld rows do not fit the graph's capacity of %lld",
                           (long long)count, (long long)plan->graph->capacity);
@@ -33229,6 +33291,8 @@ static eitp_status eitp__check_values(const eitp_tensor *input, const void *valu
 }
 
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_write", "plan");
     void *address = NULL;
     eitp__plan_input *target;
     eitp_status status = eitp__plan_address(plan, input, size, &address, error);
@@ -33265,10 +33329,14 @@ static eitp_status eitp__check_readable(const eitp_plan *plan, eitp_tensor *outp
 }
 
 eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_read", "plan");
     void *address = NULL;
     eitp_status status = eitp__plan_address(plan, output, size, &address, error);
     if (status)
         return status;
+    if (size && !data)
+        return eitp__fail_null(error, "eitp_plan_read", "data");
     if (!address || !plan->readable[output->id])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "only outputs can be read; mark the tensor with eitp_output before the plan is created");
@@ -33306,6 +33374,8 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
 }
 
 eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_run", "plan");
     void *workspace = NULL;
     eitp_status status = eitp__check_arena(plan, error);
     if (!status)
@@ -33326,6 +33396,8 @@ eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
 /* What the device can do at most, and what the steps of a plan take. */
 
 eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eitp_error *error) {
+    if (!context || !limits)
+        return eitp__fail_null(error, "eitp_context_measure", "context and limits");
     const eitp__backend_interface *interface = context->backend->interface;
     eitp__backend_limits measured = EITP__ZERO;
     eitp_status status;
@@ -33344,6 +33416,8 @@ eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eit
 }
 
 void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) {
+    if (!context)
+        return;
     memset(&context->profiler, 0, sizeof context->profiler);
     if (profiler)
         context->profiler = *profiler;
@@ -33520,6 +33594,8 @@ static eitp_gpt2_config eitp__gpt2_defaults(void) {
 }
 
 eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, eitp_error *error) {
+    if (!name || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_named", "name and config");
     for (size_t i = 0; i < EITP__COUNT(eitp__gpt2_shapes); i++) {
         if (strcmp(name, eitp__gpt2_shapes[i].name))
             continue;
@@ -33745,6 +33821,8 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_con
 
 eitp_status eitp_gpt2_config_read(const eitp_host *host, const char *path, eitp_gpt2_config *config,
                                   eitp_error *error) {
+    if (!host || !path || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_read", "host, path and config");
     enum { LIMIT = 16 << 20 };
     eitp__json_document *document;
     eitp_gpt2_config parsed = eitp__gpt2_defaults();
@@ -33783,9 +33861,12 @@ static void eitp__write_integer(eitp__buffer *text, const char *name, int64_t va
 
 eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
                                    int32_t end_of_text, eitp_dtype dtype, eitp_error *error) {
-    eitp_gpt2_config named = *config;
+    eitp_gpt2_config named;
     eitp__buffer text;
     eitp_status status;
+    if (!host || !path || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_write", "host, path and config");
+    named = *config;
     eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
     eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
@@ -33882,6 +33963,8 @@ static int eitp__lora_word_names(const char *word, size_t size, const char *name
 
 eitp_status eitp_lora_targets_parse(const char *names, unsigned *targets, eitp_error *error) {
     unsigned all = 0;
+    if (!names || !targets)
+        return eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
     for (const char *word = names;; word++) {
         size_t size = strcspn(word, ",");
         unsigned found = size == strlen("all-linear") && !strncmp(word, "all-linear", size) ? EITP__LORA_ALL : 0;
@@ -33956,7 +34039,8 @@ EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
 }
 
 eitp_lora_config eitp_model_lora(const eitp_model *model) {
-    return model->lora;
+    eitp_lora_config none = EITP__ZERO;
+    return model ? model->lora : none;
 }
 
 static double eitp__lora_scale(const eitp_lora_config *config) {
@@ -33981,6 +34065,8 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
 }
 
 eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
+    if (!model || !config)
+        return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
     eitp_status status = eitp__lora_config_check(config, error);
     if (!status && model->lora.rank)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has adapters already; merge them first");
@@ -33999,6 +34085,8 @@ eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *confi
 
 eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_initialize_lora", "model");
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
         /* Kaiming's uniform distribution with a = sqrt(5). */
@@ -34073,6 +34161,8 @@ static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lor
 }
 
 eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_merge_lora", "model");
     const eitp_lora_config *config = &model->lora;
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i += 2) {
@@ -34169,6 +34259,8 @@ static eitp_status eitp__freeze_word(eitp_model *model, const char *word, size_t
 
 eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!model || !parts)
+        return eitp__fail_null(error, "eitp_model_freeze", "model and parts");
     for (int freezes = 0; freezes < 2; freezes++) {
         for (const char *word = parts; !status; word++) {
             size_t size = strcspn(word, ",");
@@ -34188,7 +34280,10 @@ eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *
 }
 
 int64_t eitp_model_trained_count(const eitp_model *model) {
-    int64_t base = eitp__gpt2_parameter_count(&model->config), elements = 0;
+    int64_t base, elements = 0;
+    if (!model)
+        return 0;
+    base = eitp__gpt2_parameter_count(&model->config);
     for (int64_t i = 0; i < base + eitp__lora_parameter_count(&model->config, &model->lora); i++) {
         eitp__parameter parameter = i < base ? eitp__gpt2_parameter(&model->config, i)
                                              : eitp__lora_parameter(&model->config, &model->lora, i - base);
@@ -34317,6 +34412,8 @@ static void eitp__declare_parameter(eitp_graph *graph, const eitp__parameter *pa
 
 eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
                              eitp_error *error) {
+    if (!context || !config || !model)
+        return eitp__fail_null(error, "eitp_gpt2_create", "context, config and model");
     const eitp_host host = eitp_context_host(context);
     eitp_graph *graph = NULL;
     eitp_model *made;
@@ -34356,15 +34453,19 @@ void eitp_model_destroy(eitp_model *model) {
 }
 
 eitp_gpt2_config eitp_model_config(const eitp_model *model) {
-    return model->config;
+    eitp_gpt2_config none = EITP__ZERO;
+    return model ? model->config : none;
 }
 
 void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding) {
-    eitp__gpt2_set_special_tokens(&model->config, begin, end, padding);
+    if (model)
+        eitp__gpt2_set_special_tokens(&model->config, begin, end, padding);
 }
 
 eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,
                                    eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_set_dropout", "model");
     eitp_gpt2_config config = model->config;
     eitp_status status;
     config.embedding_dropout = embedding;
@@ -34377,12 +34478,12 @@ eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double a
 }
 
 eitp_context *eitp_model_context(const eitp_model *model) {
-    return model->context;
+    return model ? model->context : NULL;
 }
 
 int64_t eitp_model_parameter_count(const eitp_model *model) {
     int64_t elements = 0;
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config); i++) {
+    for (int64_t i = 0; model && i < eitp__gpt2_parameter_count(&model->config); i++) {
         eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
         elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
     }
@@ -34390,6 +34491,8 @@ int64_t eitp_model_parameter_count(const eitp_model *model) {
 }
 
 eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_initialize", "model");
     const eitp_gpt2_config *config = &model->config;
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__gpt2_parameter_count(config) && !status; i++) {
@@ -34409,6 +34512,10 @@ eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *
 
 EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name) {
     eitp_variable info = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, name));
+    if (!info.name) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the model's variable '%s' is not in its context", name);
+        return NULL;
+    }
     return eitp_variable_tensor(graph, name, info.role, info.dtype, info.rank, info.shape);
 }
 
@@ -34556,11 +34663,15 @@ static eitp_tensor *eitp__model_hidden(const eitp_model *model, eitp_graph *grap
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                 int64_t longest) {
+    if (!model || !graph || !inputs)
+        return NULL;
     return eitp__gpt2_logits(model, eitp__model_hidden(model, graph, inputs, longest));
 }
 
 eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                int64_t longest, eitp_tensor *targets, int32_t ignored) {
+    if (!model || !graph || !inputs)
+        return NULL;
     return eitp_linear_cross_entropy(eitp__model_hidden(model, graph, inputs, longest),
                                      eitp__gpt2_head_tensor(model, graph), targets, ignored);
 }
@@ -34613,6 +34724,8 @@ static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *e
 
 eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eitp_generator **generator,
                                   eitp_error *error) {
+    if (!model || !generator)
+        return eitp__fail_null(error, "eitp_generator_create", "model and generator");
     const int64_t largest_chunk = 128;
     eitp_generator *made;
     eitp_status status;
@@ -34663,11 +34776,12 @@ void eitp_generator_destroy(eitp_generator *generator) {
 }
 
 void eitp_generator_reset(eitp_generator *generator) {
-    generator->fed = 0;
+    if (generator)
+        generator->fed = 0;
 }
 
 int64_t eitp_generator_room(const eitp_generator *generator) {
-    return generator->capacity - generator->fed;
+    return generator ? generator->capacity - generator->fed : 0;
 }
 
 static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *tokens, int64_t count,
@@ -34697,6 +34811,8 @@ static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *to
 
 eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens, int64_t count, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!generator || !tokens)
+        return eitp__fail_null(error, "eitp_generator_feed", "generator and tokens");
     if (count < 1 || count > eitp_generator_room(generator))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens do not fit: the cache has room for %lld",
                           (long long)count, (long long)eitp_generator_room(generator));
@@ -34713,7 +34829,7 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
 }
 
 const float *eitp_generator_logits(const eitp_generator *generator) {
-    return generator->row;
+    return generator ? generator->row : NULL;
 }
 
 /* How many tokens there are to choose from. */
@@ -34788,10 +34904,14 @@ static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_samplin
 }
 
 int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sampling) {
-    int64_t count = eitp__sampled_tokens(generator, sampling);
-    const float *logits = generator->row;
-    int32_t best = eitp__likeliest(logits, count);
+    const float *logits = eitp_generator_logits(generator);
     double total = 0, sum = 0, uniform;
+    int64_t count;
+    int32_t best;
+    if (!logits || !sampling)
+        return -1;
+    count = eitp__sampled_tokens(generator, sampling);
+    best = eitp__likeliest(logits, count);
     if (!(sampling->temperature > 0) || sampling->top_k == 1)
         return best;
     for (int64_t i = 0; i < count; i++) {
@@ -35025,7 +35145,7 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
          EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
         {"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
     };
-    return &optimizers[optimizer];
+    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &optimizers[optimizer] : NULL;
 }
 
 static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
@@ -35307,7 +35427,7 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     eitp_graph *graph;
     eitp_status status;
     if (!update || !config)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_minimize: config and update must not be NULL");
+        return eitp__fail_null(error, "eitp_adamw_minimize", "config and update");
     memset(update, 0, sizeof *update);
     status = eitp__check_loss(loss, error);
     if (status)
@@ -35359,7 +35479,7 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
     eitp__pairs pairs;
     eitp_status status;
     if (!graph || !config || !update)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_apply: graph, config and update must not be NULL");
+        return eitp__fail_null(error, "eitp_adamw_apply", "graph, config and update");
     status = eitp__pairs_init(&pairs, &context->host, variables, error);
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {
@@ -35385,13 +35505,18 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
 
 /* >>src/optim/schedule.c */
 double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
-    double progress = 0, range = schedule->peak - schedule->final;
-    if (step <= schedule->warmup)
+    double progress = 0, range;
+    if (!schedule)
+        return 0;
+    range = schedule->peak - schedule->final;
+    if (schedule->warmup > 0 && step <= schedule->warmup)
         return schedule->peak * (double)step / (double)schedule->warmup;
     if (schedule->steps > schedule->warmup)
         progress = (double)(step - 1 - schedule->warmup) / (double)(schedule->steps - schedule->warmup);
     if (progress > 1)
         progress = 1;
+    if (progress < 0)
+        progress = 0;
     switch (schedule->kind) {
     case EITP_SCHEDULE_LINEAR:
         return schedule->peak - range * progress;
@@ -35780,14 +35905,20 @@ static eitp_status eitp__encoder_make(const eitp_tokenizer *tokenizer, size_t ca
 
 eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink sink, void *user, eitp_encoder **out,
                                 eitp_error *error) {
+    if (!tokenizer || !sink || !out)
+        return eitp__fail_null(error, "eitp_encoder_create", "tokenizer, sink and out");
     return eitp__encoder_make(tokenizer, EITP__CACHE_SLOTS, sink, user, out, error);
 }
 
 eitp_status eitp_encoder_add(eitp_encoder *encoder, const char *text, size_t size, eitp_error *error) {
+    if (!encoder)
+        return eitp__fail_null(error, "eitp_encoder_add", "encoder");
     return eitp__splitter_add(&encoder->splitter, (const unsigned char *)text, size, error);
 }
 
 eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
+    if (!encoder)
+        return eitp__fail_null(error, "eitp_encoder_finish", "encoder");
     eitp_status status = eitp__splitter_finish(&encoder->splitter, error);
     if (status == EITP_OK)
         status = eitp__encoder_flush(encoder, error);
@@ -35795,6 +35926,8 @@ eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
 }
 
 void eitp_encoder_reset(eitp_encoder *encoder) {
+    if (!encoder)
+        return;
     eitp__splitter_reset(&encoder->splitter);
     encoder->batch_count = 0;
 }
@@ -35831,6 +35964,8 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
                                   size_t capacity, size_t *count, eitp_error *error) {
     eitp__id_array array;
     eitp_encoder *encoder;
+    if (!tokenizer || !count)
+        return eitp__fail_null(error, "eitp_tokenizer_encode", "tokenizer and count");
     array.ids = ids;
     array.capacity = capacity;
     array.count = 0;
@@ -36831,6 +36966,8 @@ static eitp_status eitp__load_file(const eitp_host *host, const char *path, eitp
 
 eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out, eitp_error *error) {
     eitp_path_info info;
+    if (!host || !path || !out)
+        return eitp__fail_null(error, "eitp_tokenizer_load", "host, path and out");
     *out = NULL;
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK)
@@ -36976,6 +37113,8 @@ static eitp_status eitp__save_file(const eitp_host *host, const char *directory,
 }
 
 eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error) {
+    if (!tokenizer || !directory)
+        return eitp__fail_null(error, "eitp_tokenizer_save", "tokenizer and directory");
     const eitp_host *host = &tokenizer->host;
     eitp__buffer out, spelling;
     eitp_status status = eitp__make_directories(host, directory, error);
@@ -37596,6 +37735,8 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
     const uint64_t limit_default = (uint64_t)512 << 20, limit_largest = (uint64_t)128 << 30; /* places have 32 bits */
     eitp__words words;
     eitp__learnt learnt;
+    if (!host || !config || !source || !out)
+        return eitp__fail_null(error, "eitp_tokenizer_train", "host, config, source and out");
     *out = NULL;
     eitp_status status = eitp__check_train_config(config, error);
     if (status != EITP_OK)
@@ -38076,6 +38217,8 @@ EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, ei
 
 eitp_status eitp_tokenizer_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!host || !out)
+        return eitp__fail_null(error, "eitp_tokenizer_bytes", "host and out");
     *out = NULL;
     eitp_tokenizer *tokenizer = eitp__tokenizer_begin(host, 257, 0, error);
     if (!tokenizer)
@@ -38110,11 +38253,11 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
 }
 
 int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
-    return (int32_t)tokenizer->vocabulary.count;
+    return tokenizer ? (int32_t)tokenizer->vocabulary.count : 0;
 }
 
 int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which) {
-    return which >= 0 && which < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[which] : -1;
+    return tokenizer && which >= 0 && which < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[which] : -1;
 }
 
 int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
@@ -38122,11 +38265,13 @@ int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
 }
 
 uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer) {
-    return tokenizer->fingerprint;
+    return tokenizer ? tokenizer->fingerprint : 0;
 }
 
 eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
                                  eitp_error *error) {
+    if (!tokenizer || !bytes || !size)
+        return eitp__fail_null(error, "eitp_tokenizer_token", "tokenizer, bytes and size");
     if (id < 0 || (size_t)id >= tokenizer->vocabulary.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "token id %ld is outside the vocabulary, which has ids 0 to %zu",
                           (long)id, tokenizer->vocabulary.count - 1);
@@ -38138,6 +38283,8 @@ eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, co
 eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
                                   size_t capacity, size_t *size, eitp_error *error) {
     size_t total = 0;
+    if (!tokenizer || !size)
+        return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
     *size = 0;
     for (size_t i = 0; i < count; i++) {
         const char *bytes = NULL;
@@ -38626,6 +38773,8 @@ static eitp_status eitp__token_file_begin(eitp_token_file *file, int32_t vocabul
 
 eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
                                  eitp_token_file **file, eitp_error *error) {
+    if (!host || !path || !file)
+        return eitp__fail_null(error, "eitp_token_file_open", "host, path and file");
     *file = NULL;
     if (vocabulary_size < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a vocabulary of %d; give its size, or 0 for the file's own",
@@ -38654,7 +38803,8 @@ void eitp_token_file_close(eitp_token_file *file) {
 }
 
 eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file) {
-    return file->info;
+    eitp_token_file_info none = EITP__ZERO;
+    return file ? file->info : none;
 }
 
 /* Turns the stored ids in `bytes` into `ids`; `first` is the number of the first one. */
@@ -38678,6 +38828,8 @@ static eitp_status eitp__token_file_decode(const eitp_token_file *file, const un
 
 eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                  eitp_error *error) {
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_read", "file");
     unsigned char bytes[EITP__TOKEN_READ_BYTES];
     const uint64_t element = (uint64_t)file->info.element_size;
     const uint64_t chunk = sizeof bytes / element;
@@ -38701,13 +38853,17 @@ eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, ui
 }
 
 void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, uint64_t count) {
-    const uint64_t element = (uint64_t)file->info.element_size;
+    const uint64_t element = file ? (uint64_t)file->info.element_size : 0;
+    if (!file)
+        return;
     eitp__file_expect_read(&file->file, file->offset + first * element, (size_t)(count * element));
 }
 
 eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
     int32_t ids[EITP__TOKEN_VERIFY_IDS];
     uint64_t hash = eitp__token_hash_start();
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_verify", "file");
     for (uint64_t first = 0; first < file->info.token_count;) {
         uint64_t left = file->info.token_count - first;
         uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);
@@ -38740,6 +38896,8 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
                               eitp_token_range *training, eitp_token_range *validation, eitp_error *error) {
     const double fraction = validation_fraction;
     eitp_status status = eitp__check_block_size(block_size, error);
+    if (!training || !validation)
+        return eitp__fail_null(error, "eitp_split_tokens", "training and validation");
     if (status != EITP_OK)
         return status;
     if (!(fraction >= 0 && fraction < 1))
@@ -38768,6 +38926,8 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
 
 eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_file *file, eitp_token_range tokens,
                               int64_t block_size, eitp_shuffle shuffle, uint64_t seed, eitp_error *error) {
+    if (!windows || !file)
+        return eitp__fail_null(error, "eitp_windows_init", "windows and file");
     const uint64_t token_count = eitp_token_file_get_info(file).token_count;
     eitp_status status = eitp__check_block_size(block_size, error);
     if (status != EITP_OK)
@@ -38795,6 +38955,8 @@ eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_file *file
 }
 
 uint64_t eitp_windows_index(const eitp_windows *windows, uint64_t sample) {
+    if (!windows || !windows->count)
+        return 0;
     const uint64_t epoch = sample / windows->count, position = sample % windows->count;
     if (windows->shuffle == EITP_SHUFFLE_NONE)
         return position;
@@ -38814,7 +38976,7 @@ static eitp_status eitp__read_window(const eitp_windows *windows, uint64_t sampl
 }
 
 void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; windows && i < count; i++) {
         uint64_t window = eitp_windows_index(windows, first + (uint64_t)i) * (uint64_t)windows->block_size;
         eitp_token_file_expect_read(windows->file, windows->tokens.first + window, (uint64_t)windows->block_size + 1);
     }
@@ -38823,6 +38985,8 @@ void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64
 eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t first, int64_t count, int32_t *tokens,
                               int32_t *targets, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!windows || !tokens || !targets)
+        return eitp__fail_null(error, "eitp_windows_read", "windows, tokens and targets");
     for (int64_t i = 0; status == EITP_OK && i < count; i++)
         status = eitp__read_window(windows, first + (uint64_t)i, tokens + i * windows->block_size,
                                    targets + i * windows->block_size, error);
@@ -38970,6 +39134,8 @@ static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
 eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
                       const char *output_path, eitp_token_file_info *info, eitp_error *error) {
     eitp__packer packer;
+    if (!host || !tokenizer || !config || !output_path)
+        return eitp__fail_null(error, "eitp_pack", "host, tokenizer, config and output_path");
     memset(&packer, 0, sizeof packer);
     packer.host = host;
     packer.config = config;
@@ -39116,6 +39282,8 @@ static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *
 
 eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count, size_t piece_size,
                                  eitp_text_files **out, eitp_error *error) {
+    if (!host || !out)
+        return eitp__fail_null(error, "eitp_text_files_open", "host and out");
     *out = NULL;
     if (!path_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts; name text files or directories of them");
@@ -39155,7 +39323,7 @@ void eitp_text_files_close(eitp_text_files *files) {
 }
 
 uint64_t eitp_text_files_bytes(const eitp_text_files *files) {
-    return files->total_bytes;
+    return files ? files->total_bytes : 0;
 }
 
 /* Opens the file that the walk found and reads its first piece; first_size stays 0 where it is to be left out. */
@@ -40464,6 +40632,8 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
 eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                 uint32_t *checksum, eitp_error *error) {
     eitp__selection selection;
+    if (!context || !path)
+        return eitp__fail_null(error, "eitp_variables_save", "context and path");
     selection.role = role;
     selection.selects = NULL;
     selection.prefix = "";
@@ -40517,7 +40687,8 @@ EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                 eitp_error *error) {
-    return eitp__variables_read(context, path, role, 1, checksum, error);
+    return context && path ? eitp__variables_read(context, path, role, 1, checksum, error)
+                           : eitp__fail_null(error, "eitp_variables_load", "context and path");
 }
 /* <<src/io/variables.c */
 
@@ -40662,7 +40833,10 @@ eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
                                    eitp_error *error) {
     eitp_gpt2_config read;
     char *path;
-    eitp_status status = eitp__path_in(host, directory, "config.json", &path, error);
+    eitp_status status;
+    if (!host || !directory || !config)
+        return eitp__fail_null(error, "eitp_model_config_read", "host, directory and config");
+    status = eitp__path_in(host, directory, "config.json", &path, error);
     if (!status)
         status = eitp_gpt2_config_read(host, path, &read, error);
     eitp__release_text(host, path);
@@ -40772,8 +40946,12 @@ static eitp_status eitp__read_parameters(eitp_model *model, const char *director
 
 eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
     eitp__safetensors *collection = NULL;
-    char *source = eitp__copy_text(&model->host, directory);
-    eitp_status status = source ? eitp__open_weights(&model->host, directory, &collection, error)
+    char *source;
+    eitp_status status;
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_model_load_weights", "model and directory");
+    source = eitp__copy_text(&model->host, directory);
+    status = source ? eitp__open_weights(&model->host, directory, &collection, error)
                                 : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -40792,6 +40970,8 @@ eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, ei
 }
 
 eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model, eitp_error *error) {
+    if (!context || !directory || !model)
+        return eitp__fail_null(error, "eitp_model_load", "context, directory and model");
     const eitp_host host = eitp_context_host(context);
     eitp_gpt2_config config;
     eitp_model *made = NULL;
@@ -40815,6 +40995,8 @@ static int eitp__is_no_adapter(const char *name) {
 
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                             uint32_t *checksum, eitp_error *error) {
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_model_save", "model and directory");
     eitp__selection selection;
     char *path;
     eitp_status status = eitp__make_directories(&model->host, directory, error);
@@ -40975,6 +41157,8 @@ static eitp_status eitp__lora_parse(const eitp__json *root, eitp_lora_config *co
 
 eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config, char *base,
                                   size_t base_size, eitp_error *error) {
+    if (!host || !directory || !config)
+        return eitp__fail_null(error, "eitp_lora_config_read", "host, directory and config");
     enum { LIMIT = 1 << 20 };
     eitp__json_document *document;
     eitp_lora_config parsed;
@@ -41061,6 +41245,8 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     eitp__selection selection;
     char *path;
     eitp_status status;
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_lora_save", "model and directory");
     if (!model->lora.rank)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
     status = eitp__make_directories(&model->host, directory, error);
@@ -41167,7 +41353,8 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 }
 
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    return eitp__lora_read(model, directory, 1, checksum, error);
+    return model && directory ? eitp__lora_read(model, directory, 1, checksum, error)
+                              : eitp__fail_null(error, "eitp_lora_load", "model and directory");
 }
 
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {
@@ -41246,6 +41433,8 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
 eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                    eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                    void *user, eitp_error *error) {
+    if (!host || !output_directory || !fill)
+        return eitp__fail_null(error, "eitp_checkpoint_create", "host, output_directory and fill");
     char *partial = NULL, *final = NULL, *replaced = NULL;
     eitp_status status =
         eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".partial", &partial, error);
@@ -41297,6 +41486,8 @@ static eitp_status eitp__restore_replaced(const eitp_host *host, const char *dir
 
 eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
                                    eitp_error *error) {
+    if (!host || !output_directory || !step)
+        return eitp__fail_null(error, "eitp_checkpoint_newest", "host, output_directory and step");
     eitp_path_info info = EITP__ZERO;
     eitp__buffer names;
     size_t count = 0, at = 0;
@@ -41350,6 +41541,8 @@ eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_dire
     eitp__buffer names;
     size_t count = 0, at = 0;
     int64_t newest;
+    if (!host || !output_directory)
+        return eitp__fail_null(error, "eitp_checkpoint_prune", "host and output_directory");
     /* Looking for the newest puts replaced ones back, which must not be taken for leftovers. */
     eitp_status status = eitp_checkpoint_newest(host, output_directory, &newest, error);
     eitp__buffer_init(&names, host);
@@ -41665,6 +41858,8 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__
 eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, eitp_token_range tokens,
                           int64_t batch_size, int64_t block_size, int64_t windows, eitp_evaluation *evaluation,
                           eitp_error *error) {
+    if (!model || !file || !evaluation)
+        return eitp__fail_null(error, "eitp_evaluate", "model, file and evaluation");
     const eitp_host host = eitp_context_host(eitp_model_context(model));
     eitp__evaluator evaluator;
     eitp__batch batch;
@@ -42385,6 +42580,8 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
                                 const eitp_token_file *validation_file, eitp_token_range validation,
                                 const eitp_tokenizer *tokenizer, const eitp_trainer_config *config,
                                 eitp_trainer **trainer, eitp_error *error) {
+    if (!model || !training_file || !config || !trainer)
+        return eitp__fail_null(error, "eitp_trainer_create", "model, training_file, config and trainer");
     const eitp_host host = eitp_context_host(eitp_model_context(model));
     eitp_trainer *made;
     eitp_status status = eitp__check_config(config, model, error);
@@ -42427,7 +42624,7 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
 }
 
 int eitp_trainer_is_torn(const eitp_trainer *trainer) {
-    return trainer->torn;
+    return trainer && trainer->torn;
 }
 
 EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error) {
@@ -42439,20 +42636,20 @@ EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer,
 }
 
 int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
-    return trainer->step;
+    return trainer ? trainer->step : 0;
 }
 
 uint64_t eitp_trainer_windows(const eitp_trainer *trainer) {
-    return trainer->windows.count;
+    return trainer ? trainer->windows.count : 0;
 }
 
 int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
-    return trainer->config.merged;
+    return trainer ? trainer->config.merged : 0;
 }
 
 eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
     eitp_plan_stats none = EITP__ZERO;
-    return trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
+    return trainer && trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
 }
 
 /* Sequences of run `run` of the next step: fewer where the step, or the last sample, ends in it. */
@@ -42646,7 +42843,10 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
 eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp_step_report made = EITP__ZERO;
     uint64_t first;
-    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    eitp_status status;
+    if (!trainer || !report)
+        return eitp__fail_null(error, "eitp_trainer_step", "trainer and report");
+    status = eitp__trainer_check_whole(trainer, error);
     if (status)
         return status;
     if (!eitp__run_sequences(trainer, 0, &first))
@@ -42667,6 +42867,8 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
 
 eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
                                   eitp_error *error) {
+    if (!trainer || !evaluation)
+        return eitp__fail_null(error, "eitp_trainer_evaluate", "trainer and evaluation");
     uint64_t count = trainer->validation.count;
     eitp_status status = eitp__trainer_check_whole(trainer, error);
     if (!status && !trainer->validates)
@@ -42690,7 +42892,8 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_e
 #define EITP__SHRINK_LEAST 16
 
 eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
-    return eitp__step_shape_of(&trainer->config);
+    eitp_step_shape none = EITP__ZERO;
+    return trainer ? eitp__step_shape_of(&trainer->config) : none;
 }
 
 /* ---- Going over ---- */
@@ -42876,6 +43079,13 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     return search;
 }
 
+/* True if sums over rows are cut where they can be: not within a group of rows that products add at once. */
+static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
+    const int64_t group = eitp__context_sum_group(eitp_model_context(trainer->model));
+    const int64_t rows = report->after.batch_size * trainer->config.block_size;
+    return rows % group == 0 || (report->after.batch_size == report->before.batch_size && !trainer->config.dense_rows);
+}
+
 static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const eitp_step_shape *a = &report->before, *b = &report->after;
     if (eitp__step_shapes_equal(a, b))
@@ -42889,16 +43099,21 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
         eitp__log(
             &trainer->host, EITP_LOG_WARNING,
             "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
-            "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, but the last bits "
-            "differ from a run that was not shrunk",
+            "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, %s",
             (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
             (long long)b->batch_size, (long long)b->grad_accum, (long long)b->merged, (long long)a->batch_size,
-            (long long)a->grad_accum, (long long)a->merged);
+            (long long)a->grad_accum, (long long)a->merged,
+            eitp__shrink_keeps_bits(trainer, report) ? "and the same bits"
+                                                     : "but the last bits differ from a run that was not shrunk");
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
-    eitp__search search = eitp__begin_search(trainer);
-    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    eitp__search search;
+    eitp_status status;
+    if (!trainer || !report)
+        return eitp__fail_null(error, "eitp_trainer_shrink", "trainer and report");
+    search = eitp__begin_search(trainer);
+    status = eitp__trainer_check_whole(trainer, error);
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;
@@ -42975,7 +43190,7 @@ static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
         {"batch_size", &config->batch_size, 1, 1 << 20, EITP__REFUSED},
         {"block_size", &config->block_size, 1, 1 << 24, EITP__REFUSED},
         {"grad_accum", &config->grad_accum, 1, 1 << 20, EITP__REFUSED},
-        {"merged", &config->merged, 1, 1 << 20, EITP__REFUSED},
+        {"merged", &config->merged, 1, 1 << 20, EITP__EXPECTED},
         {"seed", &mirror->seed, INT64_MIN, INT64_MAX, EITP__REFUSED},
         {"shuffle", &mirror->shuffle, 0, 1, EITP__REFUSED},
         {"data_hash_low", &state->data_hash[0], 0, UINT32_MAX, EITP__REFUSED},
@@ -43084,6 +43299,8 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
                         state->info.numerics);
     eitp__write_lora_state(state, &text);
     eitp__write_asked_shape(state, &text);
+    if (state->info.config.dense_rows)
+        eitp__buffer_add_text(&text, "  \"dense_rows\": true,\n");
     for (size_t i = 0; i < EITP__COUNT(integers); i++)
         eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
     for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
@@ -43155,7 +43372,10 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
-    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    eitp_status status;
+    if (!trainer || !output_directory)
+        return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
+    status = eitp__trainer_check_whole(trainer, error);
     return status ? status
                   : eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint,
                                            trainer, error);
@@ -43254,6 +43474,8 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
         status = eitp__parse_lora_state(root, state, error);
     if (!status)
         status = eitp__parse_asked_shape(root, state, error);
+    if (!status && eitp__json_member(root, "dense_rows"))
+        status = eitp__json_get_boolean(root, "dense_rows", &state->info.config.dense_rows, error);
     if (status)
         return status;
     eitp__mirror_to_state(&mirror, state);
@@ -43284,6 +43506,8 @@ static eitp_status eitp__read_state(const eitp_host *host, const char *checkpoin
 
 eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint, eitp_checkpoint_info *info,
                                       eitp_error *error) {
+    if (!host || !checkpoint || !info)
+        return eitp__fail_null(error, "eitp_checkpoint_read_info", "host, checkpoint and info");
     eitp__state state;
     eitp_status status = eitp__read_state(host, checkpoint, &state, error);
     if (!status)
@@ -43313,10 +43537,28 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
     return status;
 }
 
-/* True if the trainer is as a run began that was shrunk later. */
+/* True if the trainer is as a run began that was shrunk later, however many micro-batches its passes take. */
 static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__state *written) {
     const eitp_step_shape mine = eitp_trainer_shape(trainer), theirs = eitp__step_shape_of(&written->info.config);
-    return !eitp__step_shapes_equal(&mine, &theirs) && eitp__step_shapes_equal(&mine, &written->info.asked_shape);
+    const eitp_step_shape *asked = &written->info.asked_shape;
+    return !eitp__step_shapes_equal(asked, &theirs) && !eitp__step_shapes_equal(&mine, &theirs) &&
+           mine.batch_size == asked->batch_size && mine.grad_accum == asked->grad_accum;
+}
+
+/* Where rows are dense, the number of micro-batches in a pass may decide bits. */
+static eitp_status eitp__compare_rows(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
+                                      const char *checkpoint, eitp_error *error) {
+    if (mine->dense_rows != theirs->dense_rows)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made %s dense rows, and this run is %s: the bits would differ; use the same, or "
+                          "start from the weights with --model",
+                          checkpoint, theirs->dense_rows ? "with" : "without", mine->dense_rows ? "with" : "without");
+    if (mine->dense_rows && mine->merged != theirs->merged)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: the "
+                          "bits would differ; use the same, or start from the weights with --model",
+                          checkpoint, (long long)theirs->merged, (long long)mine->merged);
+    return EITP_OK;
 }
 
 /* Compares the run that wrote the checkpoint with this one: refuses, logs, or accepts each difference. */
@@ -43327,6 +43569,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
     eitp__state_integer mine[EITP__STATE_INTEGERS], theirs[EITP__STATE_INTEGERS];
     eitp__state_number my_numbers[EITP__STATE_NUMBERS], their_numbers[EITP__STATE_NUMBERS];
     eitp__state_mirror my_mirror, their_mirror;
+    eitp_status status;
     if (eitp__follows_shrinking(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
     eitp__state_to_mirror(&current, &my_mirror);
@@ -43348,6 +43591,9 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state
                           "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
                           "EITP_ISA and build, or start from the weights with --model",
                           checkpoint, written->info.numerics, current.info.numerics);
+    status = eitp__compare_rows(&current.info.config, &written->info.config, checkpoint, error);
+    if (status)
+        return status;
     for (size_t i = 0; i < EITP__COUNT(mine); i++) {
         if (*mine[i].value == *theirs[i].value || mine[i].difference == EITP__EXPECTED)
             continue;
@@ -43447,6 +43693,8 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
 }
 
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
+    if (!trainer || !checkpoint)
+        return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     eitp__state state;
     eitp_step_shape shape;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
@@ -43575,6 +43823,8 @@ static eitp_status eitp__resident_bytes(const eitp_fit *fit, size_t *resident, e
 }
 
 eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
+    if (!fit || !rung)
+        return eitp__fail_null(error, "eitp_rung_measure", "fit and rung");
     const eitp_optimizer_info *optimizer = eitp_optimizer_get(rung->optimizer);
     eitp_context_config config = fit->context;
     eitp__counter counter = EITP__ZERO;
@@ -43752,6 +44002,8 @@ static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream strea
 }
 
 eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+    if (!asked || !chosen)
+        return eitp__fail_null(error, "eitp_fit_choose", "asked and chosen");
     eitp_fit fit = *asked;
     eitp_rung least = EITP__ZERO;
     eitp_optimizer last = fit.trainer.optimizer;

@@ -107,7 +107,8 @@
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
  *   gives the bytes of a token.
  *   A model of your own: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_adamw_minimize for a
- *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write, eitp_plan_run, eitp_plan_read.
+ *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
+ *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.
  *   Building a graph computes nothing. eitp_variables_save and eitp_variables_load keep the parameters.
  *
  * MEMORY
@@ -134,6 +135,7 @@
  *   wrong, where, what to do. NULL may be passed for it. After a failure nothing is half made: outputs are NULL or
  *   untouched. A failed allocation is an error like any other. Ops return tensors instead: NULL after a failure,
  *   and on NULL; the first failure is told by eitp_graph_status and eitp_plan_create. Destroying NULL is harmless.
+ *   Where an object is needed, NULL is an error like any other, or gives zeros where there is no status.
  *
  * THREADS
  *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and

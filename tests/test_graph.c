@@ -130,6 +130,9 @@ REFUSED(matmul_rows, eitp_matmul_transposed(l->rows, l->other, 1, 1))
 REFUSED(linear_bias, eitp_linear(l->matrix, eitp_transpose(l->other), l->vector, EITP_RELU))
 REFUSED(linear_activation, eitp_linear(l->matrix, eitp_transpose(l->other), NULL, (eitp_activation)9))
 REFUSED(layer_norm_gain, eitp_layer_norm(l->matrix, l->ids, l->vector, 1e-5))
+REFUSED(layer_norm_epsilon, eitp_layer_norm(l->matrix, l->vector, l->vector, -1))
+REFUSED(clamp, eitp_clamp(l->matrix, 2, 1))
+REFUSED(clamp_nan, eitp_clamp(l->matrix, 0, (double)NAN))
 REFUSED(layer_norm_vector, eitp_layer_norm(l->vector, l->vector, l->vector, 1e-5))
 REFUSED(embedding, eitp_embedding(l->matrix, l->grid))
 REFUSED(embedding_unique, eitp_embedding_unique(l->matrix, l->ids, l->ids, l->vector))
@@ -237,6 +240,9 @@ static const struct {
     {refused_linear_bias, {"matmul", "bias", "[5]"}},
     {refused_linear_activation, {"linear", "activation", "9"}},
     {refused_layer_norm_gain, {"layer_norm", "gain", "[4]"}},
+    {refused_layer_norm_epsilon, {"layer_norm", "epsilon", "-1"}},
+    {refused_clamp, {"clamp", "2", "1"}},
+    {refused_clamp_nan, {"clamp", "0", "nan"}},
     {refused_layer_norm_vector, {"layer_norm", "rank", "2"}},
     {refused_embedding, {"embedding", "matrix", "i32"}},
     {refused_embedding_unique, {"embedding", "inverse", "i32"}},

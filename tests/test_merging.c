@@ -102,11 +102,48 @@ static void dense_rows_change_bits(void) {
     scratch_remove(directory);
 }
 
+/* A checkpoint of passes of one micro-batch goes on with passes of four; where rows are dense, that is refused. */
+static void a_resumed_run_takes_what_passes_it_can(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512], output[600], checkpoint[700];
+    variant v = default_variant();
+    uint32_t straight;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-2", output);
+    v.block_size = 33;
+    v.grad_accum = 4;
+    straight = train_variant(&v, directory, 4);
+    for (v.dense_rows = 0; v.dense_rows < 2; v.dense_rows++) {
+        run r;
+        v.merged = 1;
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        REQUIRE(step_many(&r, 2, NULL));
+        REQUIRE_OK(eitp_trainer_save(r.trainer, output, &error_), error_);
+        end_run(&r);
+        v.merged = 4;
+        REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+        if (v.dense_rows) {
+            CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) == EITP_ERROR_ARGUMENT);
+            CHECK_THAT(strstr(error_.message, "dense rows and 1 micro-batches"), "%s", error_.message);
+        } else {
+            REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+            CHECK(eitp_trainer_merged(r.trainer) == 4);
+            REQUIRE(step_many(&r, 2, NULL));
+            CHECK(fingerprint(&r) == straight);
+        }
+        end_run(&r);
+        scratch_remove(output);
+    }
+    scratch_remove(directory);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(merging_changes_no_bit),
         TEST(gaps_change_no_bit),
         TEST(dense_rows_change_bits),
+        TEST(a_resumed_run_takes_what_passes_it_can),
     };
     return RUN_TESTS(tests, argc, argv);
 }

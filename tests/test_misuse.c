@@ -278,6 +278,29 @@ static void computed_targets_outside_are_no_numbers(void) {
     }
 }
 
+/* ---- Sequences ---- */
+
+static void offsets_are_of_sequences(void) {
+    static const int32_t wrong[][3] = {{0, 5, 4}, {-1, 2, 4}, {0, 4, 9}, {0, 1, 6}, {4, 0, 4}};
+    const int32_t right[][3] = {{0, 4, 8}, {0, 0, 0}, {2, 4, 6}};
+    const int64_t shape[2] = {8, 6}, bounds = 3;
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *offsets;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+    offsets = eitp_input(graph, "offsets", EITP_I32, 1, &bounds);
+    eitp_output(causal_attention(eitp_input(graph, "x", EITP_F32, 2, shape), offsets, 1, 4, 1, NULL, 0));
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
+    for (size_t i = 0; i < EITP__COUNT(wrong); i++)
+        CHECK(is_refused(eitp_plan_write(plan, offsets, wrong[i], sizeof wrong[i], &error_), "'offsets'", "ascend"));
+    for (size_t i = 0; i < EITP__COUNT(right); i++)
+        CHECK(!eitp_plan_write(plan, offsets, right[i], sizeof right[i], &error_));
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 /* ---- Contexts ---- */
 
 static void empty_settings_are_refused(void) {
@@ -314,13 +337,299 @@ static void variables_that_are_not_there(void) {
     eitp_context_destroy(context);
 }
 
+/* ---- NULL ---- */
+
+static int names_null(eitp_status status, const char *argument) {
+    return is_refused(status, argument, "NULL");
+}
+
+static void variables_of_null(void) {
+    float value = 1;
+    eitp_context *context = open_context("ref", 1);
+    eitp_context *const none[2] = {NULL, context};
+    for (int i = 0; i < 2; i++) {
+        const char *word = i ? "name" : "context", *name = i ? NULL : "w";
+        CHECK(names_null(eitp_variable_set_decay(none[i], name, 1, &error_), word));
+        CHECK(names_null(eitp_variable_set_trained(none[i], name, 1, &error_), word));
+        CHECK(names_null(eitp_variable_write(none[i], name, 0, &value, 4, &error_), word));
+        CHECK(names_null(eitp_variable_read(none[i], name, 0, &value, 4, &error_), word));
+        CHECK(names_null(eitp_variable_write_f32(none[i], name, 0, &value, 1, &error_), word));
+        CHECK(names_null(eitp_variable_read_f32(none[i], name, 0, &value, 1, &error_), word));
+        CHECK(names_null(eitp_variable_fill(none[i], name, 1, &error_), word));
+        CHECK(names_null(eitp_variable_fill_normal(none[i], name, 0, 1, 1, &error_), word));
+        CHECK(names_null(eitp_variable_fill_uniform(none[i], name, 0, 1, 1, &error_), word));
+    }
+    eitp_context_destroy(context);
+}
+
+static void data_of_null(void) {
+    fitting f;
+    fitting_begin(&f, "w", EITP_MOMENTS_F32);
+    REQUIRE_OK(eitp_plan_create(f.graph, &f.plan, &error_), error_);
+    CHECK(names_null(eitp_variable_write(f.context, "w", 0, NULL, 4, &error_), "'w'"));
+    CHECK(names_null(eitp_variable_read(f.context, "w", 0, NULL, 4, &error_), "'w'"));
+    CHECK(names_null(eitp_variable_write_f32(f.context, "w", 0, NULL, 1, &error_), "'w'"));
+    CHECK(names_null(eitp_variable_read_f32(f.context, "w", 0, NULL, 1, &error_), "'w'"));
+    CHECK(names_null(eitp_plan_write(f.plan, f.update.limit, NULL, 4, &error_), "'largest gradient norm'"));
+    CHECK(names_null(eitp_plan_read(f.plan, f.update.norm, NULL, 4, &error_), "data"));
+    fitting_end(&f);
+}
+
+static void graphs_and_plans_of_null(void) {
+    const int64_t one = 1;
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_tensor *p;
+    eitp_plan_stats stats;
+    eitp_limits limits;
+    eitp_update update;
+    eitp_adamw_config config = eitp_adamw_config_default();
+    float value = 1;
+    CHECK(names_null(eitp_context_measure(NULL, &limits, &error_), "context"));
+    CHECK(names_null(eitp_context_measure(context, NULL, &error_), "limits"));
+    CHECK(names_null(eitp_graph_create(NULL, &graph, &error_), "context"));
+    CHECK(names_null(eitp_graph_create(context, NULL, &error_), "graph"));
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+    p = eitp_parameter(graph, "p", 1, &one);
+    CHECK(names_null(eitp_graph_status(NULL, &error_), "graph"));
+    CHECK(names_null(eitp_plan_create(NULL, &plan, &error_), "graph"));
+    CHECK(names_null(eitp_plan_create(graph, NULL, &error_), "plan"));
+    CHECK(names_null(eitp_plan_create_within(NULL, NULL, &plan, &error_), "graph"));
+    CHECK(names_null(eitp_plan_estimate(NULL, NULL, &stats, &error_), "graph"));
+    CHECK(names_null(eitp_plan_estimate(graph, NULL, NULL, &error_), "stats"));
+    {
+        eitp_plan_config odd = {0, (eitp_recompute)9};
+        CHECK(is_refused(eitp_plan_create_within(graph, &odd, &plan, &error_), "recompute", "9") && !plan);
+    }
+    CHECK(names_null(eitp_plan_set_count(NULL, 1, &error_), "plan"));
+    CHECK(names_null(eitp_plan_write(NULL, p, &value, 4, &error_), "plan"));
+    CHECK(names_null(eitp_plan_read(NULL, p, &value, 4, &error_), "plan"));
+    CHECK(names_null(eitp_plan_run(NULL, &error_), "plan"));
+    CHECK(names_null(eitp_gradients(NULL, NULL, 1, &p, &p, &error_), "y"));
+    CHECK(names_null(eitp_gradients(p, NULL, 1, NULL, &p, &error_), "xs"));
+    CHECK(names_null(eitp_gradients(p, NULL, 1, &p, NULL, &error_), "gradients"));
+    CHECK(names_null(eitp_accumulate_gradients(NULL, NULL, &error_), "loss"));
+    CHECK(names_null(eitp_adamw_minimize(NULL, &config, &update, &error_), "loss"));
+    CHECK(names_null(eitp_adamw_minimize(p, NULL, &update, &error_), "config"));
+    CHECK(names_null(eitp_adamw_minimize(p, &config, NULL, &error_), "update"));
+    CHECK(names_null(eitp_adamw_apply(NULL, &config, &update, &error_), "graph"));
+    CHECK(names_null(eitp_adamw_apply(graph, NULL, &update, &error_), "config"));
+    CHECK(names_null(eitp_adamw_apply(graph, &config, NULL, &error_), "update"));
+    CHECK(eitp_plan_run(NULL, NULL) == EITP_ERROR_ARGUMENT);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+static void models_of_null(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_host host = eitp_host_default();
+    eitp_gpt2_config config;
+    eitp_lora_config lora = eitp_lora_config_default();
+    eitp_model *model = NULL;
+    eitp_generator *generator = NULL;
+    unsigned targets;
+    int32_t token = 0;
+    CHECK(names_null(eitp_gpt2_config_named(NULL, &config, &error_), "name"));
+    CHECK(names_null(eitp_gpt2_config_named("tiny", NULL, &error_), "config"));
+    REQUIRE_OK(eitp_gpt2_config_named("tiny", &config, &error_), error_);
+    CHECK(names_null(eitp_gpt2_config_read(NULL, "config.json", &config, &error_), "host"));
+    CHECK(names_null(eitp_gpt2_config_read(&host, NULL, &config, &error_), "path"));
+    CHECK(names_null(eitp_gpt2_config_write(NULL, "config.json", &config, -1, EITP_F32, &error_), "host"));
+    CHECK(names_null(eitp_gpt2_config_write(&host, "config.json", NULL, -1, EITP_F32, &error_), "config"));
+    CHECK(names_null(eitp_gpt2_create(NULL, &config, &model, &error_), "context"));
+    CHECK(names_null(eitp_gpt2_create(context, NULL, &model, &error_), "config"));
+    CHECK(names_null(eitp_gpt2_create(context, &config, NULL, &error_), "model"));
+    CHECK(names_null(eitp_model_set_dropout(NULL, 0, 0, 0, &error_), "model"));
+    CHECK(names_null(eitp_model_initialize(NULL, 1, &error_), "model"));
+    CHECK(names_null(eitp_lora_targets_parse(NULL, &targets, &error_), "names"));
+    CHECK(names_null(eitp_model_add_lora(NULL, &lora, &error_), "model"));
+    CHECK(names_null(eitp_model_initialize_lora(NULL, 1, &error_), "model"));
+    CHECK(names_null(eitp_model_merge_lora(NULL, &error_), "model"));
+    CHECK(names_null(eitp_model_freeze(NULL, "embeddings", &error_), "model"));
+    CHECK(names_null(eitp_generator_create(NULL, 0, &generator, &error_), "model"));
+    CHECK(names_null(eitp_generator_feed(NULL, &token, 1, &error_), "generator"));
+    eitp_context_destroy(context);
+}
+
+static eitp_status fill_nothing(void *user, const char *directory, eitp_error *error) {
+    (void)user;
+    (void)directory;
+    (void)error;
+    return EITP_OK;
+}
+
+static void files_of_null(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_host host = eitp_host_default();
+    eitp_lora_config lora;
+    eitp_model *model = NULL;
+    eitp_checkpoint_info info;
+    eitp_memory_info memory;
+    int64_t step;
+    CHECK(names_null(eitp_variables_save(NULL, "x", EITP_PARAMETER, EITP_F32, NULL, &error_), "context"));
+    CHECK(names_null(eitp_variables_save(context, NULL, EITP_PARAMETER, EITP_F32, NULL, &error_), "path"));
+    CHECK(names_null(eitp_variables_load(NULL, "x", EITP_PARAMETER, NULL, &error_), "context"));
+    CHECK(names_null(eitp_variables_load(context, NULL, EITP_PARAMETER, NULL, &error_), "path"));
+    CHECK(names_null(eitp_model_load(NULL, "x", &model, &error_), "context"));
+    CHECK(names_null(eitp_model_load(context, NULL, &model, &error_), "directory"));
+    CHECK(names_null(eitp_model_load(context, "x", NULL, &error_), "model"));
+    CHECK(names_null(eitp_model_load_weights(NULL, "x", &error_), "model"));
+    CHECK(names_null(eitp_model_save(NULL, "x", EITP_F32, -1, NULL, &error_), "model"));
+    CHECK(names_null(eitp_lora_save(NULL, "x", NULL, NULL, &error_), "model"));
+    CHECK(names_null(eitp_lora_load(NULL, "x", NULL, &error_), "model"));
+    CHECK(names_null(eitp_lora_config_read(NULL, "x", &lora, NULL, 0, &error_), "host"));
+    CHECK(names_null(eitp_lora_config_read(&host, NULL, &lora, NULL, 0, &error_), "directory"));
+    CHECK(names_null(eitp_checkpoint_create(NULL, "x", 1, fill_nothing, NULL, &error_), "host"));
+    CHECK(names_null(eitp_checkpoint_create(&host, "x", 1, NULL, NULL, &error_), "fill"));
+    CHECK(names_null(eitp_checkpoint_newest(&host, NULL, &step, &error_), "output_directory"));
+    CHECK(names_null(eitp_checkpoint_newest(&host, "x", NULL, &error_), "step"));
+    CHECK(names_null(eitp_checkpoint_prune(NULL, "x", 1, &error_), "host"));
+    CHECK(names_null(eitp_checkpoint_read_info(&host, "x", NULL, &error_), "info"));
+    CHECK(names_null(eitp_checkpoint_read_info(NULL, "x", &info, &error_), "host"));
+    CHECK(names_null(eitp_memory_info_read(NULL, &memory, &error_), "host"));
+    CHECK(names_null(eitp_memory_info_read(&host, NULL, &error_), "info"));
+    eitp_context_destroy(context);
+}
+
+static void texts_of_null(void) {
+    eitp_host host = eitp_host_default();
+    eitp_tokenizer *tokenizer = NULL;
+    eitp_tokenizer_train_config settings = EITP__ZERO;
+    eitp_text_source source = EITP__ZERO;
+    eitp_encoder *encoder = NULL;
+    eitp_pack_config pack = EITP__ZERO;
+    eitp_text_files *files = NULL;
+    eitp_token_file *file = NULL;
+    eitp_token_range range = {0, 0};
+    eitp_windows windows;
+    const char *bytes;
+    int32_t ids[1];
+    size_t size;
+    CHECK(names_null(eitp_tokenizer_load(NULL, "x", &tokenizer, &error_), "host"));
+    CHECK(names_null(eitp_tokenizer_load(&host, NULL, &tokenizer, &error_), "path"));
+    CHECK(names_null(eitp_tokenizer_bytes(NULL, &tokenizer, &error_), "host"));
+    CHECK(names_null(eitp_tokenizer_train(&host, NULL, &source, &tokenizer, &error_), "config"));
+    CHECK(names_null(eitp_tokenizer_train(&host, &settings, NULL, &tokenizer, &error_), "source"));
+    CHECK(names_null(eitp_tokenizer_save(NULL, "x", &error_), "tokenizer"));
+    CHECK(names_null(eitp_tokenizer_encode(NULL, "x", 1, ids, 1, &size, &error_), "tokenizer"));
+    CHECK(names_null(eitp_tokenizer_token(NULL, 0, &bytes, &size, &error_), "tokenizer"));
+    CHECK(names_null(eitp_tokenizer_decode(NULL, ids, 1, NULL, 0, &size, &error_), "tokenizer"));
+    CHECK(names_null(eitp_encoder_create(NULL, NULL, NULL, &encoder, &error_), "tokenizer"));
+    CHECK(names_null(eitp_encoder_add(NULL, "x", 1, &error_), "encoder"));
+    CHECK(names_null(eitp_encoder_finish(NULL, &error_), "encoder"));
+    CHECK(names_null(eitp_pack(&host, NULL, &pack, "x", NULL, &error_), "tokenizer"));
+    CHECK(names_null(eitp_text_files_open(NULL, &bytes, 1, 0, &files, &error_), "host"));
+    CHECK(names_null(eitp_token_file_open(NULL, "x", 0, &file, &error_), "host"));
+    CHECK(names_null(eitp_token_file_open(&host, NULL, 0, &file, &error_), "path"));
+    CHECK(names_null(eitp_token_file_read(NULL, 0, 1, ids, &error_), "file"));
+    CHECK(names_null(eitp_token_file_verify(NULL, &error_), "file"));
+    CHECK(names_null(eitp_split_tokens(100, 0.5, 4, NULL, &range, &error_), "training"));
+    CHECK(names_null(eitp_windows_init(&windows, NULL, range, 4, EITP_SHUFFLE_NONE, 0, &error_), "file"));
+    CHECK(names_null(eitp_windows_read(NULL, 0, 1, ids, ids, &error_), "windows"));
+}
+
+static void trainers_of_null(void) {
+    eitp_trainer_config config = eitp_trainer_config_default();
+    eitp_trainer *trainer = NULL;
+    eitp_token_range range = {0, 0};
+    eitp_step_report report;
+    eitp_evaluation evaluation;
+    eitp_shrink_report shrunk;
+    eitp_fit fit;
+    eitp_rung rung;
+    CHECK(names_null(eitp_trainer_create(NULL, NULL, range, NULL, range, NULL, &config, &trainer, &error_), "model"));
+    CHECK(names_null(eitp_trainer_step(NULL, &report, &error_), "trainer"));
+    CHECK(names_null(eitp_trainer_evaluate(NULL, 1, &evaluation, &error_), "trainer"));
+    CHECK(names_null(eitp_trainer_shrink(NULL, &shrunk, &error_), "trainer"));
+    CHECK(names_null(eitp_trainer_save(NULL, "x", &error_), "trainer"));
+    CHECK(names_null(eitp_trainer_resume(NULL, "x", &error_), "trainer"));
+    CHECK(names_null(eitp_evaluate(NULL, NULL, range, 1, 1, 1, &evaluation, &error_), "model"));
+    CHECK(names_null(eitp_rung_measure(NULL, &rung, &error_), "fit"));
+    CHECK(names_null(eitp_rung_measure(&fit, NULL, &error_), "rung"));
+    CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "asked"));
+    CHECK(names_null(eitp_fit_choose(&fit, NULL, NULL, &error_), "chosen"));
+}
+
+/* What has no status gives nothing. */
+static void what_null_is(void) {
+    eitp_model_inputs inputs = eitp_model_inputs_create(NULL, 1, 1, 1);
+    CHECK(!*eitp_context_description(NULL) && !*eitp_context_numerics(NULL) && !*eitp_context_precision_name(NULL));
+    CHECK(eitp_context_precision(NULL) == EITP_F32 && !eitp_context_parameters(NULL) && !eitp_context_stream(NULL));
+    CHECK(!eitp_context_host(NULL).allocator.allocate && !eitp_context_arena_bytes(NULL));
+    CHECK(!eitp_context_variable_bytes(NULL, EITP_PARAMETER) && !eitp_variable_count(NULL));
+    CHECK(eitp_variable_find(NULL, "p") == -1 && !eitp_variable_at(NULL, 0).name);
+    eitp_context_profile(NULL, NULL);
+    CHECK(!eitp_input(NULL, "x", EITP_F32, 0, NULL) && !eitp_input_rows(NULL, "x", EITP_F32, 0, NULL));
+    CHECK(!eitp_parameter(NULL, "x", 0, NULL) && !eitp_keep_input(NULL));
+    CHECK(!eitp_variable_tensor(NULL, "x", EITP_CACHE, EITP_F32, 0, NULL));
+    CHECK(!eitp_fill(NULL, EITP_F32, 0, NULL, 0) && !eitp_arange(NULL, EITP_F32, 1));
+    CHECK(!eitp_tensor_rank(NULL) && !eitp_tensor_dimension(NULL, -1) && !eitp_tensor_elements(NULL));
+    CHECK(!eitp_dtype_size(eitp_tensor_dtype(NULL)) && !eitp_tensor_graph(NULL));
+    CHECK(!eitp_plan_statistics(NULL).nodes && !eitp_optimizer_get((eitp_optimizer)99));
+    CHECK(!eitp_model_context(NULL) && !eitp_model_parameter_count(NULL) && !eitp_model_trained_count(NULL));
+    CHECK(!eitp_model_config(NULL).layers && !eitp_model_lora(NULL).rank);
+    CHECK(!inputs.tokens && !inputs.key && !eitp_model_forward(NULL, NULL, &inputs, 1));
+    CHECK(!eitp_model_losses(NULL, NULL, &inputs, 1, NULL, -100));
+    CHECK(!eitp_generator_room(NULL) && !eitp_generator_logits(NULL));
+    CHECK(eitp_generator_sample(NULL, NULL) == -1 && eitp_schedule_rate(NULL, 1) == 0);
+    CHECK(!eitp_trainer_steps_done(NULL) && !eitp_trainer_windows(NULL) && !eitp_trainer_merged(NULL));
+    CHECK(!eitp_trainer_statistics(NULL).nodes && !eitp_trainer_shape(NULL).batch_size);
+    CHECK(!eitp_tokenizer_size(NULL) && eitp_tokenizer_end_of_text(NULL) == -1 && !eitp_tokenizer_fingerprint(NULL));
+    CHECK(!eitp_token_file_get_info(NULL).token_count && !eitp_text_files_bytes(NULL) && !eitp_windows_index(NULL, 1));
+    CHECK(!eitp_memory_budget_default(NULL) && !eitp_memory_floor(NULL) && !eitp_memory_is_short(NULL));
+    eitp_token_file_expect_read(NULL, 0, 1);
+    eitp_windows_expect_read(NULL, 0, 1);
+    eitp_encoder_reset(NULL);
+    eitp_generator_reset(NULL);
+    eitp_context_destroy(NULL);
+    eitp_graph_destroy(NULL);
+    eitp_plan_destroy(NULL);
+    eitp_model_destroy(NULL);
+    eitp_generator_destroy(NULL);
+}
+
+/* A dimension that a tensor has not is 0; a step before the first has the first rate. */
+static void what_is_not_there(void) {
+    const int64_t shape[2] = {2, 3};
+    eitp_schedule schedule = EITP__ZERO;
+    eitp_context *context = open_context("ref", 1);
+    eitp_graph *graph = NULL;
+    eitp_tensor *x;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+    x = eitp_input(graph, "x", EITP_F32, 2, shape);
+    CHECK(eitp_tensor_dimension(x, 1) == 3 && eitp_tensor_dimension(x, -2) == 2);
+    CHECK(!eitp_tensor_dimension(x, 2) && !eitp_tensor_dimension(x, -3));
+    schedule.kind = EITP_SCHEDULE_COSINE;
+    schedule.peak = 0.5;
+    schedule.steps = 10;
+    CHECK(eitp_schedule_rate(&schedule, 0) == 0.5 && eitp_schedule_rate(&schedule, 1) == 0.5);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(steps_are_counted_from_one),          TEST(updates_are_given_sensible_numbers),
-        TEST(moments_are_of_a_kind_there_is),      TEST(long_names_do_not_share_a_state),
-        TEST(long_names_do_not_share_a_remainder), TEST(losses_are_scalars),
-        TEST(targets_outside_are_refused),         TEST(computed_targets_outside_are_no_numbers),
-        TEST(empty_settings_are_refused),          TEST(variables_that_are_not_there),
+        TEST(steps_are_counted_from_one),
+        TEST(updates_are_given_sensible_numbers),
+        TEST(moments_are_of_a_kind_there_is),
+        TEST(long_names_do_not_share_a_state),
+        TEST(long_names_do_not_share_a_remainder),
+        TEST(losses_are_scalars),
+        TEST(targets_outside_are_refused),
+        TEST(computed_targets_outside_are_no_numbers),
+        TEST(offsets_are_of_sequences),
+        TEST(empty_settings_are_refused),
+        TEST(variables_that_are_not_there),
+        TEST(variables_of_null),
+        TEST(data_of_null),
+        TEST(graphs_and_plans_of_null),
+        TEST(models_of_null),
+        TEST(files_of_null),
+        TEST(texts_of_null),
+        TEST(trainers_of_null),
+        TEST(what_null_is),
+        TEST(what_is_not_there),
     };
     return RUN_TESTS(tests, argc, argv);
 }

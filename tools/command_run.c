@@ -83,7 +83,8 @@ static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
     options_set_integer(o, OPTION_BLOCK_SIZE, c->block_size, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_GRAD_ACCUM, c->grad_accum, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_DENSE_ROWS, c->dense_rows, SOURCE_CHECKPOINT);
-    if (c->dense_rows)
+    /* Otherwise it changes no bit, and passes take what memory there is now. */
+    if (c->dense_rows || c->merged != r->resumed.asked_shape.merged)
         options_set_integer(o, OPTION_MERGE, c->merged, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_PRECISION, r->resumed.precision, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(c->optimizer)->name, SOURCE_CHECKPOINT);

@@ -376,6 +376,8 @@ eitp_status eitp_memory_info_read(const eitp_host *host, eitp_memory_info *info,
     eitp__process_size size = {0, 0};
     struct rlimit limit;
     eitp_status status;
+    if (!host || !info)
+        return eitp__fail_null(error, "eitp_memory_info_read", "host and info");
     memset(&found, 0, sizeof found);
     found.source = "unknown";
     status = eitp__read_process(host, &found, &size, error);
@@ -407,13 +409,13 @@ static uint64_t eitp__memory_margin(const eitp_memory_info *info) {
 }
 
 uint64_t eitp_memory_budget_default(const eitp_memory_info *info) {
-    return info->usable - eitp__memory_margin(info);
+    return info ? info->usable - eitp__memory_margin(info) : 0;
 }
 
 uint64_t eitp_memory_floor(const eitp_memory_info *info) {
-    return eitp__memory_margin(info) / 2;
+    return info ? eitp__memory_margin(info) / 2 : 0;
 }
 
 int eitp_memory_is_short(const eitp_memory_info *info) {
-    return info->usable && info->left < eitp_memory_floor(info);
+    return info && info->usable && info->left < eitp_memory_floor(info);
 }

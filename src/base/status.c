@@ -27,8 +27,8 @@ EITP__PRIVATE eitp_status eitp__fail_memory(eitp_error *error, size_t size, cons
                       (double)size / 1e6, what);
 }
 
-EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *argument) {
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s is NULL", function, argument);
+EITP__PRIVATE eitp_status eitp__fail_null(eitp_error *error, const char *function, const char *arguments) {
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: %s must not be NULL", function, arguments);
 }
 
 /* Adds what fits of `addition` to the text in `text`. */

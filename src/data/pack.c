@@ -144,6 +144,8 @@ static eitp_status eitp__pack_finish(eitp__packer *packer, eitp_error *error) {
 eitp_status eitp_pack(const eitp_host *host, const eitp_tokenizer *tokenizer, const eitp_pack_config *config,
                       const char *output_path, eitp_token_file_info *info, eitp_error *error) {
     eitp__packer packer;
+    if (!host || !tokenizer || !config || !output_path)
+        return eitp__fail_null(error, "eitp_pack", "host, tokenizer, config and output_path");
     memset(&packer, 0, sizeof packer);
     packer.host = host;
     packer.config = config;

@@ -49,6 +49,8 @@ static eitp_status eitp__text_files_measure(eitp_text_files *files, eitp_error *
 
 eitp_status eitp_text_files_open(const eitp_host *host, const char *const *paths, size_t path_count, size_t piece_size,
                                  eitp_text_files **out, eitp_error *error) {
+    if (!host || !out)
+        return eitp__fail_null(error, "eitp_text_files_open", "host and out");
     *out = NULL;
     if (!path_count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "no texts; name text files or directories of them");
@@ -88,7 +90,7 @@ void eitp_text_files_close(eitp_text_files *files) {
 }
 
 uint64_t eitp_text_files_bytes(const eitp_text_files *files) {
-    return files->total_bytes;
+    return files ? files->total_bytes : 0;
 }
 
 /* Opens the file that the walk found and reads its first piece; first_size stays 0 where it is to be left out. */

@@ -34,6 +34,8 @@ static eitp_status eitp__token_file_begin(eitp_token_file *file, int32_t vocabul
 
 eitp_status eitp_token_file_open(const eitp_host *host, const char *path, int32_t vocabulary_size,
                                  eitp_token_file **file, eitp_error *error) {
+    if (!host || !path || !file)
+        return eitp__fail_null(error, "eitp_token_file_open", "host, path and file");
     *file = NULL;
     if (vocabulary_size < 0)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s: a vocabulary of %d; give its size, or 0 for the file's own",
@@ -62,7 +64,8 @@ void eitp_token_file_close(eitp_token_file *file) {
 }
 
 eitp_token_file_info eitp_token_file_get_info(const eitp_token_file *file) {
-    return file->info;
+    eitp_token_file_info none = EITP__ZERO;
+    return file ? file->info : none;
 }
 
 /* Turns the stored ids in `bytes` into `ids`; `first` is the number of the first one. */
@@ -86,6 +89,8 @@ static eitp_status eitp__token_file_decode(const eitp_token_file *file, const un
 
 eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, uint64_t count, int32_t *ids,
                                  eitp_error *error) {
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_read", "file");
     unsigned char bytes[EITP__TOKEN_READ_BYTES];
     const uint64_t element = (uint64_t)file->info.element_size;
     const uint64_t chunk = sizeof bytes / element;
@@ -109,13 +114,17 @@ eitp_status eitp_token_file_read(const eitp_token_file *file, uint64_t first, ui
 }
 
 void eitp_token_file_expect_read(const eitp_token_file *file, uint64_t first, uint64_t count) {
-    const uint64_t element = (uint64_t)file->info.element_size;
+    const uint64_t element = file ? (uint64_t)file->info.element_size : 0;
+    if (!file)
+        return;
     eitp__file_expect_read(&file->file, file->offset + first * element, (size_t)(count * element));
 }
 
 eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *error) {
     int32_t ids[EITP__TOKEN_VERIFY_IDS];
     uint64_t hash = eitp__token_hash_start();
+    if (!file)
+        return eitp__fail_null(error, "eitp_token_file_verify", "file");
     for (uint64_t first = 0; first < file->info.token_count;) {
         uint64_t left = file->info.token_count - first;
         uint64_t count = left < EITP__COUNT(ids) ? left : EITP__COUNT(ids);

@@ -15,6 +15,8 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
                               eitp_token_range *training, eitp_token_range *validation, eitp_error *error) {
     const double fraction = validation_fraction;
     eitp_status status = eitp__check_block_size(block_size, error);
+    if (!training || !validation)
+        return eitp__fail_null(error, "eitp_split_tokens", "training and validation");
     if (status != EITP_OK)
         return status;
     if (!(fraction >= 0 && fraction < 1))
@@ -43,6 +45,8 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
 
 eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_file *file, eitp_token_range tokens,
                               int64_t block_size, eitp_shuffle shuffle, uint64_t seed, eitp_error *error) {
+    if (!windows || !file)
+        return eitp__fail_null(error, "eitp_windows_init", "windows and file");
     const uint64_t token_count = eitp_token_file_get_info(file).token_count;
     eitp_status status = eitp__check_block_size(block_size, error);
     if (status != EITP_OK)
@@ -70,6 +74,8 @@ eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_file *file
 }
 
 uint64_t eitp_windows_index(const eitp_windows *windows, uint64_t sample) {
+    if (!windows || !windows->count)
+        return 0;
     const uint64_t epoch = sample / windows->count, position = sample % windows->count;
     if (windows->shuffle == EITP_SHUFFLE_NONE)
         return position;
@@ -89,7 +95,7 @@ static eitp_status eitp__read_window(const eitp_windows *windows, uint64_t sampl
 }
 
 void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; windows && i < count; i++) {
         uint64_t window = eitp_windows_index(windows, first + (uint64_t)i) * (uint64_t)windows->block_size;
         eitp_token_file_expect_read(windows->file, windows->tokens.first + window, (uint64_t)windows->block_size + 1);
     }
@@ -98,6 +104,8 @@ void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64
 eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t first, int64_t count, int32_t *tokens,
                               int32_t *targets, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!windows || !tokens || !targets)
+        return eitp__fail_null(error, "eitp_windows_read", "windows, tokens and targets");
     for (int64_t i = 0; status == EITP_OK && i < count; i++)
         status = eitp__read_window(windows, first + (uint64_t)i, tokens + i * windows->block_size,
                                    targets + i * windows->block_size, error);

@@ -53,6 +53,8 @@ static eitp_status eitp__install(const eitp_host *host, const char *directory, c
 eitp_status eitp_checkpoint_create(const eitp_host *host, const char *output_directory, int64_t step,
                                    eitp_status (*fill)(void *user, const char *directory, eitp_error *error),
                                    void *user, eitp_error *error) {
+    if (!host || !output_directory || !fill)
+        return eitp__fail_null(error, "eitp_checkpoint_create", "host, output_directory and fill");
     char *partial = NULL, *final = NULL, *replaced = NULL;
     eitp_status status =
         eitp__checkpoint_path(host, output_directory, EITP__PARTIAL_PREFIX, step, ".partial", &partial, error);
@@ -104,6 +106,8 @@ static eitp_status eitp__restore_replaced(const eitp_host *host, const char *dir
 
 eitp_status eitp_checkpoint_newest(const eitp_host *host, const char *output_directory, int64_t *step,
                                    eitp_error *error) {
+    if (!host || !output_directory || !step)
+        return eitp__fail_null(error, "eitp_checkpoint_newest", "host, output_directory and step");
     eitp_path_info info = EITP__ZERO;
     eitp__buffer names;
     size_t count = 0, at = 0;
@@ -157,6 +161,8 @@ eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_dire
     eitp__buffer names;
     size_t count = 0, at = 0;
     int64_t newest;
+    if (!host || !output_directory)
+        return eitp__fail_null(error, "eitp_checkpoint_prune", "host and output_directory");
     /* Looking for the newest puts replaced ones back, which must not be taken for leftovers. */
     eitp_status status = eitp_checkpoint_newest(host, output_directory, &newest, error);
     eitp__buffer_init(&names, host);

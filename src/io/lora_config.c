@@ -132,6 +132,8 @@ static eitp_status eitp__lora_parse(const eitp__json *root, eitp_lora_config *co
 
 eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, eitp_lora_config *config, char *base,
                                   size_t base_size, eitp_error *error) {
+    if (!host || !directory || !config)
+        return eitp__fail_null(error, "eitp_lora_config_read", "host, directory and config");
     enum { LIMIT = 1 << 20 };
     eitp__json_document *document;
     eitp_lora_config parsed;

@@ -19,6 +19,8 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     eitp__selection selection;
     char *path;
     eitp_status status;
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_lora_save", "model and directory");
     if (!model->lora.rank)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has no adapters to save");
     status = eitp__make_directories(&model->host, directory, error);
@@ -125,7 +127,8 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 }
 
 eitp_status eitp_lora_load(eitp_model *model, const char *directory, uint32_t *checksum, eitp_error *error) {
-    return eitp__lora_read(model, directory, 1, checksum, error);
+    return model && directory ? eitp__lora_read(model, directory, 1, checksum, error)
+                              : eitp__fail_null(error, "eitp_lora_load", "model and directory");
 }
 
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error) {

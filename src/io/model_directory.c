@@ -142,7 +142,10 @@ eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
                                    eitp_error *error) {
     eitp_gpt2_config read;
     char *path;
-    eitp_status status = eitp__path_in(host, directory, "config.json", &path, error);
+    eitp_status status;
+    if (!host || !directory || !config)
+        return eitp__fail_null(error, "eitp_model_config_read", "host, directory and config");
+    status = eitp__path_in(host, directory, "config.json", &path, error);
     if (!status)
         status = eitp_gpt2_config_read(host, path, &read, error);
     eitp__release_text(host, path);
@@ -252,8 +255,12 @@ static eitp_status eitp__read_parameters(eitp_model *model, const char *director
 
 eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error) {
     eitp__safetensors *collection = NULL;
-    char *source = eitp__copy_text(&model->host, directory);
-    eitp_status status = source ? eitp__open_weights(&model->host, directory, &collection, error)
+    char *source;
+    eitp_status status;
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_model_load_weights", "model and directory");
+    source = eitp__copy_text(&model->host, directory);
+    status = source ? eitp__open_weights(&model->host, directory, &collection, error)
                                 : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -272,6 +279,8 @@ eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, ei
 }
 
 eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model, eitp_error *error) {
+    if (!context || !directory || !model)
+        return eitp__fail_null(error, "eitp_model_load", "context, directory and model");
     const eitp_host host = eitp_context_host(context);
     eitp_gpt2_config config;
     eitp_model *made = NULL;
@@ -295,6 +304,8 @@ static int eitp__is_no_adapter(const char *name) {
 
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                             uint32_t *checksum, eitp_error *error) {
+    if (!model || !directory)
+        return eitp__fail_null(error, "eitp_model_save", "model and directory");
     eitp__selection selection;
     char *path;
     eitp_status status = eitp__make_directories(&model->host, directory, error);

@@ -178,6 +178,8 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
 eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_role role, eitp_dtype dtype,
                                 uint32_t *checksum, eitp_error *error) {
     eitp__selection selection;
+    if (!context || !path)
+        return eitp__fail_null(error, "eitp_variables_save", "context and path");
     selection.role = role;
     selection.selects = NULL;
     selection.prefix = "";
@@ -231,5 +233,6 @@ EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
                                 eitp_error *error) {
-    return eitp__variables_read(context, path, role, 1, checksum, error);
+    return context && path ? eitp__variables_read(context, path, role, 1, checksum, error)
+                           : eitp__fail_null(error, "eitp_variables_load", "context and path");
 }

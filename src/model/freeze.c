@@ -70,6 +70,8 @@ static eitp_status eitp__freeze_word(eitp_model *model, const char *word, size_t
 
 eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!model || !parts)
+        return eitp__fail_null(error, "eitp_model_freeze", "model and parts");
     for (int freezes = 0; freezes < 2; freezes++) {
         for (const char *word = parts; !status; word++) {
             size_t size = strcspn(word, ",");
@@ -89,7 +91,10 @@ eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *
 }
 
 int64_t eitp_model_trained_count(const eitp_model *model) {
-    int64_t base = eitp__gpt2_parameter_count(&model->config), elements = 0;
+    int64_t base, elements = 0;
+    if (!model)
+        return 0;
+    base = eitp__gpt2_parameter_count(&model->config);
     for (int64_t i = 0; i < base + eitp__lora_parameter_count(&model->config, &model->lora); i++) {
         eitp__parameter parameter = i < base ? eitp__gpt2_parameter(&model->config, i)
                                              : eitp__lora_parameter(&model->config, &model->lora, i - base);

@@ -46,6 +46,8 @@ static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *e
 
 eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eitp_generator **generator,
                                   eitp_error *error) {
+    if (!model || !generator)
+        return eitp__fail_null(error, "eitp_generator_create", "model and generator");
     const int64_t largest_chunk = 128;
     eitp_generator *made;
     eitp_status status;
@@ -96,11 +98,12 @@ void eitp_generator_destroy(eitp_generator *generator) {
 }
 
 void eitp_generator_reset(eitp_generator *generator) {
-    generator->fed = 0;
+    if (generator)
+        generator->fed = 0;
 }
 
 int64_t eitp_generator_room(const eitp_generator *generator) {
-    return generator->capacity - generator->fed;
+    return generator ? generator->capacity - generator->fed : 0;
 }
 
 static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *tokens, int64_t count,
@@ -130,6 +133,8 @@ static eitp_status eitp__feed_chunk(eitp_generator *generator, const int32_t *to
 
 eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens, int64_t count, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!generator || !tokens)
+        return eitp__fail_null(error, "eitp_generator_feed", "generator and tokens");
     if (count < 1 || count > eitp_generator_room(generator))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens do not fit: the cache has room for %lld",
                           (long long)count, (long long)eitp_generator_room(generator));
@@ -146,7 +151,7 @@ eitp_status eitp_generator_feed(eitp_generator *generator, const int32_t *tokens
 }
 
 const float *eitp_generator_logits(const eitp_generator *generator) {
-    return generator->row;
+    return generator ? generator->row : NULL;
 }
 
 /* How many tokens there are to choose from. */
@@ -221,10 +226,14 @@ static int32_t eitp__sample_sorted(eitp_generator *generator, const eitp_samplin
 }
 
 int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sampling) {
-    int64_t count = eitp__sampled_tokens(generator, sampling);
-    const float *logits = generator->row;
-    int32_t best = eitp__likeliest(logits, count);
+    const float *logits = eitp_generator_logits(generator);
     double total = 0, sum = 0, uniform;
+    int64_t count;
+    int32_t best;
+    if (!logits || !sampling)
+        return -1;
+    count = eitp__sampled_tokens(generator, sampling);
+    best = eitp__likeliest(logits, count);
     if (!(sampling->temperature > 0) || sampling->top_k == 1)
         return best;
     for (int64_t i = 0; i < count; i++) {

@@ -119,6 +119,8 @@ static void eitp__declare_parameter(eitp_graph *graph, const eitp__parameter *pa
 
 eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
                              eitp_error *error) {
+    if (!context || !config || !model)
+        return eitp__fail_null(error, "eitp_gpt2_create", "context, config and model");
     const eitp_host host = eitp_context_host(context);
     eitp_graph *graph = NULL;
     eitp_model *made;
@@ -158,15 +160,19 @@ void eitp_model_destroy(eitp_model *model) {
 }
 
 eitp_gpt2_config eitp_model_config(const eitp_model *model) {
-    return model->config;
+    eitp_gpt2_config none = EITP__ZERO;
+    return model ? model->config : none;
 }
 
 void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding) {
-    eitp__gpt2_set_special_tokens(&model->config, begin, end, padding);
+    if (model)
+        eitp__gpt2_set_special_tokens(&model->config, begin, end, padding);
 }
 
 eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,
                                    eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_set_dropout", "model");
     eitp_gpt2_config config = model->config;
     eitp_status status;
     config.embedding_dropout = embedding;
@@ -179,12 +185,12 @@ eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double a
 }
 
 eitp_context *eitp_model_context(const eitp_model *model) {
-    return model->context;
+    return model ? model->context : NULL;
 }
 
 int64_t eitp_model_parameter_count(const eitp_model *model) {
     int64_t elements = 0;
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config); i++) {
+    for (int64_t i = 0; model && i < eitp__gpt2_parameter_count(&model->config); i++) {
         eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
         elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
     }
@@ -192,6 +198,8 @@ int64_t eitp_model_parameter_count(const eitp_model *model) {
 }
 
 eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_initialize", "model");
     const eitp_gpt2_config *config = &model->config;
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__gpt2_parameter_count(config) && !status; i++) {
@@ -211,6 +219,10 @@ eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *
 
 EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name) {
     eitp_variable info = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, name));
+    if (!info.name) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the model's variable '%s' is not in its context", name);
+        return NULL;
+    }
     return eitp_variable_tensor(graph, name, info.role, info.dtype, info.rank, info.shape);
 }
 
@@ -358,11 +370,15 @@ static eitp_tensor *eitp__model_hidden(const eitp_model *model, eitp_graph *grap
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                 int64_t longest) {
+    if (!model || !graph || !inputs)
+        return NULL;
     return eitp__gpt2_logits(model, eitp__model_hidden(model, graph, inputs, longest));
 }
 
 eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                int64_t longest, eitp_tensor *targets, int32_t ignored) {
+    if (!model || !graph || !inputs)
+        return NULL;
     return eitp_linear_cross_entropy(eitp__model_hidden(model, graph, inputs, longest),
                                      eitp__gpt2_head_tensor(model, graph), targets, ignored);
 }

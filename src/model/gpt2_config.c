@@ -33,6 +33,8 @@ static eitp_gpt2_config eitp__gpt2_defaults(void) {
 }
 
 eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, eitp_error *error) {
+    if (!name || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_named", "name and config");
     for (size_t i = 0; i < EITP__COUNT(eitp__gpt2_shapes); i++) {
         if (strcmp(name, eitp__gpt2_shapes[i].name))
             continue;
@@ -258,6 +260,8 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_con
 
 eitp_status eitp_gpt2_config_read(const eitp_host *host, const char *path, eitp_gpt2_config *config,
                                   eitp_error *error) {
+    if (!host || !path || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_read", "host, path and config");
     enum { LIMIT = 16 << 20 };
     eitp__json_document *document;
     eitp_gpt2_config parsed = eitp__gpt2_defaults();
@@ -296,9 +300,12 @@ static void eitp__write_integer(eitp__buffer *text, const char *name, int64_t va
 
 eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
                                    int32_t end_of_text, eitp_dtype dtype, eitp_error *error) {
-    eitp_gpt2_config named = *config;
+    eitp_gpt2_config named;
     eitp__buffer text;
     eitp_status status;
+    if (!host || !path || !config)
+        return eitp__fail_null(error, "eitp_gpt2_config_write", "host, path and config");
+    named = *config;
     eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
     eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");

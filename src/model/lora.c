@@ -61,6 +61,8 @@ static int eitp__lora_word_names(const char *word, size_t size, const char *name
 
 eitp_status eitp_lora_targets_parse(const char *names, unsigned *targets, eitp_error *error) {
     unsigned all = 0;
+    if (!names || !targets)
+        return eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
     for (const char *word = names;; word++) {
         size_t size = strcspn(word, ",");
         unsigned found = size == strlen("all-linear") && !strncmp(word, "all-linear", size) ? EITP__LORA_ALL : 0;
@@ -135,7 +137,8 @@ EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
 }
 
 eitp_lora_config eitp_model_lora(const eitp_model *model) {
-    return model->lora;
+    eitp_lora_config none = EITP__ZERO;
+    return model ? model->lora : none;
 }
 
 static double eitp__lora_scale(const eitp_lora_config *config) {
@@ -160,6 +163,8 @@ static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config 
 }
 
 eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
+    if (!model || !config)
+        return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
     eitp_status status = eitp__lora_config_check(config, error);
     if (!status && model->lora.rank)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has adapters already; merge them first");
@@ -178,6 +183,8 @@ eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *confi
 
 eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_initialize_lora", "model");
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
         eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
         /* Kaiming's uniform distribution with a = sqrt(5). */
@@ -252,6 +259,8 @@ static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lor
 }
 
 eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_merge_lora", "model");
     const eitp_lora_config *config = &model->lora;
     eitp_status status = EITP_OK;
     for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i += 2) {

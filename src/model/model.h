@@ -205,7 +205,7 @@ EITP_API int64_t eitp_generator_room(const eitp_generator *generator);
 /* The logits after the last token fed: `vocabulary` values, valid until the next feed. */
 EITP_API const float *eitp_generator_logits(const eitp_generator *generator);
 
-/* Draws a token from them; a function of the seed and the number of tokens fed. */
+/* Draws a token from them; a function of the seed and the number of tokens fed. -1 where an argument is NULL. */
 EITP_API int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sampling);
 
 EITP_END_DECLARATIONS

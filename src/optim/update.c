@@ -28,7 +28,7 @@ const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
          EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
         {"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
     };
-    return &optimizers[optimizer];
+    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &optimizers[optimizer] : NULL;
 }
 
 static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
@@ -310,7 +310,7 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     eitp_graph *graph;
     eitp_status status;
     if (!update || !config)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_minimize: config and update must not be NULL");
+        return eitp__fail_null(error, "eitp_adamw_minimize", "config and update");
     memset(update, 0, sizeof *update);
     status = eitp__check_loss(loss, error);
     if (status)
@@ -362,7 +362,7 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
     eitp__pairs pairs;
     eitp_status status;
     if (!graph || !config || !update)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "eitp_adamw_apply: graph, config and update must not be NULL");
+        return eitp__fail_null(error, "eitp_adamw_apply", "graph, config and update");
     status = eitp__pairs_init(&pairs, &context->host, variables, error);
     memset(update, 0, sizeof *update);
     for (size_t i = 0; i < variables && !status; i++) {

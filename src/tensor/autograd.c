@@ -218,6 +218,8 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
     eitp_status status;
     if (!y)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "gradients: y is NULL; eitp_graph_status says why");
+    if (count > 0 && (!xs || !gradients))
+        return eitp__fail_null(error, "eitp_gradients", "xs and gradients");
     graph = y->graph;
     status = eitp__check_differentiable(y, count, xs, error);
     if (status || count < 1)

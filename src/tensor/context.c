@@ -36,6 +36,8 @@ static eitp_status eitp__choose_precision(const eitp__backend *backend, const ch
 
 const char *eitp_context_precision_name(const eitp_context *context) {
     size_t i = 0;
+    if (!context)
+        return "";
     while (eitp__precisions[i].dtype != context->precision)
         i++;
     return eitp__precisions[i].name;
@@ -93,7 +95,7 @@ eitp_status eitp_context_create(const eitp_context_config *config, eitp_context 
     eitp__backend_config backend;
     eitp_status status;
     if (!config || !context)
-        return eitp__fail_null(error, "eitp_context_create", config ? "context" : "config");
+        return eitp__fail_null(error, "eitp_context_create", "config and context");
     *context = NULL;
     status = eitp__check_context_config(config, error);
     if (status)
@@ -148,15 +150,15 @@ void eitp_context_destroy(eitp_context *context) {
 }
 
 const char *eitp_context_description(const eitp_context *context) {
-    return context->description;
+    return context ? context->description : "";
 }
 
 const char *eitp_context_numerics(const eitp_context *context) {
-    return context->numerics;
+    return context ? context->numerics : "";
 }
 
 eitp_dtype eitp_context_precision(const eitp_context *context) {
-    return context->precision;
+    return context ? context->precision : EITP_F32;
 }
 
 EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
@@ -164,15 +166,16 @@ EITP__PRIVATE int eitp__context_sum_group(const eitp_context *context) {
 }
 
 eitp_parameter_form eitp_context_parameters(const eitp_context *context) {
-    return context->parameters;
+    return context ? context->parameters : EITP_PARAMETERS_ROUNDED;
 }
 
 eitp_stream eitp_context_stream(const eitp_context *context) {
-    return context->streams;
+    return context ? context->streams : EITP_STREAM_NONE;
 }
 
 eitp_host eitp_context_host(const eitp_context *context) {
-    return context->host;
+    eitp_host none = EITP__ZERO;
+    return context ? context->host : none;
 }
 
 size_t eitp_variable_count(const eitp_context *context) {
@@ -395,9 +398,11 @@ EITP__PRIVATE eitp_status eitp__arena_reserve(eitp_context *context, size_t size
     return eitp__fail_memory(error, size, "the arena that activations live in");
 }
 
-static eitp_status eitp__variable_range(eitp_context *context, const char *name, size_t offset, size_t size,
-                                        eitp__variable **variable, eitp_error *error) {
+static eitp_status eitp__variable_range(eitp_context *context, const char *name, size_t offset, const void *data,
+                                        size_t size, eitp__variable **variable, eitp_error *error) {
     eitp_status status = eitp__variable_named(context, name, variable, error);
+    if (!status && size && !data)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the data for or from variable '%s' is NULL", name);
     if (status)
         return status;
     if (offset > (*variable)->info.size || size > (*variable)->info.size - offset)
@@ -409,14 +414,14 @@ static eitp_status eitp__variable_range(eitp_context *context, const char *name,
 eitp_status eitp_variable_write(eitp_context *context, const char *name, size_t offset, const void *data, size_t size,
                                 eitp_error *error) {
     eitp__variable *variable = NULL;
-    eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
+    eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
     return status ? status : eitp__variable_move(context, variable, offset, (void *)(uintptr_t)data, size, 1, error);
 }
 
 eitp_status eitp_variable_read(eitp_context *context, const char *name, size_t offset, void *data, size_t size,
                                eitp_error *error) {
     eitp__variable *variable = NULL;
-    eitp_status status = eitp__variable_range(context, name, offset, size, &variable, error);
+    eitp_status status = eitp__variable_range(context, name, offset, data, size, &variable, error);
     return status ? status : eitp__variable_move(context, variable, offset, data, size, 0, error);
 }
 
@@ -505,10 +510,13 @@ static eitp_status eitp__move_planes(eitp_context *context, eitp__planes *planes
 }
 
 /* Checks a range of elements of a floating variable, and finds its remainder. */
-static eitp_status eitp__value_range(eitp_context *context, const char *name, int64_t first, int64_t count,
-                                     eitp__variable **variable, eitp__variable **remainder, eitp_error *error) {
+static eitp_status eitp__value_range(eitp_context *context, const char *name, int64_t first, const float *values,
+                                     int64_t count, eitp__variable **variable, eitp__variable **remainder,
+                                     eitp_error *error) {
     eitp_status status = eitp__variable_named(context, name, variable, error);
     size_t size;
+    if (!status && count && !values)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the values for or from variable '%s' are NULL", name);
     if (status)
         return status;
     size = eitp_dtype_size((*variable)->info.dtype);
@@ -532,7 +540,7 @@ eitp_status eitp_variable_write_f32(eitp_context *context, const char *name, int
     eitp__planes planes;
     eitp_status status;
     planes.variable = planes.remainder = NULL;
-    status = eitp__value_range(context, name, first, count, &planes.variable, &planes.remainder, error);
+    status = eitp__value_range(context, name, first, values, count, &planes.variable, &planes.remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
         size_t piece = (size_t)eitp__plane_piece(count - i);
         eitp__split_values(&planes, values + i, piece);
@@ -546,7 +554,7 @@ eitp_status eitp_variable_read_f32(eitp_context *context, const char *name, int6
     eitp__planes planes;
     eitp_status status;
     planes.variable = planes.remainder = NULL;
-    status = eitp__value_range(context, name, first, count, &planes.variable, &planes.remainder, error);
+    status = eitp__value_range(context, name, first, values, count, &planes.variable, &planes.remainder, error);
     for (int64_t i = 0; i < count && !status; i += EITP__PLANE_PIECE) {
         size_t piece = (size_t)eitp__plane_piece(count - i);
         status = eitp__move_planes(context, &planes, (size_t)(first + i), piece, 0, error);
@@ -616,7 +624,7 @@ eitp_status eitp_variable_fill_normal(eitp_context *context, const char *name, d
     normal.mean = mean;
     normal.deviation = deviation;
     normal.seed = seed;
-    normal.key = eitp__name_key(name);
+    normal.key = name ? eitp__name_key(name) : 0;
     return eitp__variable_generate(context, name, eitp__make_normal, &normal, error);
 }
 
@@ -639,13 +647,13 @@ eitp_status eitp_variable_fill_uniform(eitp_context *context, const char *name, 
     uniform.low = low;
     uniform.high = high;
     uniform.seed = seed;
-    uniform.key = eitp__name_key(name);
+    uniform.key = name ? eitp__name_key(name) : 0;
     return eitp__variable_generate(context, name, eitp__make_uniform, &uniform, error);
 }
 
 size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) {
     size_t bytes = 0;
-    for (size_t i = 0; i < context->variable_count; i++) {
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
         if (context->variables[i].info.role == role && context->variables[i].data)
             bytes += context->variables[i].info.size;
     }
@@ -653,5 +661,5 @@ size_t eitp_context_variable_bytes(const eitp_context *context, eitp_role role) 
 }
 
 size_t eitp_context_arena_bytes(const eitp_context *context) {
-    return context->arena.size;
+    return context ? context->arena.size : 0;
 }

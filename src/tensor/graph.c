@@ -4,7 +4,7 @@
 
 eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
     if (!context || !graph)
-        return eitp__fail_null(error, "eitp_graph_create", context ? "graph" : "context");
+        return eitp__fail_null(error, "eitp_graph_create", "context and graph");
     *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
     if (!*graph)
         return eitp__fail_memory(error, sizeof **graph, "a graph");
@@ -191,7 +191,7 @@ EITP__PRIVATE void eitp__add_rule(eitp_tensor *tensor, const eitp__value_rule *r
     if (!input || input->leaf != EITP__INPUT || eitp__elements(input) != eitp__elements(tensor))
         return;
     for (const eitp__value_rule *other = input->rules; other; other = other->next) {
-        if (other->check == rule->check && other->classes == rule->classes && other->ignored == rule->ignored)
+        if (other->check == rule->check && !memcmp(other->numbers, rule->numbers, sizeof rule->numbers))
             return;
     }
     added = (eitp__value_rule *)eitp__graph_allocate(input->graph, sizeof *added);

@@ -39,8 +39,8 @@ typedef struct eitp__attributes {
 typedef struct eitp__value_rule {
     eitp_status (*check)(const struct eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                          int64_t count, eitp_error *error);
-    int64_t classes; /* of targets: how many there are, and the one that is ignored */
-    int32_t ignored;
+    int64_t
+        numbers[2]; /* of targets: how many classes, and the ignored one; of offsets: rows, and the longest sequence */
     const struct eitp__value_rule *next;
 } eitp__value_rule;
 

@@ -4,6 +4,8 @@
 #include "base/clock.h"
 
 eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eitp_error *error) {
+    if (!context || !limits)
+        return eitp__fail_null(error, "eitp_context_measure", "context and limits");
     const eitp__backend_interface *interface = context->backend->interface;
     eitp__backend_limits measured = EITP__ZERO;
     eitp_status status;
@@ -22,6 +24,8 @@ eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eit
 }
 
 void eitp_context_profile(eitp_context *context, const eitp_profiler *profiler) {
+    if (!context)
+        return;
     memset(&context->profiler, 0, sizeof context->profiler);
     if (profiler)
         context->profiler = *profiler;

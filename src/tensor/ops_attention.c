@@ -1,10 +1,27 @@
 /* Self-attention over packed sequences: builders, shapes, gradient, expansion. */
 #include "tensor/op_rules.h"
 
+static eitp_status eitp__check_offsets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                       int64_t count, eitp_error *error) {
+    const int32_t *offsets = (const int32_t *)values;
+    int64_t rows = rule->numbers[0], longest = rule->numbers[1];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t length = i ? (int64_t)offsets[i] - offsets[i - 1] : 0;
+        if (offsets[i] < 0 || offsets[i] > rows || length < 0 || length > longest)
+            return eitp__fail(
+                error, EITP_ERROR_ARGUMENT,
+                "element %lld of input '%s' is %d: offsets must ascend from 0 to at most %lld rows, and no "
+                "sequence be longer than %lld",
+                (long long)i, input->name, (int)offsets[i], (long long)rows, (long long)longest);
+    }
+    return EITP_OK;
+}
+
 eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                             const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp_tensor *inputs[4];
+    eitp__value_rule rule = EITP__ZERO;
+    eitp_tensor *inputs[4], *attended;
     if (!qkv)
         return NULL;
     if (!config) {
@@ -22,7 +39,13 @@ eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor 
     inputs[1] = offsets;
     inputs[2] = config->dropout > 0 ? key : NULL;
     inputs[3] = lengths;
-    return eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
+    attended = eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
+    rule.check = eitp__check_offsets;
+    rule.numbers[0] = qkv->shape[0];
+    rule.numbers[1] = config->longest;
+    if (attended)
+        eitp__add_rule(offsets, &rule);
+    return attended;
 }
 
 static eitp_status eitp__check_heads(const eitp_tensor *qkv, int64_t heads, eitp_error *error) {

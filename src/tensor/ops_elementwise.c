@@ -184,6 +184,10 @@ eitp_tensor *eitp_affine(eitp_tensor *x, double scale, double shift) {
 }
 
 eitp_tensor *eitp_clamp(eitp_tensor *x, double low, double high) {
+    if (x && !(low <= high)) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "clamp: there is nothing from %g to %g", low, high);
+        return NULL;
+    }
     return eitp__unary(EITP__OP_CLAMP, x, low, high);
 }
 

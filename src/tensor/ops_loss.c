@@ -4,12 +4,12 @@
 static eitp_status eitp__check_targets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                                        int64_t count, eitp_error *error) {
     const int32_t *targets = (const int32_t *)values;
+    int64_t classes = rule->numbers[0], ignored = rule->numbers[1];
     for (int64_t i = 0; i < count; i++) {
-        if ((targets[i] < 0 || targets[i] >= rule->classes) && targets[i] != rule->ignored)
+        if ((targets[i] < 0 || targets[i] >= classes) && targets[i] != ignored)
             return eitp__fail(error, EITP_ERROR_ARGUMENT,
                               "element %lld of input '%s' is %d: a target must be 0 to %lld, or the ignored one, %d",
-                              (long long)i, input->name, (int)targets[i], (long long)rule->classes - 1,
-                              (int)rule->ignored);
+                              (long long)i, input->name, (int)targets[i], (long long)classes - 1, (int)ignored);
     }
     return EITP_OK;
 }
@@ -19,8 +19,8 @@ static eitp_tensor *eitp__with_checked_targets(eitp_tensor *loss, eitp_tensor *t
                                                int32_t ignored) {
     eitp__value_rule rule = EITP__ZERO;
     rule.check = eitp__check_targets;
-    rule.classes = classes;
-    rule.ignored = ignored;
+    rule.numbers[0] = classes;
+    rule.numbers[1] = ignored;
     if (loss)
         eitp__add_rule(targets, &rule);
     return loss;

@@ -214,6 +214,12 @@ static void eitp__release_inputs(eitp_plan *plan) {
     eitp__release(&plan->context->host, plan->inputs, plan->input_capacity * sizeof *plan->inputs);
 }
 
+static eitp_status eitp__check_plan_config(const eitp_plan_config *config, eitp_error *error) {
+    if (config && (unsigned)config->recompute > EITP_RECOMPUTE_LAYER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown eitp_plan_config.recompute %d", (int)config->recompute);
+    return EITP_OK;
+}
+
 /* A plan without memory to run in. */
 static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                    eitp_error *error) {
@@ -257,9 +263,12 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
  */
 static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                       eitp_error *error) {
-    eitp_status status = eitp__plan_make(graph, config, plan, error);
+    eitp_status status = eitp__check_plan_config(config, error);
     eitp_plan_config lower;
     eitp_plan *least;
+    *plan = NULL;
+    if (!status)
+        status = eitp__plan_make(graph, config, plan, error);
     if (status || !config || config->memory <= EITP_LEAST_MEMORY || config->recompute != EITP_RECOMPUTE_AUTO ||
         eitp__plan_bytes(*plan) <= config->memory)
         return status;
@@ -277,6 +286,8 @@ static eitp_status eitp__plan_prepare(eitp_graph *graph, const eitp_plan_config 
 
 eitp_status eitp_plan_create_within(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                     eitp_error *error) {
+    if (!graph || !plan)
+        return eitp__fail_null(error, "eitp_plan_create_within", "graph and plan");
     eitp_status status = eitp__plan_prepare(graph, config, plan, error);
     if (!status && config && config->memory > EITP_LEAST_MEMORY && eitp__plan_bytes(*plan) > config->memory &&
         !graph->context->plans_only)
@@ -316,6 +327,8 @@ eitp_status eitp_plan_create(eitp_graph *graph, eitp_plan **plan, eitp_error *er
 
 eitp_status eitp_plan_estimate(eitp_graph *graph, const eitp_plan_config *config, eitp_plan_stats *stats,
                                eitp_error *error) {
+    if (!graph || !stats)
+        return eitp__fail_null(error, "eitp_plan_estimate", "graph and stats");
     eitp_plan *plan;
     eitp_status status = eitp__plan_prepare(graph, config, &plan, error);
     if (!status)
@@ -354,10 +367,13 @@ void eitp_plan_destroy(eitp_plan *plan) {
 }
 
 eitp_plan_stats eitp_plan_statistics(const eitp_plan *plan) {
-    return plan->stats;
+    eitp_plan_stats none = EITP__ZERO;
+    return plan ? plan->stats : none;
 }
 
 eitp_status eitp_plan_set_count(eitp_plan *plan, int64_t count, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_set_count", "plan");
     if (plan->graph->capacity < 0 || count < 0 || count > plan->graph->capacity)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld rows do not fit the graph's capacity of %lld",
                           (long long)count, (long long)plan->graph->capacity);
@@ -471,6 +487,8 @@ static eitp_status eitp__check_values(const eitp_tensor *input, const void *valu
 }
 
 eitp_status eitp_plan_write(eitp_plan *plan, eitp_tensor *input, const void *data, size_t size, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_write", "plan");
     void *address = NULL;
     eitp__plan_input *target;
     eitp_status status = eitp__plan_address(plan, input, size, &address, error);
@@ -507,10 +525,14 @@ static eitp_status eitp__check_readable(const eitp_plan *plan, eitp_tensor *outp
 }
 
 eitp_status eitp_plan_read(eitp_plan *plan, eitp_tensor *output, void *data, size_t size, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_read", "plan");
     void *address = NULL;
     eitp_status status = eitp__plan_address(plan, output, size, &address, error);
     if (status)
         return status;
+    if (size && !data)
+        return eitp__fail_null(error, "eitp_plan_read", "data");
     if (!address || !plan->readable[output->id])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "only outputs can be read; mark the tensor with eitp_output before the plan is created");
@@ -548,6 +570,8 @@ static eitp_status eitp__check_written(const eitp_plan *plan, eitp_error *error)
 }
 
 eitp_status eitp_plan_run(eitp_plan *plan, eitp_error *error) {
+    if (!plan)
+        return eitp__fail_null(error, "eitp_plan_run", "plan");
     void *workspace = NULL;
     eitp_status status = eitp__check_arena(plan, error);
     if (!status)

@@ -332,9 +332,9 @@ typedef struct eitp_attention_config {
 /*
  * Self-attention over packed sequences: softmax(scale * q k^T) v in each head (Vaswani et al., arXiv 1706.03762). qkv
  * [n, 3c] holds q, k and v side by side; sequence i is rows [offsets[i], offsets[i + 1]), offsets I32 [sequences + 1]
- * ascending, no sequence longer than `longest`. With `lengths` I32 [sequences], only the first lengths[i] rows of
- * sequence i are there, and the others are padding, which no row sees. Padding and rows in no sequence give zeros.
- * `key` is as for dropout. `key` and `lengths` may be NULL.
+ * ascending, no sequence longer than `longest`; eitp_plan_write refuses others. With `lengths` I32 [sequences], only
+ * the first lengths[i] rows of sequence i are there, and the others are padding, which no row sees. Padding and rows in
+ * no sequence give zeros. `key` is as for dropout. `key` and `lengths` may be NULL.
  */
 EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                                      const eitp_attention_config *config);

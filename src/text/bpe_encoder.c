@@ -135,14 +135,20 @@ static eitp_status eitp__encoder_make(const eitp_tokenizer *tokenizer, size_t ca
 
 eitp_status eitp_encoder_create(const eitp_tokenizer *tokenizer, eitp_token_sink sink, void *user, eitp_encoder **out,
                                 eitp_error *error) {
+    if (!tokenizer || !sink || !out)
+        return eitp__fail_null(error, "eitp_encoder_create", "tokenizer, sink and out");
     return eitp__encoder_make(tokenizer, EITP__CACHE_SLOTS, sink, user, out, error);
 }
 
 eitp_status eitp_encoder_add(eitp_encoder *encoder, const char *text, size_t size, eitp_error *error) {
+    if (!encoder)
+        return eitp__fail_null(error, "eitp_encoder_add", "encoder");
     return eitp__splitter_add(&encoder->splitter, (const unsigned char *)text, size, error);
 }
 
 eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
+    if (!encoder)
+        return eitp__fail_null(error, "eitp_encoder_finish", "encoder");
     eitp_status status = eitp__splitter_finish(&encoder->splitter, error);
     if (status == EITP_OK)
         status = eitp__encoder_flush(encoder, error);
@@ -150,6 +156,8 @@ eitp_status eitp_encoder_finish(eitp_encoder *encoder, eitp_error *error) {
 }
 
 void eitp_encoder_reset(eitp_encoder *encoder) {
+    if (!encoder)
+        return;
     eitp__splitter_reset(&encoder->splitter);
     encoder->batch_count = 0;
 }
@@ -186,6 +194,8 @@ eitp_status eitp_tokenizer_encode(const eitp_tokenizer *tokenizer, const char *t
                                   size_t capacity, size_t *count, eitp_error *error) {
     eitp__id_array array;
     eitp_encoder *encoder;
+    if (!tokenizer || !count)
+        return eitp__fail_null(error, "eitp_tokenizer_encode", "tokenizer and count");
     array.ids = ids;
     array.capacity = capacity;
     array.count = 0;

@@ -863,6 +863,8 @@ static eitp_status eitp__load_file(const eitp_host *host, const char *path, eitp
 
 eitp_status eitp_tokenizer_load(const eitp_host *host, const char *path, eitp_tokenizer **out, eitp_error *error) {
     eitp_path_info info;
+    if (!host || !path || !out)
+        return eitp__fail_null(error, "eitp_tokenizer_load", "host, path and out");
     *out = NULL;
     eitp_status status = eitp__path_info(host, path, &info, error);
     if (status != EITP_OK)

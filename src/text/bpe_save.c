@@ -138,6 +138,8 @@ static eitp_status eitp__save_file(const eitp_host *host, const char *directory,
 }
 
 eitp_status eitp_tokenizer_save(const eitp_tokenizer *tokenizer, const char *directory, eitp_error *error) {
+    if (!tokenizer || !directory)
+        return eitp__fail_null(error, "eitp_tokenizer_save", "tokenizer and directory");
     const eitp_host *host = &tokenizer->host;
     eitp__buffer out, spelling;
     eitp_status status = eitp__make_directories(host, directory, error);

@@ -482,6 +482,8 @@ eitp_status eitp_tokenizer_train(const eitp_host *host, const eitp_tokenizer_tra
     const uint64_t limit_default = (uint64_t)512 << 20, limit_largest = (uint64_t)128 << 30; /* places have 32 bits */
     eitp__words words;
     eitp__learnt learnt;
+    if (!host || !config || !source || !out)
+        return eitp__fail_null(error, "eitp_tokenizer_train", "host, config, source and out");
     *out = NULL;
     eitp_status status = eitp__check_train_config(config, error);
     if (status != EITP_OK)

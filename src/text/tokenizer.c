@@ -146,6 +146,8 @@ EITP__PRIVATE eitp_status eitp__tokenizer_complete(eitp_tokenizer *tokenizer, ei
 
 eitp_status eitp_tokenizer_bytes(const eitp_host *host, eitp_tokenizer **out, eitp_error *error) {
     eitp_status status = EITP_OK;
+    if (!host || !out)
+        return eitp__fail_null(error, "eitp_tokenizer_bytes", "host and out");
     *out = NULL;
     eitp_tokenizer *tokenizer = eitp__tokenizer_begin(host, 257, 0, error);
     if (!tokenizer)
@@ -180,11 +182,11 @@ void eitp_tokenizer_destroy(eitp_tokenizer *tokenizer) {
 }
 
 int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
-    return (int32_t)tokenizer->vocabulary.count;
+    return tokenizer ? (int32_t)tokenizer->vocabulary.count : 0;
 }
 
 int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which) {
-    return which >= 0 && which < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[which] : -1;
+    return tokenizer && which >= 0 && which < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[which] : -1;
 }
 
 int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
@@ -192,11 +194,13 @@ int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
 }
 
 uint64_t eitp_tokenizer_fingerprint(const eitp_tokenizer *tokenizer) {
-    return tokenizer->fingerprint;
+    return tokenizer ? tokenizer->fingerprint : 0;
 }
 
 eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, const char **bytes, size_t *size,
                                  eitp_error *error) {
+    if (!tokenizer || !bytes || !size)
+        return eitp__fail_null(error, "eitp_tokenizer_token", "tokenizer, bytes and size");
     if (id < 0 || (size_t)id >= tokenizer->vocabulary.count)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "token id %ld is outside the vocabulary, which has ids 0 to %zu",
                           (long)id, tokenizer->vocabulary.count - 1);
@@ -208,6 +212,8 @@ eitp_status eitp_tokenizer_token(const eitp_tokenizer *tokenizer, int32_t id, co
 eitp_status eitp_tokenizer_decode(const eitp_tokenizer *tokenizer, const int32_t *ids, size_t count, char *text,
                                   size_t capacity, size_t *size, eitp_error *error) {
     size_t total = 0;
+    if (!tokenizer || !size)
+        return eitp__fail_null(error, "eitp_tokenizer_decode", "tokenizer and size");
     *size = 0;
     for (size_t i = 0; i < count; i++) {
         const char *bytes = NULL;

@@ -94,6 +94,8 @@ EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__
 eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, eitp_token_range tokens,
                           int64_t batch_size, int64_t block_size, int64_t windows, eitp_evaluation *evaluation,
                           eitp_error *error) {
+    if (!model || !file || !evaluation)
+        return eitp__fail_null(error, "eitp_evaluate", "model, file and evaluation");
     const eitp_host host = eitp_context_host(eitp_model_context(model));
     eitp__evaluator evaluator;
     eitp__batch batch;

@@ -108,6 +108,8 @@ static eitp_status eitp__resident_bytes(const eitp_fit *fit, size_t *resident, e
 }
 
 eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
+    if (!fit || !rung)
+        return eitp__fail_null(error, "eitp_rung_measure", "fit and rung");
     const eitp_optimizer_info *optimizer = eitp_optimizer_get(rung->optimizer);
     eitp_context_config config = fit->context;
     eitp__counter counter = EITP__ZERO;
@@ -285,6 +287,8 @@ static eitp_status eitp__choose_optimizer(const eitp_fit *fit, eitp_stream strea
 }
 
 eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error) {
+    if (!asked || !chosen)
+        return eitp__fail_null(error, "eitp_fit_choose", "asked and chosen");
     eitp_fit fit = *asked;
     eitp_rung least = EITP__ZERO;
     eitp_optimizer last = fit.trainer.optimizer;

@@ -349,6 +349,8 @@ eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *traini
                                 const eitp_token_file *validation_file, eitp_token_range validation,
                                 const eitp_tokenizer *tokenizer, const eitp_trainer_config *config,
                                 eitp_trainer **trainer, eitp_error *error) {
+    if (!model || !training_file || !config || !trainer)
+        return eitp__fail_null(error, "eitp_trainer_create", "model, training_file, config and trainer");
     const eitp_host host = eitp_context_host(eitp_model_context(model));
     eitp_trainer *made;
     eitp_status status = eitp__check_config(config, model, error);
@@ -391,7 +393,7 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
 }
 
 int eitp_trainer_is_torn(const eitp_trainer *trainer) {
-    return trainer->torn;
+    return trainer && trainer->torn;
 }
 
 EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error) {
@@ -403,20 +405,20 @@ EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer,
 }
 
 int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
-    return trainer->step;
+    return trainer ? trainer->step : 0;
 }
 
 uint64_t eitp_trainer_windows(const eitp_trainer *trainer) {
-    return trainer->windows.count;
+    return trainer ? trainer->windows.count : 0;
 }
 
 int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
-    return trainer->config.merged;
+    return trainer ? trainer->config.merged : 0;
 }
 
 eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
     eitp_plan_stats none = EITP__ZERO;
-    return trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
+    return trainer && trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
 }
 
 /* Sequences of run `run` of the next step: fewer where the step, or the last sample, ends in it. */
@@ -610,7 +612,10 @@ static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *repo
 eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
     eitp_step_report made = EITP__ZERO;
     uint64_t first;
-    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    eitp_status status;
+    if (!trainer || !report)
+        return eitp__fail_null(error, "eitp_trainer_step", "trainer and report");
+    status = eitp__trainer_check_whole(trainer, error);
     if (status)
         return status;
     if (!eitp__run_sequences(trainer, 0, &first))
@@ -631,6 +636,8 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
 
 eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
                                   eitp_error *error) {
+    if (!trainer || !evaluation)
+        return eitp__fail_null(error, "eitp_trainer_evaluate", "trainer and evaluation");
     uint64_t count = trainer->validation.count;
     eitp_status status = eitp__trainer_check_whole(trainer, error);
     if (!status && !trainer->validates)

@@ -9,7 +9,8 @@
 #define EITP__SHRINK_LEAST 16
 
 eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
-    return eitp__step_shape_of(&trainer->config);
+    eitp_step_shape none = EITP__ZERO;
+    return trainer ? eitp__step_shape_of(&trainer->config) : none;
 }
 
 /* ---- Going over ---- */
@@ -224,8 +225,12 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
-    eitp__search search = eitp__begin_search(trainer);
-    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    eitp__search search;
+    eitp_status status;
+    if (!trainer || !report)
+        return eitp__fail_null(error, "eitp_trainer_shrink", "trainer and report");
+    search = eitp__begin_search(trainer);
+    status = eitp__trainer_check_whole(trainer, error);
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;

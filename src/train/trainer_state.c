@@ -244,7 +244,10 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
 }
 
 eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error) {
-    eitp_status status = eitp__trainer_check_whole(trainer, error);
+    eitp_status status;
+    if (!trainer || !output_directory)
+        return eitp__fail_null(error, "eitp_trainer_save", "trainer and output_directory");
+    status = eitp__trainer_check_whole(trainer, error);
     return status ? status
                   : eitp_checkpoint_create(&trainer->host, output_directory, trainer->step, eitp__fill_checkpoint,
                                            trainer, error);
@@ -375,6 +378,8 @@ static eitp_status eitp__read_state(const eitp_host *host, const char *checkpoin
 
 eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint, eitp_checkpoint_info *info,
                                       eitp_error *error) {
+    if (!host || !checkpoint || !info)
+        return eitp__fail_null(error, "eitp_checkpoint_read_info", "host, checkpoint and info");
     eitp__state state;
     eitp_status status = eitp__read_state(host, checkpoint, &state, error);
     if (!status)
@@ -560,6 +565,8 @@ static eitp_status eitp__load_checkpoint(eitp_trainer *trainer, const char *chec
 }
 
 eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error) {
+    if (!trainer || !checkpoint)
+        return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     eitp__state state;
     eitp_step_shape shape;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
