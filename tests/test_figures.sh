@@ -79,6 +79,10 @@ for precision in 'fp32 4' 'bf16 2' 'fp16 2'; do
     # Ids, what is added, and the rows of the table that it is added to.
     line_has $precision 'embedding gradient 64x768' '64 * 4 + 64 * 768 * e + 2 * 64 * 768 * 4'
 done
+# Products do what follows them: the bias and the activation, whose operand is kept; the residual; its derivative.
+line_has bf16 2 'product forward 64x768x3072' 'e * (64 * 768 + 768 * 3072 + 2 * 64 * 3072) + 4 * 3072'
+line_has bf16 2 'product forward 64x768x768' 'e * (64 * 768 + 768 * 768 + 2 * 64 * 768) + 4 * 768'
+line_has bf16 2 'product input gradient 64x3072x768' 'e * (64 * 768 + 3072 * 768 + 2 * 64 * 3072)'
 # Parameter and remainder, moments and gradient; and two norms of each block.
 blocks=$((768 * 3072 / 16384))
 line_has bf16 2 'adamw 768x3072' '768 * 3072 * (4 + 8 + 4 + 4 + 8) + 16 + blocks * 16'
