@@ -64,28 +64,42 @@ check "the peak is there" test "$(number peak_rss_bytes)" -gt 1000000
 
 # ---- bench kernels: what a step executes, in the dtypes that it has there ----
 
-# Precision, bytes of its elements, the name of a line, and its bytes as an expression of the shell in which e stands for
-# those of an element.
-line_has() {
+# Precision, bytes of its elements e, and the lines that are measured.
+measure() {
+    precision=$1
     e=$2
-    succeeds bench kernels --precision $1 --filter "$3" --seconds 0 --threads 1 --json
-    check "$1: '$3' is measured" grep -q "\"name\": \[\"$3\"\]" out
-    check "$1: bytes of '$3'" test "$(column bytes "$3")" = $(($4))
+    succeeds bench kernels --precision $precision --filter "$3" --seconds 0 --threads 1 --json
+    check "$precision: nothing is left out of '$3'" sh -c '! grep -q "left out" err'
 }
 
-for precision in 'fp32 4' 'bf16 2' 'fp16 2'; do
-    line_has $precision 'product weight gradient 64x768x768' '2 * 64 * 768 * e + 768 * 768 * 4'
-    line_has $precision 'bias gradient 64x768' '64 * 768 * e + 768 * 4'
-    # Ids, what is added, and the rows of the table that it is added to.
-    line_has $precision 'embedding gradient 64x768' '64 * 4 + 64 * 768 * e + 2 * 64 * 768 * 4'
-done
-# Parameter and remainder, moments and gradient; and two norms of each block.
+# The name of a line that was measured, and its bytes as an expression of the shell.
+line_has() {
+    check "$precision: bytes of '$1'" test "$(column bytes "$1")" = $(($2))
+}
+
 blocks=$((768 * 3072 / 16384))
-line_has bf16 2 'adamw 768x3072' '768 * 3072 * (4 + 8 + 4 + 4 + 8) + 16 + blocks * 16'
-line_has fp16 2 'adamw 768x3072' '768 * 3072 * (6 + 8 + 4 + 6 + 8) + 16 + blocks * 16'
+for each in 'fp32 4' 'bf16 2' 'fp16 2'; do
+    measure $each 3072
+    # The bias, and the activation, whose operand is kept; its derivative.
+    line_has 'product forward 64x768x3072' 'e * (64 * 768 + 768 * 3072 + 2 * 64 * 3072) + 4 * 3072'
+    line_has 'product input gradient 64x3072x768' 'e * (64 * 768 + 3072 * 768 + 2 * 64 * 3072)'
+    line_has 'product weight gradient 64x768x3072' 'e * 64 * (768 + 3072) + 4 * 768 * 3072'
+    line_has 'bias gradient 64x3072' 'e * 64 * 3072 + 4 * 3072'
+    # Parameter and remainder, moments and gradient, rate and scale; and two norms of each block.
+    weight=4
+    [ $precision = fp16 ] && weight=6
+    line_has 'adamw 768x3072' '768 * 3072 * (2 * weight + 2 * 8 + 4) + 16 + blocks * 16'
+done
+measure bf16 2 'product forward 64x768x768'
+line_has 'product forward 64x768x768' 'e * (64 * 768 + 768 * 768 + 2 * 64 * 768) + 4 * 768'
+# Ids, what is added, and the rows of the table that it is added to.
+measure bf16 2 'embedding gradient 64'
+line_has 'embedding gradient 64x768' '64 * 4 + 64 * 768 * e + 2 * 64 * 768 * 4'
 # Of 16-bit logits there are exponentials, with the largest and the sum of each block of 192, and the target's.
-line_has bf16 2 'cross-entropy 64x50257' '64 * 4 * (2 * 262 + 1 + 1 + 2)'
-line_has fp32 4 'cross-entropy 64x50257' '64 * 4 * (50257 + 1 + 2)'
+measure bf16 2 'cross-entropy 64'
+line_has 'cross-entropy 64x50257' '64 * 4 * (2 * 262 + 1 + 1 + 2)'
+measure fp32 4 'cross-entropy 64'
+line_has 'cross-entropy 64x50257' '64 * 4 * (50257 + 1 + 2)'
 
 # ---- bench step: the arithmetic of a step, by hand ----
 

@@ -1,8 +1,10 @@
 /*
- * eitp bench kernels: each kind of work in the shapes of GPT-2 with 124M parameters, one op at a time.
+ * eitp bench kernels: each kind of work in the shapes of GPT-2 with 124M parameters, one op at a time, as a training
+ * step executes it: products with their bias, activation or residual.
  *
- * Everything an op reads is a variable, filled once. Weights and their gradients are there in as many copies as no
- * cache holds, used in turn, so that they come from memory as in a training step; activations may come from caches.
+ * What an op reads is a variable, filled once, unless only another op can make it. Weights and their gradients are
+ * there in as many copies as no cache holds, used in turn, so that they come from memory as in a training step;
+ * activations may come from caches.
  */
 #include "command_bench_work.h"
 
@@ -29,6 +31,15 @@ static eitp_tensor *parameter(kernel *k, int graph, const char *name, int64_t m,
     return eitp_variable_tensor(k->graphs[graph], name, EITP_PARAMETER, k->b->dtype, 2, shape);
 }
 
+/* Makes the gradient of y with respect to `count` tensors outputs. */
+static void build_gradients(eitp_tensor *y, eitp_tensor *dy, int count, eitp_tensor *const *xs) {
+    eitp_tensor *gradients[3] = {NULL, NULL, NULL};
+    if (!y || eitp_gradients(y, dy, count, xs, gradients, NULL))
+        return;
+    for (int i = 0; i < count; i++)
+        eitp_output(gradients[i]);
+}
+
 /* ---- Ids of rows: tokens and targets ---- */
 
 static eitp_tensor *ids(kernel *k, int graph, const work *w) {
@@ -48,18 +59,36 @@ static eitp_tensor *weight(kernel *k, int copy, const char *what, eitp_dtype dty
 }
 
 /* The head comes with its loss: in 16 bits a product of its own kind, whose values only the loss can use. */
-static void build_forward(kernel *k, int copy, const work *w) {
-    eitp_tensor *x = value(k, copy, "x", w->m, w->in), *y = weight(k, copy, "weight", k->b->dtype, w);
-    eitp_output(w->out == VOCABULARY ? eitp_linear_cross_entropy(x, y, ids(k, copy, w), -1) : eitp_matmul(x, y));
+static void build_head(kernel *k, int copy, const work *w) {
+    eitp_tensor *x = value(k, copy, "x", w->m, w->in);
+    eitp_output(eitp_linear_cross_entropy(x, weight(k, copy, "weight", k->b->dtype, w), ids(k, copy, w), -1));
 }
 
+/* With what the product does besides: bias, and the activation, whose operand the gradient needs, or the residual. */
+static void build_forward(kernel *k, int copy, const work *w) {
+    eitp_tensor *y = eitp_linear(value(k, copy, "x", w->m, w->in), weight(k, copy, "weight", k->b->dtype, w),
+                                 wide(k, copy, "bias", w->out, 0), EITP_NO_ACTIVATION);
+    if (w->out == WIDTH)
+        y = eitp_add(value(k, copy, "residual", w->m, w->out), y);
+    eitp_output(y);
+    if (w->out == INNER)
+        eitp_output(eitp_gelu_tanh(y));
+}
+
+/* Of what an activation made, with the derivative of that. */
 static void build_input_gradient(kernel *k, int copy, const work *w) {
-    eitp_output(eitp_matmul_transposed(value(k, copy, "x", w->m, w->out), weight(k, copy, "weight", k->b->dtype, w), 0,
-                                       w->out != VOCABULARY));
+    eitp_tensor *dx = eitp_matmul_transposed(value(k, copy, "x", w->m, w->out),
+                                             weight(k, copy, "weight", k->b->dtype, w), 0, w->out != VOCABULARY);
+    if (w->in == INNER) {
+        eitp_tensor *operand = value(k, copy, "operand", w->m, w->in);
+        build_gradients(eitp_gelu_tanh(operand), dx, 1, &operand);
+    } else {
+        eitp_output(dx);
+    }
 }
 
 static void build_weight_gradient(kernel *k, int copy, const work *w) {
-    eitp_tensor *x = value(k, copy, "x", w->m, w->in), *dy = value(k, copy, "x", w->m, w->out);
+    eitp_tensor *x = value(k, copy, "x", w->m, w->in), *dy = value(k, copy, "dy", w->m, w->out);
     int head = w->out == VOCABULARY;
     int64_t one = 1;
     /* Not filled, so 0: the first micro-batch of a step, which does not read what is there. */
@@ -72,11 +101,11 @@ static const int64_t row_counts[] = {64, 256, 1024};
 
 static eitp_status measure_products(bench *b, int64_t in, int64_t out, eitp_error *error) {
     static const struct {
-        const char *name, *head_op_16;
+        const char *name;
         void (*build)(kernel *k, int copy, const work *w);
-    } kinds[] = {{"forward", "head", build_forward},
-                 {"input gradient", NULL, build_input_gradient},
-                 {"weight gradient", NULL, build_weight_gradient}};
+    } kinds[] = {{"forward", build_forward},
+                 {"input gradient", build_input_gradient},
+                 {"weight gradient", build_weight_gradient}};
     int copies = (int)ceil(COPIES_BYTES / ((double)in * (double)out * (double)eitp_dtype_size(b->dtype)));
     kernel k;
     eitp_status status = EITP_OK;
@@ -92,9 +121,10 @@ static eitp_status measure_products(bench *b, int64_t in, int64_t out, eitp_erro
         w.out = out;
         w.op = "matmul";
         w.build = kinds[kind].build;
-        if (out == VOCABULARY) {
-            w.op_16 = kinds[kind].head_op_16;
-            w.write = kind ? NULL : write_ids;
+        if (out == VOCABULARY && w.build == build_forward) {
+            w.build = build_head;
+            w.op_16 = "head";
+            w.write = write_ids;
         }
         w.name = name;
         snprintf(name, sizeof name, "product %s %lldx%lldx%lld", kinds[kind].name, (long long)w.m, (long long)in,
@@ -126,15 +156,6 @@ static eitp_status write_offsets(kernel *k, const work *w, eitp_error *error) {
 }
 
 /* ---- What has one input and a gradient ---- */
-
-/* Makes the gradient of y with respect to `count` tensors outputs. */
-static void build_gradients(eitp_tensor *y, eitp_tensor *dy, int count, eitp_tensor *const *xs) {
-    eitp_tensor *gradients[3] = {NULL, NULL, NULL};
-    if (!y || eitp_gradients(y, dy, count, xs, gradients, NULL))
-        return;
-    for (int i = 0; i < count; i++)
-        eitp_output(gradients[i]);
-}
 
 static void build_attention_backward(kernel *k, int copy, const work *w) {
     eitp_tensor *qkv = value(k, copy, "qkv", w->m, 3 * WIDTH);
