@@ -31168,7 +31168,7 @@ typedef struct eitp__again {
     int steps;   /* that are run again */
 } eitp__again;
 
-/* By tensor id, of tensors that own memory in the arena. */
+/* By tensor id, of tensors that own memory in the arena. A copy adds an entry, which may move the others. */
 typedef struct eitp__uses {
     int made, previous, next, last; /* steps; previous and next around the crowded one; -1: none */
     int ended;                      /* its memory was taken by the value that replaced it */
@@ -31540,25 +31540,32 @@ static int eitp__insert_step(eitp_plan *plan, const eitp__step *step, int before
     return 1;
 }
 
-/* Lets an operand that is `from`, or a view of it, be the same of `to`; 0: no memory. */
-static int eitp__redirect(eitp_tensor **operand, const eitp_tensor *from, eitp_tensor *to) {
+/* Copies a tensor as eitp__tensor_copy does, and grows `uses` with the graph; NULL: no memory. */
+static eitp_tensor *eitp__add_copy(eitp__recompute *r, const eitp_tensor *tensor, eitp_tensor *storage, int64_t first) {
+    eitp_tensor *copy = eitp__tensor_copy(tensor, storage, first);
+    return copy && eitp__recompute_reserve(r) ? copy : NULL;
+}
+
+/* Replaces an operand that is `from`, or a view of it, by `to` or the same view of that; 0: no memory. */
+static int eitp__redirect(eitp__recompute *r, eitp_tensor **operand, const eitp_tensor *from, eitp_tensor *to) {
     int64_t first;
     if (!*operand || eitp__owner(*operand, &first) != from)
         return 1;
-    *operand = eitp__lowered(*operand) == from ? to : eitp__tensor_copy(eitp__lowered(*operand), to, first);
+    *operand = eitp__lowered(*operand) == from ? to : eitp__add_copy(r, eitp__lowered(*operand), to, first);
     return *operand != NULL;
 }
 
 /* Steps [first, end) read `to` instead of `from`. */
-static int eitp__redirect_steps(eitp_plan *plan, size_t first, size_t end, const eitp_tensor *from, eitp_tensor *to) {
+static int eitp__redirect_steps(eitp__recompute *r, size_t first, size_t end, const eitp_tensor *from,
+                                eitp_tensor *to) {
     int done = 1;
     for (size_t s = first; s < end; s++) {
-        eitp__step *step = &plan->steps[s];
+        eitp__step *step = &r->plan->steps[s];
         for (int i = 0; i < step->input_count; i++)
-            done &= eitp__redirect(&step->inputs[i], from, to);
+            done &= eitp__redirect(r, &step->inputs[i], from, to);
         for (int i = 0; i < step->output_count; i++)
-            done &= eitp__redirect(&step->replaces[i], from, to);
-        done &= eitp__redirect(&step->carry, from, to);
+            done &= eitp__redirect(r, &step->replaces[i], from, to);
+        done &= eitp__redirect(r, &step->carry, from, to);
     }
     return done;
 }
@@ -31579,12 +31586,12 @@ static eitp_tensor *eitp__made_instance(const eitp__recompute *r, const eitp_ten
 }
 
 /* Lets a recipe read, instead of one of its operands, another tensor with the same value. */
-static int eitp__redirect_recipe(eitp__step *recipe, const eitp_tensor *from, eitp_tensor *to) {
+static int eitp__redirect_recipe(eitp__recompute *r, eitp__step *recipe, const eitp_tensor *from, eitp_tensor *to) {
     int done = 1;
     for (int i = 0; i < recipe->input_count; i++)
-        done &= eitp__redirect(&recipe->inputs[i], from, to);
+        done &= eitp__redirect(r, &recipe->inputs[i], from, to);
     for (int i = 0; i < recipe->output_count; i++)
-        done &= eitp__redirect(&recipe->replaces[i], from, to);
+        done &= eitp__redirect(r, &recipe->replaces[i], from, to);
     return done;
 }
 
@@ -31606,7 +31613,7 @@ static int eitp__have_operands(eitp__recompute *r, eitp__step *recipe, double pr
         }
         if (!instance && r->uses[owner->id].last < before)
             r->uses[owner->id].last = before; /* kept until here */
-        if (instance && instance != owner && !eitp__redirect_recipe(recipe, owner, instance))
+        if (instance && instance != owner && !eitp__redirect_recipe(r, recipe, owner, instance))
             return 0;
     }
     return 1;
@@ -31620,12 +31627,11 @@ static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, int bef
     size_t steps = r->plan->step_count;
     int done = 1;
     for (int t = r->uses[to->id].origin; t >= 0; t = r->uses[t].sibling) {
-        eitp__uses *uses = &r->uses[t];
-        size_t end = (size_t)uses->last + r->inserted + 1;
-        if (t == to->id || uses->last < before)
+        size_t end = (size_t)r->uses[t].last + r->inserted + 1;
+        if (t == to->id || r->uses[t].last < before)
             continue;
-        done &= eitp__redirect_steps(r->plan, at, end < steps ? end : steps, r->plan->graph->tensors[t], to);
-        uses->last = uses->next >= before ? uses->previous : before - 1;
+        done &= eitp__redirect_steps(r, at, end < steps ? end : steps, r->plan->graph->tensors[t], to);
+        r->uses[t].last = r->uses[t].next >= before ? r->uses[t].previous : before - 1;
     }
     return done;
 }
@@ -31633,9 +31639,9 @@ static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, int bef
 /* Gives the recipe outputs of its own, which stand for the old ones from step `at` on. */
 static int eitp__replace_outputs(eitp__recompute *r, eitp__step *recipe, int before, size_t at) {
     for (int i = 0; i < recipe->output_count; i++) {
-        eitp_tensor *from = recipe->outputs[i], *to = eitp__tensor_copy(from, NULL, 0);
+        eitp_tensor *from = recipe->outputs[i], *to = eitp__add_copy(r, from, NULL, 0);
         eitp__uses *origin;
-        if (!to || !eitp__recompute_reserve(r))
+        if (!to)
             return 0;
         origin = &r->uses[r->uses[from->id].origin];
         r->uses[to->id].origin = r->uses[from->id].origin;
