@@ -25,6 +25,8 @@ typedef struct eitp__step {
     eitp_tensor *replaces[EITP__MAX_OUTPUTS]; /* the value whose memory output i takes, which ends it; NULL: none */
     int accumulates;                          /* output i is carry * replaces[i] + what the node computes */
     eitp_tensor *carry;                       /* NULL: 1 */
+    size_t owners;                            /* where its part of the plan's `owners` begins */
+    unsigned reusable; /* bit i: output 0 may take the memory of input i, where that is not read later */
 } eitp__step;
 
 /* A stretch of the arena, and the steps [first, last] it is in use; -1 is before the first step. */
@@ -82,6 +84,12 @@ struct eitp_plan {
     eitp_graph *graph;
     eitp__step *steps;
     size_t step_count, step_capacity;
+    int *owners; /* what steps read and write, as eitp__list_owners says; only while the plan is made */
+    size_t owner_count, owner_capacity;
+    size_t *sizes; /* bytes by tensor id, of what owners has */
+    size_t size_capacity;
+    int *inputs, *outputs; /* ids of the graph's inputs and outputs */
+    size_t input_count, input_capacity, output_count, output_capacity;
     int *stretch_of;         /* by tensor id: of the tensor that owns the memory; -1: none */
     unsigned char *readable; /* by tensor id: was it an output when the plan was created? */
     size_t tensor_count, stretch_of_capacity, readable_capacity;
@@ -123,7 +131,37 @@ EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
 
 /* What a step reads, NULL where absent, for i in [0, eitp__step_read_count). */
 EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i);
-EITP__PRIVATE int eitp__step_read_count(const eitp__step *step);
+static inline EITP__UNUSED int eitp__step_read_count(const eitp__step *step) {
+    return step->input_count + (step->accumulates ? step->output_count + 1 : 0);
+}
+
+/*
+ * Passes go over all steps again and again, so they do not follow pointers: plan->owners has, from step->owners on, a
+ * number for each tensor that the step reads, for each output, and for each value that an output replaces. It is the
+ * id of the tensor in the arena that owns the memory, -2 - v where that is variable v, and EITP__NO_OWNER where there
+ * is no tensor, or where an output lies in memory of another tensor. Lists a step's; 0: no memory.
+ */
+enum { EITP__NO_OWNER = -1 };
+EITP__PRIVATE int eitp__list_owners(eitp_plan *plan, eitp__step *step);
+
+/* Lists them again, in the same place, after the step's operands were changed for others of the same shape. */
+EITP__PRIVATE void eitp__update_owners(eitp_plan *plan, eitp__step *step);
+
+/* The lists of a step: of what it reads, of its outputs, and of what these replace. */
+static inline EITP__UNUSED int *eitp__read_owners(const eitp_plan *plan, const eitp__step *step) {
+    return plan->owners + step->owners;
+}
+
+static inline EITP__UNUSED int *eitp__output_owners(const eitp_plan *plan, const eitp__step *step) {
+    return plan->owners + step->owners + eitp__step_read_count(step);
+}
+
+static inline EITP__UNUSED int *eitp__replaced_owners(const eitp_plan *plan, const eitp__step *step) {
+    return eitp__output_owners(plan, step) + step->output_count;
+}
+
+/* Lists the owners of all steps, and the graph's inputs and outputs; 0: no memory. */
+EITP__PRIVATE int eitp__list_operands(eitp_plan *plan);
 
 /* Makes the steps from the nodes that are needed, `needed` by node id. */
 EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error);

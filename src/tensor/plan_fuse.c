@@ -298,7 +298,3 @@ EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
     i -= step->input_count;
     return i < step->output_count ? step->replaces[i] : step->carry;
 }
-
-EITP__PRIVATE int eitp__step_read_count(const eitp__step *step) {
-    return step->input_count + (step->accumulates ? step->output_count + 1 : 0);
-}
