@@ -3315,6 +3315,8 @@ struct eitp_graph {
     eitp__graph_block *blocks;
     eitp_tensor **tensors;
     size_t tensor_count, tensor_capacity;
+    eitp_tensor **variables; /* the tensor of each of the context's variables; NULL: the graph has none */
+    size_t variable_capacity;
     eitp__node **nodes;
     size_t node_count, node_capacity;
     int64_t capacity; /* of the leading dimension of tensors with `rows`; -1 while there is none */
@@ -3517,7 +3519,8 @@ EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
  *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
  *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
  *   stream     plan_stream.c     windows for streamed variables, and when these are read and written
- *   lay out    plan_layout.c     lifetimes, memory taken over in place, offsets in the arena
+ *   lay out    plan_layout.c     lifetimes, memory taken over in place
+ *   place      plan_place.c      offsets in the arena
  *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
  */
 
@@ -3585,6 +3588,11 @@ typedef struct eitp__binding {
     eitp__place carry;
 } eitp__binding;
 
+/* How often passes looked at a node, a step, an edge between steps or a stretch: what planning takes, for tests. */
+typedef struct eitp__plan_visits {
+    size_t lower, fuse, order, lifetimes, layout, recompute;
+} eitp__plan_visits;
+
 struct eitp_plan {
     eitp_context *context;
     eitp_graph *graph;
@@ -3614,6 +3622,7 @@ struct eitp_plan {
     uint64_t bound_generation;
     int64_t bound_count;
     eitp_plan_stats stats;
+    eitp__plan_visits visits;
     eitp_plan *next; /* of the context's list */
 };
 
@@ -3708,6 +3717,9 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
+
+/* Gives each stretch its offset, and the arena its size; 0: no memory. */
+EITP__PRIVATE int eitp__plan_place(eitp_plan *plan);
 /* <<src/tensor/plan.h */
 
 /* >>src/tensor/measure.h */
@@ -27360,6 +27372,7 @@ void eitp_graph_destroy(eitp_graph *graph) {
     }
     eitp__release(host, graph->tensors, graph->tensor_capacity * sizeof *graph->tensors);
     eitp__release(host, graph->nodes, graph->node_capacity * sizeof *graph->nodes);
+    eitp__release(host, graph->variables, graph->variable_capacity * sizeof *graph->variables);
     eitp__release(host, graph, sizeof *graph);
 }
 
@@ -27481,6 +27494,19 @@ eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dty
     return tensor;
 }
 
+/* Makes room for the tensors of all the context's variables; 0, with the graph's error set: no memory. */
+static int eitp__reserve_variables(eitp_graph *graph) {
+    size_t old = graph->variable_capacity, count = graph->context->variable_count;
+    if (!eitp__reserve(&graph->context->host, (void **)&graph->variables, &graph->variable_capacity, count,
+                       sizeof *graph->variables)) {
+        eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate the graph's list of variables");
+        return 0;
+    }
+    for (size_t i = old; i < graph->variable_capacity; i++)
+        graph->variables[i] = NULL;
+    return 1;
+}
+
 eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role role, eitp_dtype dtype, int rank,
                                   const int64_t *shape) {
     eitp_tensor *tensor;
@@ -27492,14 +27518,16 @@ eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role
         eitp__graph_fail(graph, error.status, "%s", error.message);
         return NULL;
     }
+    if (!eitp__reserve_variables(graph))
+        return NULL;
     /* One tensor for a variable in a graph, so that all its uses add to one gradient. */
-    for (size_t i = 0; i < graph->tensor_count; i++) {
-        if (graph->tensors[i]->leaf == EITP__VARIABLE && graph->tensors[i]->variable == index)
-            return graph->tensors[i];
-    }
+    if (graph->variables[index])
+        return graph->variables[index];
     tensor = eitp__leaf_create(graph, EITP__VARIABLE, name, dtype, rank, shape);
-    if (tensor)
+    if (tensor) {
         tensor->variable = index;
+        graph->variables[index] = tensor;
+    }
     return tensor;
 }
 
@@ -30387,6 +30415,7 @@ static void eitp__lower_pending(eitp__lowering *lowering) {
     eitp_graph *graph = lowering->plan->graph;
     while (lowering->pending_count && !graph->error.status) {
         eitp__node *node = graph->nodes[lowering->pending[--lowering->pending_count]];
+        lowering->plan->visits.lower++;
         if (!eitp__supported(lowering->plan, node)) {
             eitp__expand_in_plan(lowering, node);
             continue;
@@ -30676,6 +30705,7 @@ static int eitp__make_steps(eitp__fusion *fusion) {
     const eitp_graph *graph = fusion->graph;
     for (size_t n = 0; n < graph->node_count; n++) {
         eitp__node *node = graph->nodes[n];
+        plan->visits.fuse++;
         if (!fusion->needed[n] || eitp__is_view(node) || fusion->products[n] || fusion->adders[n] ||
             eitp__is_absorbed(fusion, node))
             continue;
@@ -31041,6 +31071,7 @@ static void eitp__add_reader(eitp__order *order, int step, eitp_tensor *tensor) 
 /* Step `writer` replaces a value, or rows of one: all its other readers come before it. */
 static void eitp__wait_for_readers(eitp__order *order, int writer, eitp_tensor *replaced) {
     for (int r = order->first_reader[eitp__version(replaced)->id]; r >= 0; r = order->readers[r].next) {
+        order->plan->visits.order++;
         if (order->readers[r].step != writer && eitp__overlap(order->readers[r].tensor, replaced))
             eitp__add_edge(order, order->readers[r].step, writer);
     }
@@ -31130,7 +31161,9 @@ static eitp_status eitp__sort_steps(eitp__order *order, int *heap, eitp__step *s
     while (ready) {
         int step = eitp__heap_pop(plan, heap, ready--);
         sorted[done++] = plan->steps[step];
+        plan->visits.order++;
         for (int e = order->first_edge[step]; e >= 0; e = order->edges[e].next) {
+            plan->visits.order++;
             if (--order->waiting[order->edges[e].to] == 0)
                 eitp__heap_push(plan, heap, ready++, order->edges[e].to);
         }
@@ -31368,6 +31401,7 @@ static void eitp__find_crowded(eitp__recompute *r) {
             r->live[end] -= stretch->size; /* wraps around; the sum is right */
     }
     r->peak = 0;
+    r->plan->visits.recompute += plan->step_count;
     for (size_t s = 0; s < plan->step_count; s++) {
         live += r->live[s];
         r->live[s] = live;
@@ -31420,6 +31454,7 @@ static void eitp__find_uses(eitp__recompute *r) {
     }
     for (size_t v = 0; v < r->variables; v++)
         r->changed[v] = INT_MAX;
+    r->plan->visits.recompute += plan->step_count;
     for (size_t s = 0; s < plan->step_count; s++)
         eitp__note_step(r, &plan->steps[s], (int)s);
 }
@@ -31672,6 +31707,7 @@ static int eitp__redirect_step(eitp__recompute *r, eitp__step *step, const eitp_
 /* Lets `count` steps read `to` instead of `from`; 0: no memory. */
 static int eitp__redirect_steps(eitp__recompute *r, eitp__step *steps, size_t count, const eitp_tensor *from,
                                 eitp_tensor *to) {
+    r->plan->visits.recompute += count;
     for (size_t s = 0; s < count; s++) {
         if (!eitp__has_operand(r->plan, &steps[s], from->id))
             continue;
@@ -31795,6 +31831,7 @@ static void eitp__add_reads(eitp__recompute *r, const eitp__step *step, int chan
 static void eitp__count_reads(eitp__recompute *r) {
     for (size_t t = 0; t < r->plan->graph->tensor_count; t++)
         r->uses[t].reads = 0;
+    r->plan->visits.recompute += r->plan->step_count;
     for (size_t s = 0; s < r->plan->step_count; s++)
         eitp__add_reads(r, &r->plan->steps[s], 1);
 }
@@ -31958,7 +31995,7 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
 /* <<src/tensor/plan_recompute.c */
 
 /* >>src/tensor/plan_layout.c */
-/* The arena of a plan: how long each tensor lives, which take over another's memory, and where each lies. */
+/* The arena of a plan: how long each tensor lives, and which take over another's memory. */
 
 /* The tensor that owns the memory a tensor lies in; NULL where that is a variable. */
 static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
@@ -32097,6 +32134,7 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
         if (!eitp__new_stretch(plan, plan->inputs[i], -1))
             return 0;
     }
+    plan->visits.lifetimes += plan->step_count;
     for (int s = 0; s < end; s++) {
         const eitp__step *step = &plan->steps[s];
         const int *outputs = eitp__output_owners(plan, step);
@@ -32140,58 +32178,6 @@ static void eitp__merge_in_place(eitp_plan *plan) {
     }
 }
 
-typedef struct eitp__placement {
-    const eitp__stretch *stretches;
-    int index;
-} eitp__placement;
-
-/* Larger first; among equals the earlier, so that the layout is a function of the graph. */
-static int eitp__compare_placements(const void *left, const void *right) {
-    const eitp__placement *a = (const eitp__placement *)left, *b = (const eitp__placement *)right;
-    size_t a_size = a->stretches[a->index].size, b_size = b->stretches[b->index].size;
-    if (a_size != b_size)
-        return a_size > b_size ? -1 : 1;
-    return a->index < b->index ? -1 : a->index > b->index;
-}
-
-static int eitp__compare_offsets(const void *left, const void *right) {
-    const eitp__placement *a = (const eitp__placement *)left, *b = (const eitp__placement *)right;
-    size_t a_offset = a->stretches[a->index].offset, b_offset = b->stretches[b->index].offset;
-    if (a_offset != b_offset)
-        return a_offset < b_offset ? -1 : 1;
-    return a->index < b->index ? -1 : a->index > b->index;
-}
-
-/*
- * Puts the largest stretch first, each at the lowest place that is free all the time it is in use. `placed` is kept
- * sorted by offset.
- */
-static void eitp__place_all(eitp_plan *plan, eitp__placement *order, eitp__placement *placed) {
-    size_t count = 0;
-    for (size_t i = 0; i < plan->stretch_count; i++) {
-        eitp__stretch *stretch = &plan->stretches[order[i].index];
-        size_t offset = 0, at;
-        /* Those that lie in others are last. */
-        if (!stretch->size)
-            break;
-        for (size_t j = 0; j < count; j++) {
-            const eitp__stretch *other = &plan->stretches[placed[j].index];
-            if (other->last < stretch->first || stretch->last < other->first || other->offset + other->size <= offset)
-                continue;
-            if (other->offset >= offset + stretch->size)
-                break;
-            offset = other->offset + other->size;
-        }
-        stretch->offset = offset;
-        for (at = count; at && eitp__compare_offsets(&placed[at - 1], &order[i]) > 0; at--)
-            placed[at] = placed[at - 1];
-        placed[at] = order[i];
-        count++;
-        if (offset + stretch->size > plan->stats.arena_bytes)
-            plan->stats.arena_bytes = offset + stretch->size;
-    }
-}
-
 /* The most that is in use at one step; 0: no memory. */
 static int eitp__largest_use(const eitp_plan *plan, size_t *largest) {
     const eitp_host *host = &plan->context->host;
@@ -32231,30 +32217,333 @@ EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
 }
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
-    const eitp_host *host = &plan->context->host;
-    eitp__placement *order, *placed;
-    size_t bytes;
-    int done = 1;
     plan->stats.arena_bytes = 0;
-    if (!eitp__plan_lifetimes(plan))
-        return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
-    bytes = plan->stretch_count * sizeof *order;
-    order = (eitp__placement *)eitp__allocate(host, bytes);
-    placed = (eitp__placement *)eitp__allocate(host, bytes);
-    if (bytes && order && placed) {
-        for (size_t i = 0; i < plan->stretch_count; i++) {
+    if (eitp__plan_lifetimes(plan) && eitp__plan_place(plan) && eitp__largest_use(plan, &plan->stats.largest_bytes))
+        return EITP_OK;
+    return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
+}
+/* <<src/tensor/plan_layout.c */
+
+/* >>src/tensor/plan_place.c */
+/*
+ * Where the stretches of a plan's arena lie: the largest first, each at the lowest place that is free all the time it
+ * is in use (first fit). Two trees over the steps keep that from comparing every stretch with every other. In one a
+ * stretch is at the highest node whose middle step it is in use at. So those of a node are all in use at one step,
+ * their places do not overlap, and being sorted by offset they are sorted by end too. The other has, for each step,
+ * how far from the start of the arena everything is taken: no stretch that is in use then can begin before.
+ */
+
+/* Bytes of the arena without a gap between the stretches of a node that lie there. */
+typedef struct eitp__place_run {
+    size_t begin, end;
+} eitp__place_run;
+
+/* A node of both trees: node 1 is the root, the children of node n are 2 n and 2 n + 1. */
+typedef struct eitp__place_node {
+    size_t begin, count; /* its stretches in `placed` */
+    size_t run_count;    /* its runs begin where its stretches do */
+    size_t highest;      /* the largest end of the stretches in this node and below */
+    size_t low, high;    /* how far everything is taken at its steps: the least and the most */
+} eitp__place_node;
+
+typedef struct eitp__placing {
+    eitp_plan *plan;
+    int *placed; /* numbers of the stretches that have a place, by node, sorted by offset */
+    eitp__place_run *runs;
+    eitp__place_node *nodes;
+    size_t steps; /* a power of two: leaves; step s is leaf s + 1, so that before the first is there too */
+} eitp__placing;
+
+typedef struct eitp__placement {
+    const eitp__stretch *stretches;
+    int index;
+} eitp__placement;
+
+/* A node and the steps below it, [first, end) with the numbers of leaves. */
+typedef struct eitp__place_range {
+    size_t node, first, end;
+} eitp__place_range;
+
+static size_t eitp__range_middle(const eitp__place_range *range) {
+    return range->first + (range->end - range->first) / 2;
+}
+
+static eitp__place_range eitp__range_child(const eitp__place_range *range, int right) {
+    eitp__place_range child = *range;
+    child.node = 2 * range->node + (size_t)right;
+    if (right)
+        child.first = eitp__range_middle(range);
+    else
+        child.end = eitp__range_middle(range);
+    return child;
+}
+
+static eitp__place_range eitp__range_all(const eitp__placing *p) {
+    eitp__place_range range;
+    range.node = 1;
+    range.first = 0;
+    range.end = p->steps;
+    return range;
+}
+
+static size_t eitp__first_leaf(const eitp__stretch *stretch) {
+    return (size_t)(stretch->first + 1);
+}
+
+static size_t eitp__last_leaf(const eitp__stretch *stretch) {
+    return (size_t)(stretch->last + 1);
+}
+
+/* Is a stretch in use at all steps of a range, or at none? */
+static int eitp__covers(const eitp__stretch *stretch, const eitp__place_range *range) {
+    return eitp__first_leaf(stretch) <= range->first && eitp__last_leaf(stretch) + 1 >= range->end;
+}
+
+static int eitp__misses(const eitp__stretch *stretch, const eitp__place_range *range) {
+    return eitp__last_leaf(stretch) < range->first || eitp__first_leaf(stretch) >= range->end;
+}
+
+static size_t eitp__stretch_end(const eitp__stretch *stretch) {
+    return stretch->offset + stretch->size;
+}
+
+/* The highest node whose middle step the stretch is in use at. */
+static size_t eitp__node_of(const eitp__placing *p, const eitp__stretch *stretch) {
+    eitp__place_range range = eitp__range_all(p);
+    while (range.end - range.first > 1) {
+        size_t middle = eitp__range_middle(&range);
+        if (eitp__first_leaf(stretch) < middle && eitp__last_leaf(stretch) >= middle)
+            break;
+        range = eitp__range_child(&range, eitp__first_leaf(stretch) >= middle);
+    }
+    return range.node;
+}
+
+/* ---- How far everything is taken ---- */
+
+/* What both children have is known from a node whose steps are all alike: theirs may be older. */
+static void eitp__push_taken(eitp__placing *p, size_t node) {
+    eitp__place_node *nodes = p->nodes;
+    if (nodes[node].low != nodes[node].high)
+        return;
+    nodes[2 * node].low = nodes[2 * node].high = nodes[node].low;
+    nodes[2 * node + 1].low = nodes[2 * node + 1].high = nodes[node].low;
+}
+
+/* The most that is taken at a step of the stretch. */
+static size_t eitp__taken_before(eitp__placing *p, const eitp__place_range *range, const eitp__stretch *stretch) {
+    eitp__place_range left, right;
+    size_t a, b;
+    const eitp__place_node *node = &p->nodes[range->node];
+    if (eitp__misses(stretch, range))
+        return 0;
+    if (eitp__covers(stretch, range) || node->low == node->high)
+        return node->high;
+    left = eitp__range_child(range, 0);
+    right = eitp__range_child(range, 1);
+    a = eitp__taken_before(p, &left, stretch);
+    b = eitp__taken_before(p, &right, stretch);
+    return a > b ? a : b;
+}
+
+/* Where everything is taken up to where a stretch begins, it now is up to its end. */
+static void eitp__raise_taken(eitp__placing *p, const eitp__place_range *range, const eitp__stretch *stretch) {
+    eitp__place_range left, right;
+    eitp__place_node *nodes = p->nodes, *node = &nodes[range->node];
+    if (eitp__misses(stretch, range) || node->high < stretch->offset || node->low > stretch->offset)
+        return;
+    if (eitp__covers(stretch, range) && node->low == node->high) {
+        node->low = node->high = eitp__stretch_end(stretch);
+        return;
+    }
+    eitp__push_taken(p, range->node);
+    left = eitp__range_child(range, 0);
+    right = eitp__range_child(range, 1);
+    eitp__raise_taken(p, &left, stretch);
+    eitp__raise_taken(p, &right, stretch);
+    node->low = nodes[left.node].low < nodes[right.node].low ? nodes[left.node].low : nodes[right.node].low;
+    node->high = nodes[left.node].high > nodes[right.node].high ? nodes[left.node].high : nodes[right.node].high;
+}
+
+/* ---- Stretches that have a place ---- */
+
+/* The first of a node's stretches that ends after an offset, by its number in the node. */
+static size_t eitp__first_after(const eitp__placing *p, const eitp__place_node *node, size_t offset) {
+    size_t low = 0, high = node->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (eitp__stretch_end(&p->plan->stretches[p->placed[node->begin + middle]]) > offset)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The first of a node's runs that ends at an offset or after it. */
+static size_t eitp__first_run(const eitp__placing *p, const eitp__place_node *node, size_t offset) {
+    const eitp__place_run *runs = p->runs + node->begin;
+    size_t low = 0, high = node->run_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (runs[middle].end >= offset)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static void eitp__insert_run(eitp__placing *p, eitp__place_node *node, const eitp__stretch *stretch) {
+    eitp__place_run *runs = p->runs + node->begin;
+    size_t end = eitp__stretch_end(stretch), at = eitp__first_run(p, node, stretch->offset), rest;
+    int after = at < node->run_count && runs[at].end == stretch->offset;
+    rest = node->run_count - at;
+    if (after && rest > 1 && runs[at + 1].begin == end) {
+        runs[at].end = runs[at + 1].end;
+        memmove(runs + at + 1, runs + at + 2, (rest - 2) * sizeof *runs);
+        node->run_count--;
+    } else if (after) {
+        runs[at].end = end;
+    } else if (rest && runs[at].begin == end) {
+        runs[at].begin = stretch->offset;
+    } else {
+        memmove(runs + at + 1, runs + at, rest * sizeof *runs);
+        runs[at].begin = stretch->offset;
+        runs[at].end = end;
+        node->run_count++;
+    }
+}
+
+/* Moves *offset beyond those of a node's stretches that are in the way of one that is in use at its middle step too. */
+static void eitp__avoid_runs(const eitp__placing *p, const eitp__place_node *node, size_t size, size_t *offset) {
+    for (size_t i = eitp__first_run(p, node, *offset + 1); i < node->run_count; i++) {
+        const eitp__place_run *run = &p->runs[node->begin + i];
+        if (run->begin >= *offset + size)
+            break;
+        p->plan->visits.layout++;
+        *offset = run->end;
+    }
+}
+
+/* The same for one that may not be in use then. */
+static void eitp__avoid_stretches(const eitp__placing *p, const eitp__place_node *node, const eitp__stretch *stretch,
+                                  size_t *offset) {
+    for (size_t i = eitp__first_after(p, node, *offset); i < node->count; i++) {
+        const eitp__stretch *other = &p->plan->stretches[p->placed[node->begin + i]];
+        if (other->offset >= *offset + stretch->size)
+            break;
+        p->plan->visits.layout++;
+        if (other->last >= stretch->first && other->first <= stretch->last)
+            *offset = eitp__stretch_end(other);
+    }
+}
+
+/* Moves *offset beyond the stretches of a node and below it that are in the way of `stretch` there. */
+static void eitp__avoid(const eitp__placing *p, const eitp__place_range *range, const eitp__stretch *stretch,
+                        size_t *offset) {
+    const eitp__place_node *node = &p->nodes[range->node];
+    eitp__place_range child;
+    size_t middle = eitp__range_middle(range);
+    if (node->highest <= *offset || eitp__misses(stretch, range))
+        return;
+    if (eitp__first_leaf(stretch) <= middle && eitp__last_leaf(stretch) >= middle)
+        eitp__avoid_runs(p, node, stretch->size, offset);
+    else
+        eitp__avoid_stretches(p, node, stretch, offset);
+    for (int right = 0; right < 2 && range->end - range->first > 1; right++) {
+        child = eitp__range_child(range, right);
+        eitp__avoid(p, &child, stretch, offset);
+    }
+}
+
+/* Adds a stretch to its node. */
+static void eitp__insert_placed(eitp__placing *p, int index) {
+    const eitp__stretch *stretch = &p->plan->stretches[index];
+    size_t number = eitp__node_of(p, stretch), end = eitp__stretch_end(stretch), at;
+    eitp__place_node *node = &p->nodes[number];
+    int *placed = p->placed + node->begin;
+    at = eitp__first_after(p, node, stretch->offset);
+    memmove(placed + at + 1, placed + at, (node->count - at) * sizeof *placed);
+    placed[at] = index;
+    node->count++;
+    eitp__insert_run(p, node, stretch);
+    for (; number && p->nodes[number].highest < end; number /= 2)
+        p->nodes[number].highest = end;
+}
+
+static void eitp__place_stretch(eitp__placing *p, int index) {
+    eitp_plan *plan = p->plan;
+    eitp__stretch *stretch = &plan->stretches[index];
+    const eitp__place_range all = eitp__range_all(p);
+    size_t offset = eitp__taken_before(p, &all, stretch), before;
+    plan->visits.layout++;
+    do {
+        before = offset;
+        eitp__avoid(p, &all, stretch, &offset);
+    } while (offset != before);
+    stretch->offset = offset;
+    eitp__insert_placed(p, index);
+    eitp__raise_taken(p, &all, stretch);
+    if (eitp__stretch_end(stretch) > plan->stats.arena_bytes)
+        plan->stats.arena_bytes = eitp__stretch_end(stretch);
+}
+
+/* ---- The order ---- */
+
+/* Larger first; among equals the earlier, so that the layout is a function of the graph. */
+static int eitp__compare_placements(const void *left, const void *right) {
+    const eitp__placement *a = (const eitp__placement *)left, *b = (const eitp__placement *)right;
+    size_t a_size = a->stretches[a->index].size, b_size = b->stretches[b->index].size;
+    if (a_size != b_size)
+        return a_size > b_size ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* The part of `placed` of each node. */
+static void eitp__divide_placed(eitp__placing *p, const eitp__placement *order) {
+    size_t begin = 0;
+    for (size_t i = 0; i < p->plan->stretch_count; i++)
+        p->nodes[eitp__node_of(p, &p->plan->stretches[order[i].index])].count++;
+    for (size_t n = 1; n < 2 * p->steps; n++) {
+        p->nodes[n].begin = begin;
+        begin += p->nodes[n].count;
+        p->nodes[n].count = 0;
+    }
+}
+
+EITP__PRIVATE int eitp__plan_place(eitp_plan *plan) {
+    const eitp_host *host = &plan->context->host;
+    size_t count = plan->stretch_count;
+    eitp__placement *order = (eitp__placement *)eitp__allocate(host, count * sizeof *order);
+    eitp__placing p = EITP__ZERO;
+    int done = 0;
+    p.plan = plan;
+    p.steps = 1;
+    while (p.steps < plan->step_count + 2)
+        p.steps *= 2;
+    p.placed = (int *)eitp__allocate(host, count * sizeof *p.placed);
+    p.runs = (eitp__place_run *)eitp__allocate(host, count * sizeof *p.runs);
+    p.nodes = (eitp__place_node *)eitp__allocate(host, 2 * p.steps * sizeof *p.nodes);
+    if (order && p.placed && p.runs && p.nodes) {
+        for (size_t i = 0; i < count; i++) {
             order[i].stretches = plan->stretches;
             order[i].index = (int)i;
         }
-        eitp__sort(order, plan->stretch_count, sizeof *order, eitp__compare_placements);
-        eitp__place_all(plan, order, placed);
-        done = eitp__largest_use(plan, &plan->stats.largest_bytes);
+        eitp__sort(order, count, sizeof *order, eitp__compare_placements);
+        eitp__divide_placed(&p, order);
+        /* Those that lie in others have no size, and are last. */
+        for (size_t i = 0; i < count && plan->stretches[order[i].index].size; i++)
+            eitp__place_stretch(&p, order[i].index);
+        done = 1;
     }
-    eitp__release(host, order, bytes);
-    eitp__release(host, placed, bytes);
-    return bytes && (!order || !placed || !done) ? eitp__fail_memory(error, bytes, "the layout of a plan") : EITP_OK;
+    eitp__release(host, order, count * sizeof *order);
+    eitp__release(host, p.placed, count * sizeof *p.placed);
+    eitp__release(host, p.runs, count * sizeof *p.runs);
+    eitp__release(host, p.nodes, 2 * p.steps * sizeof *p.nodes);
+    return done || !count;
 }
-/* <<src/tensor/plan_layout.c */
+/* <<src/tensor/plan_place.c */
 
 /* >>src/tensor/plan.c */
 /* Plans: creation by passes, the calls they become, and running them. */

@@ -77,6 +77,8 @@ struct eitp_graph {
     eitp__graph_block *blocks;
     eitp_tensor **tensors;
     size_t tensor_count, tensor_capacity;
+    eitp_tensor **variables; /* the tensor of each of the context's variables; NULL: the graph has none */
+    size_t variable_capacity;
     eitp__node **nodes;
     size_t node_count, node_capacity;
     int64_t capacity; /* of the leading dimension of tensors with `rows`; -1 while there is none */

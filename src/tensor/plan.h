@@ -6,7 +6,8 @@
  *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
  *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
  *   stream     plan_stream.c     windows for streamed variables, and when these are read and written
- *   lay out    plan_layout.c     lifetimes, memory taken over in place, offsets in the arena
+ *   lay out    plan_layout.c     lifetimes, memory taken over in place
+ *   place      plan_place.c      offsets in the arena
  *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
  */
 #ifndef EITP_PLAN_H
@@ -79,6 +80,11 @@ typedef struct eitp__binding {
     eitp__place carry;
 } eitp__binding;
 
+/* How often passes looked at a node, a step, an edge between steps or a stretch: what planning takes, for tests. */
+typedef struct eitp__plan_visits {
+    size_t lower, fuse, order, lifetimes, layout, recompute;
+} eitp__plan_visits;
+
 struct eitp_plan {
     eitp_context *context;
     eitp_graph *graph;
@@ -108,6 +114,7 @@ struct eitp_plan {
     uint64_t bound_generation;
     int64_t bound_count;
     eitp_plan_stats stats;
+    eitp__plan_visits visits;
     eitp_plan *next; /* of the context's list */
 };
 
@@ -202,5 +209,8 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
+
+/* Gives each stretch its offset, and the arena its size; 0: no memory. */
+EITP__PRIVATE int eitp__plan_place(eitp_plan *plan);
 
 #endif

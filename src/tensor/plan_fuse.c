@@ -245,6 +245,7 @@ static int eitp__make_steps(eitp__fusion *fusion) {
     const eitp_graph *graph = fusion->graph;
     for (size_t n = 0; n < graph->node_count; n++) {
         eitp__node *node = graph->nodes[n];
+        plan->visits.fuse++;
         if (!fusion->needed[n] || eitp__is_view(node) || fusion->products[n] || fusion->adders[n] ||
             eitp__is_absorbed(fusion, node))
             continue;

@@ -1,5 +1,4 @@
-/* The arena of a plan: how long each tensor lives, which take over another's memory, and where each lies. */
-#include "base/sort.h"
+/* The arena of a plan: how long each tensor lives, and which take over another's memory. */
 #include "tensor/plan.h"
 
 /* The tensor that owns the memory a tensor lies in; NULL where that is a variable. */
@@ -139,6 +138,7 @@ static int eitp__find_lifetimes(eitp_plan *plan) {
         if (!eitp__new_stretch(plan, plan->inputs[i], -1))
             return 0;
     }
+    plan->visits.lifetimes += plan->step_count;
     for (int s = 0; s < end; s++) {
         const eitp__step *step = &plan->steps[s];
         const int *outputs = eitp__output_owners(plan, step);
@@ -182,58 +182,6 @@ static void eitp__merge_in_place(eitp_plan *plan) {
     }
 }
 
-typedef struct eitp__placement {
-    const eitp__stretch *stretches;
-    int index;
-} eitp__placement;
-
-/* Larger first; among equals the earlier, so that the layout is a function of the graph. */
-static int eitp__compare_placements(const void *left, const void *right) {
-    const eitp__placement *a = (const eitp__placement *)left, *b = (const eitp__placement *)right;
-    size_t a_size = a->stretches[a->index].size, b_size = b->stretches[b->index].size;
-    if (a_size != b_size)
-        return a_size > b_size ? -1 : 1;
-    return a->index < b->index ? -1 : a->index > b->index;
-}
-
-static int eitp__compare_offsets(const void *left, const void *right) {
-    const eitp__placement *a = (const eitp__placement *)left, *b = (const eitp__placement *)right;
-    size_t a_offset = a->stretches[a->index].offset, b_offset = b->stretches[b->index].offset;
-    if (a_offset != b_offset)
-        return a_offset < b_offset ? -1 : 1;
-    return a->index < b->index ? -1 : a->index > b->index;
-}
-
-/*
- * Puts the largest stretch first, each at the lowest place that is free all the time it is in use. `placed` is kept
- * sorted by offset.
- */
-static void eitp__place_all(eitp_plan *plan, eitp__placement *order, eitp__placement *placed) {
-    size_t count = 0;
-    for (size_t i = 0; i < plan->stretch_count; i++) {
-        eitp__stretch *stretch = &plan->stretches[order[i].index];
-        size_t offset = 0, at;
-        /* Those that lie in others are last. */
-        if (!stretch->size)
-            break;
-        for (size_t j = 0; j < count; j++) {
-            const eitp__stretch *other = &plan->stretches[placed[j].index];
-            if (other->last < stretch->first || stretch->last < other->first || other->offset + other->size <= offset)
-                continue;
-            if (other->offset >= offset + stretch->size)
-                break;
-            offset = other->offset + other->size;
-        }
-        stretch->offset = offset;
-        for (at = count; at && eitp__compare_offsets(&placed[at - 1], &order[i]) > 0; at--)
-            placed[at] = placed[at - 1];
-        placed[at] = order[i];
-        count++;
-        if (offset + stretch->size > plan->stats.arena_bytes)
-            plan->stats.arena_bytes = offset + stretch->size;
-    }
-}
-
 /* The most that is in use at one step; 0: no memory. */
 static int eitp__largest_use(const eitp_plan *plan, size_t *largest) {
     const eitp_host *host = &plan->context->host;
@@ -273,26 +221,8 @@ EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
 }
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
-    const eitp_host *host = &plan->context->host;
-    eitp__placement *order, *placed;
-    size_t bytes;
-    int done = 1;
     plan->stats.arena_bytes = 0;
-    if (!eitp__plan_lifetimes(plan))
-        return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
-    bytes = plan->stretch_count * sizeof *order;
-    order = (eitp__placement *)eitp__allocate(host, bytes);
-    placed = (eitp__placement *)eitp__allocate(host, bytes);
-    if (bytes && order && placed) {
-        for (size_t i = 0; i < plan->stretch_count; i++) {
-            order[i].stretches = plan->stretches;
-            order[i].index = (int)i;
-        }
-        eitp__sort(order, plan->stretch_count, sizeof *order, eitp__compare_placements);
-        eitp__place_all(plan, order, placed);
-        done = eitp__largest_use(plan, &plan->stats.largest_bytes);
-    }
-    eitp__release(host, order, bytes);
-    eitp__release(host, placed, bytes);
-    return bytes && (!order || !placed || !done) ? eitp__fail_memory(error, bytes, "the layout of a plan") : EITP_OK;
+    if (eitp__plan_lifetimes(plan) && eitp__plan_place(plan) && eitp__largest_use(plan, &plan->stats.largest_bytes))
+        return EITP_OK;
+    return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
 }

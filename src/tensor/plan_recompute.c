@@ -189,6 +189,7 @@ static void eitp__find_crowded(eitp__recompute *r) {
             r->live[end] -= stretch->size; /* wraps around; the sum is right */
     }
     r->peak = 0;
+    r->plan->visits.recompute += plan->step_count;
     for (size_t s = 0; s < plan->step_count; s++) {
         live += r->live[s];
         r->live[s] = live;
@@ -241,6 +242,7 @@ static void eitp__find_uses(eitp__recompute *r) {
     }
     for (size_t v = 0; v < r->variables; v++)
         r->changed[v] = INT_MAX;
+    r->plan->visits.recompute += plan->step_count;
     for (size_t s = 0; s < plan->step_count; s++)
         eitp__note_step(r, &plan->steps[s], (int)s);
 }
@@ -493,6 +495,7 @@ static int eitp__redirect_step(eitp__recompute *r, eitp__step *step, const eitp_
 /* Lets `count` steps read `to` instead of `from`; 0: no memory. */
 static int eitp__redirect_steps(eitp__recompute *r, eitp__step *steps, size_t count, const eitp_tensor *from,
                                 eitp_tensor *to) {
+    r->plan->visits.recompute += count;
     for (size_t s = 0; s < count; s++) {
         if (!eitp__has_operand(r->plan, &steps[s], from->id))
             continue;
@@ -616,6 +619,7 @@ static void eitp__add_reads(eitp__recompute *r, const eitp__step *step, int chan
 static void eitp__count_reads(eitp__recompute *r) {
     for (size_t t = 0; t < r->plan->graph->tensor_count; t++)
         r->uses[t].reads = 0;
+    r->plan->visits.recompute += r->plan->step_count;
     for (size_t s = 0; s < r->plan->step_count; s++)
         eitp__add_reads(r, &r->plan->steps[s], 1);
 }
