@@ -2403,14 +2403,15 @@ typedef enum eitp__family {
  *   BROADCAST            (x) -> y
  *   PERMUTE              (x) -> y; dimension i of y is dimension integers[i] of x
  *   SLICE                (x) -> y; dimension i of y starts at integers[i] of x
- *   PAD                  (x) -> y; x placed at integers[i] in zeros
+ *   PAD                  (x) -> y; x placed at integers[i] in zeros; of a floating dtype it
+ *                        accumulates in that dtype
  *   CONCAT               (x...) -> y; along dimension integers[0]
  *   SUM, MAX             (x) -> y, WIDE for SUM; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM
  *                        accumulates
  *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
  *                        the index is outside
  *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
- *                        zeros; indices outside are left out
+ *                        zeros; indices outside are left out; accumulates
  *   MATMUL               (a [.., m, k], b [.., k, n], bias WIDE [n] or none, operand [.., m, n] or none)
  *                        -> y [.., m, n], of the slot's dtype or WIDE, before [.., m, n] or none; with integers[0], a
  *                        is given as [.., k, m], with integers[1], b as [.., n, k]; batch dimensions broadcast;
@@ -3336,10 +3337,12 @@ struct eitp_graph {
  *   shares       output i has the memory of input shares[i] - 1, and changes it; 0: its own. Outputs of inputs that are
  *                absent are absent too, and those after them move up: see eitp__shared_input
  *   reuse        bit i: output 0 may take the memory of input i, where nothing else needs it
- *   accumulates  the slot honours eitp__call.carry
+ *   accumulates  the slot honours eitp__call.carry: for outputs of the slot's WIDE dtype, or of the slot's own
  *   flops        arithmetic of a run; NULL: none to speak of
  *   rows         builds rows [begin, end) of output 0 without the others; NULL where it cannot (see eitp__rows)
  */
+enum { EITP__ACCUMULATES_WIDE = 1, EITP__ACCUMULATES_STORED = 2 };
+
 typedef struct eitp__op_info {
     const char *name;
     int min_inputs, max_inputs, outputs;
@@ -3470,7 +3473,7 @@ EITP__PRIVATE eitp__gradient_rule eitp__gradient_sum, eitp__gradient_max;
 EITP__PRIVATE eitp__shape_rule eitp__shape_rows;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_rows;
 EITP__PRIVATE eitp__rows_rule eitp__rows_fill, eitp__rows_cast, eitp__rows_add, eitp__rows_matmul,
-    eitp__rows_embedding_backward;
+    eitp__rows_embedding_backward, eitp__rows_pad;
 
 /* ops_product.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_matmul;
@@ -9713,6 +9716,40 @@ static void eitp__ref_slice(const eitp__call *call, int64_t begin, int64_t end, 
     eitp__ref_strided(call, &grid, start, begin, end);
 }
 
+/* y = carry * y + x for `count` elements of one type; x NULL: zeros. y is not read where carry is 0. */
+#define EITP__REF_ADD_CARRIED(suffix, element, real, get, put)                                                         \
+    static void eitp__ref_add_carried_##suffix(void *y, const void *x, int64_t count, float carry) {                   \
+        element *to = (element *)y;                                                                                    \
+        const element *from = (const element *)x;                                                                      \
+        for (int64_t i = 0; i < count; i++)                                                                            \
+            to[i] = put((real)carry * get(to[i]) + (from ? get(from[i]) : 0));                                         \
+    }
+#define EITP__REF_SAME(x) (x)
+EITP__REF_ADD_CARRIED(f64, double, double, EITP__REF_SAME, EITP__REF_SAME)
+EITP__REF_ADD_CARRIED(f32, float, float, EITP__REF_SAME, EITP__REF_SAME)
+EITP__REF_ADD_CARRIED(bf16, uint16_t, float, eitp__bf16_to_f32, eitp__f32_to_bf16)
+EITP__REF_ADD_CARRIED(f16, uint16_t, float, eitp__f16_to_f32, eitp__f32_to_f16)
+#undef EITP__REF_SAME
+#undef EITP__REF_ADD_CARRIED
+
+static void eitp__ref_pad_run(eitp_dtype dtype, void *y, const void *x, int64_t count, float carry) {
+    size_t bytes = (size_t)count * eitp_dtype_size(dtype);
+    if (carry == 0.0f && x)
+        memcpy(y, x, bytes);
+    else if (carry == 0.0f)
+        memset(y, 0, bytes);
+    else if (!x && carry == 1.0f)
+        return;
+    else if (dtype == EITP_F64)
+        eitp__ref_add_carried_f64(y, x, count, carry);
+    else if (dtype == EITP_F32)
+        eitp__ref_add_carried_f32(y, x, count, carry);
+    else if (dtype == EITP_BF16)
+        eitp__ref_add_carried_bf16(y, x, count, carry);
+    else
+        eitp__ref_add_carried_f16(y, x, count, carry);
+}
+
 /*
  * Row by row of the output, a row being the last dimension that is padded with all that is in it: zeros, what x has of
  * the row, zeros.
@@ -9723,6 +9760,7 @@ static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, vo
     int64_t inner, row, before, filled;
     const char *from = (const char *)x->data;
     char *to = (char *)y->data;
+    float carry = eitp__ref_carry(call);
     (void)workspace;
     while (last > 0 && x->shape[last] == y->shape[last])
         last--;
@@ -9744,12 +9782,13 @@ static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, vo
         first = start + before > i ? start + before : i;
         stop = eitp__ref_smaller(start + before + filled, next);
         if (!inside || first >= stop) {
-            memset(to + i * size, 0, (size_t)((next - i) * size));
+            eitp__ref_pad_run(y->dtype, to + i * size, NULL, next - i, carry);
             continue;
         }
-        memset(to + i * size, 0, (size_t)((first - i) * size));
-        memcpy(to + first * size, from + (source + first - start - before) * size, (size_t)((stop - first) * size));
-        memset(to + stop * size, 0, (size_t)((next - stop) * size));
+        eitp__ref_pad_run(y->dtype, to + i * size, NULL, first - i, carry);
+        eitp__ref_pad_run(y->dtype, to + first * size, from + (source + first - start - before) * size, stop - first,
+                          carry);
+        eitp__ref_pad_run(y->dtype, to + stop * size, NULL, next - stop, carry);
     }
 }
 
@@ -11069,11 +11108,12 @@ static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int
 /* >>kernels/ref/scatter.inc */
 /* Sums at places that are data, of one real type. */
 
-/* A line is zeroed, then takes what is for it in order; lines that are neighbours go together. */
+/* A line is multiplied by the carry, then takes what is for it in order; lines that are neighbours go together. */
 static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *d = &call->inputs[1], *y = &call->outputs[0];
     const int32_t *indices = (const int32_t *)call->inputs[0].data;
     int64_t along = call->integers[0], extent = y->shape[along], count = d->shape[along], inner = 1;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
     (void)workspace;
     for (int64_t dimension = along + 1; dimension < y->rank; dimension++)
         inner *= y->shape[dimension];
@@ -11084,8 +11124,9 @@ static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_
         EITP__REAL *to = (EITP__REAL *)y->data + outer * extent * inner;
         next = eitp__ref_smaller(end, (outer + 1) * inner);
         stop = first + next - line;
-        for (int64_t i = 0; i < extent; i++)
-            memset(to + i * inner + first, 0, (size_t)(stop - first) * sizeof *to);
+        for (int64_t i = 0; i < extent && carry != 1; i++)
+            for (int64_t j = first; j < stop; j++)
+                to[i * inner + j] = carry != 0 ? carry * to[i * inner + j] : 0;
         for (int64_t i = 0; i < count; i++, index += inner, from += inner)
             for (int64_t j = first; j < stop; j++)
                 if (index[j] >= 0 && index[j] < extent)
@@ -11554,11 +11595,12 @@ static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int
 /* >>kernels/ref/scatter.inc */
 /* Sums at places that are data, of one real type. */
 
-/* A line is zeroed, then takes what is for it in order; lines that are neighbours go together. */
+/* A line is multiplied by the carry, then takes what is for it in order; lines that are neighbours go together. */
 static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *d = &call->inputs[1], *y = &call->outputs[0];
     const int32_t *indices = (const int32_t *)call->inputs[0].data;
     int64_t along = call->integers[0], extent = y->shape[along], count = d->shape[along], inner = 1;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
     (void)workspace;
     for (int64_t dimension = along + 1; dimension < y->rank; dimension++)
         inner *= y->shape[dimension];
@@ -11569,8 +11611,9 @@ static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_
         EITP__REAL *to = (EITP__REAL *)y->data + outer * extent * inner;
         next = eitp__ref_smaller(end, (outer + 1) * inner);
         stop = first + next - line;
-        for (int64_t i = 0; i < extent; i++)
-            memset(to + i * inner + first, 0, (size_t)(stop - first) * sizeof *to);
+        for (int64_t i = 0; i < extent && carry != 1; i++)
+            for (int64_t j = first; j < stop; j++)
+                to[i * inner + j] = carry != 0 ? carry * to[i * inner + j] : 0;
         for (int64_t i = 0; i < count; i++, index += inner, from += inner)
             for (int64_t j = first; j < stop; j++)
                 if (index[j] >= 0 && index[j] < extent)
@@ -28409,9 +28452,12 @@ EITP__PRIVATE void eitp__gradient_permute(const eitp__node *node, eitp_tensor *c
 
 EITP__PRIVATE void eitp__gradient_slice(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *slice;
     memcpy(attributes.integers, node->attributes.integers, sizeof attributes.integers);
     memcpy(attributes.shape, node->inputs[0]->shape, sizeof attributes.shape);
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_PAD, dy, 1, &attributes));
+    /* In the dtype of the sum that it will be a term of, so that it can be added to that in place. */
+    slice = eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0]));
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_PAD, &slice, 1, &attributes));
 }
 
 EITP__PRIVATE void eitp__gradient_pad(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -29748,7 +29794,8 @@ EITP__PRIVATE eitp_status eitp__shape_rows(eitp__node *node, eitp_error *error) 
 
 EITP__PRIVATE void eitp__gradient_rows(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1];
-    eitp__add_gradient(&dx[0], eitp_pad(dy[0], 0, begin, node->inputs[0]->shape[0] - end));
+    eitp_tensor *rows = eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0]));
+    eitp__add_gradient(&dx[0], eitp_pad(rows, 0, begin, node->inputs[0]->shape[0] - end));
 }
 
 static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end) {
@@ -29781,11 +29828,34 @@ EITP__PRIVATE eitp_tensor *eitp__rows_cast(const eitp__node *node, int64_t begin
     return eitp_cast(eitp__rows(node->inputs[0], begin, end), node->outputs[0]->dtype);
 }
 
+static int eitp__is_zeros(const eitp_tensor *x) {
+    return x && x->node && x->node->op == EITP__OP_FILL && x->node->attributes.reals[0] == 0;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin, int64_t end) {
     eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
     if (!eitp__same_shape(a, b))
         return NULL;
-    return eitp_add(eitp__rows(a, begin, end), eitp__rows(b, begin, end));
+    a = eitp__rows(a, begin, end);
+    b = eitp__rows(b, begin, end);
+    return eitp__is_zeros(b) ? a : eitp__is_zeros(a) ? b : eitp_add(a, b);
+}
+
+/* Of a padded tensor, the rows of what is padded that are among them; zeros where there are none. */
+EITP__PRIVATE eitp_tensor *eitp__rows_pad(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *x = node->inputs[0];
+    const eitp_tensor *y = node->outputs[0];
+    eitp__attributes attributes = node->attributes;
+    int64_t start = attributes.integers[0], first, stop;
+    first = begin > start ? begin : start;
+    stop = end < start + x->shape[0] ? end : start + x->shape[0];
+    memcpy(attributes.shape, y->shape, sizeof attributes.shape);
+    attributes.shape[0] = end - begin;
+    if (first >= stop)
+        return eitp_fill(node->graph, y->dtype, y->rank, attributes.shape, 0);
+    attributes.integers[0] = first - begin;
+    x = eitp__rows(x, first - start, stop - start);
+    return eitp__apply(EITP__OP_PAD, &x, 1, &attributes);
 }
 
 /* The rows of a product are those of its first factor, or the columns of one that is given transposed. */
@@ -29862,12 +29932,14 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("broadcast", 1, 1, eitp__shape_broadcast, eitp__gradient_broadcast, 0, 0, NULL),
     EITP__PLAIN("permute", 1, 1, eitp__shape_permute, eitp__gradient_permute, 0, 0, NULL),
     EITP__PLAIN("slice", 1, 1, eitp__shape_slice, eitp__gradient_slice, 0, 0, NULL),
-    EITP__PLAIN("pad", 1, 1, eitp__shape_pad, eitp__gradient_pad, 0, 0, NULL),
+    EITP__PLAIN_BY_ROWS("pad", 1, 1, eitp__shape_pad, eitp__gradient_pad, 0, EITP__ACCUMULATES_STORED, NULL,
+                        eitp__rows_pad),
     EITP__PLAIN("concat", 1, EITP__MAX_INPUTS, eitp__shape_concat, eitp__gradient_concat, 0, 0, NULL),
     EITP__PLAIN("sum", 1, 1, eitp__shape_reduce, eitp__gradient_sum, 0, 1, eitp__flops_elements),
     EITP__PLAIN("max", 1, 1, eitp__shape_reduce, eitp__gradient_max, 0, 0, eitp__flops_elements),
     EITP__PLAIN("gather", 2, 2, eitp__shape_gather, eitp__gradient_gather, 0, 0, NULL),
-    EITP__PLAIN("scatter_add", 2, 2, eitp__shape_scatter_add, eitp__gradient_scatter_add, 0, 0, NULL),
+    EITP__PLAIN("scatter_add", 2, 2, eitp__shape_scatter_add, eitp__gradient_scatter_add, 0, EITP__ACCUMULATES_WIDE,
+                NULL),
     EITP__PLAIN_BY_ROWS("matmul", 2, 3, eitp__shape_matmul, eitp__gradient_matmul, 0, 1, eitp__flops_matmul,
                         eitp__rows_matmul),
     EITP__COMPOSITE("softmax", 1, 1, 1, eitp__shape_unary, eitp__gradient_softmax, eitp__expand_softmax, 0, 0,
@@ -30033,10 +30105,11 @@ typedef struct eitp__flow {
     size_t tensors;
     unsigned char *needed; /* does it depend on any of the xs? */
     eitp__term **terms;    /* in the order they arrived */
+    eitp__term **latest;   /* the last of them */
 } eitp__flow;
 
 static void eitp__add_term(eitp__flow *flow, const eitp_tensor *tensor, eitp_tensor *value) {
-    eitp__term *term, **end;
+    eitp__term *term, *latest;
     if (!value || (size_t)tensor->id >= flow->tensors || !flow->needed[tensor->id])
         return;
     value = eitp_cast(value, eitp__gradient_dtype(tensor));
@@ -30044,9 +30117,9 @@ static void eitp__add_term(eitp__flow *flow, const eitp_tensor *tensor, eitp_ten
     if (!term)
         return;
     term->value = value;
-    for (end = &flow->terms[tensor->id]; *end; end = &(*end)->next)
-        continue;
-    *end = term;
+    latest = flow->latest[tensor->id];
+    *(latest ? &latest->next : &flow->terms[tensor->id]) = term;
+    flow->latest[tensor->id] = term;
 }
 
 static eitp_tensor *eitp__sum_terms(const eitp__term *term) {
@@ -30143,7 +30216,8 @@ static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, ei
     flow.tensors = graph->tensor_count;
     flow.needed = (unsigned char *)eitp__allocate(host, flow.tensors);
     flow.terms = (eitp__term **)eitp__allocate(host, flow.tensors * sizeof *flow.terms);
-    if (flow.needed && flow.terms) {
+    flow.latest = (eitp__term **)eitp__allocate(host, flow.tensors * sizeof *flow.latest);
+    if (flow.needed && flow.terms && flow.latest) {
         eitp__mark_needed(&flow, first, x_count, xs);
         for (int i = 0; i < y_count; i++) {
             if (ys[i] && seeds[i])
@@ -30155,10 +30229,11 @@ static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, ei
             terms[i] = flow.terms[xs[i]->id];
     } else {
         eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate %zu bytes to differentiate the graph",
-                         flow.tensors * (1 + sizeof *flow.terms));
+                         flow.tensors * (1 + 2 * sizeof *flow.terms));
     }
     eitp__release(host, flow.needed, flow.tensors);
     eitp__release(host, flow.terms, flow.tensors * sizeof *flow.terms);
+    eitp__release(host, flow.latest, flow.tensors * sizeof *flow.latest);
 }
 
 /* A node of a 16-bit column as the same op in F32 between casts. 0: it is of another column, or changes a variable. */
@@ -30498,6 +30573,16 @@ static int eitp__is_consumed(const eitp__fusion *fusion, const eitp_tensor *x) {
     return x->node && x->storage == x && fusion->uses[x->id] == 1 && !x->is_output;
 }
 
+/* Can the node's slot add to an output of this dtype instead of writing it? */
+static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
+    int accumulates = eitp__op(node->op)->accumulates;
+    eitp_dtype stored;
+    if (!accumulates || !eitp__is_floating(dtype))
+        return 0;
+    stored = eitp__node_dtype(node);
+    return dtype == (accumulates == EITP__ACCUMULATES_WIDE ? eitp__wide(stored) : stored);
+}
+
 /*
  * The node that makes one term of a sum and can add it to the other in that one's place; NULL where there is none. Of
  * products see below.
@@ -30509,10 +30594,9 @@ static eitp__node *eitp__adder_of(const eitp__fusion *fusion, const eitp__node *
         const eitp_tensor *term = eitp__lowered(sum->inputs[i]), *other = eitp__lowered(sum->inputs[1 - i]);
         if (term == other || !eitp__is_consumed(fusion, term) || !eitp__is_consumed(fusion, other))
             continue;
-        if (term->node->output_count == 1 && eitp__op(term->node->op)->accumulates &&
-            term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] &&
-            term->dtype == eitp__wide(eitp__node_dtype(term->node)) && other->dtype == term->dtype &&
-            eitp__same_shape(term, other) && !other->rows)
+        if (term->node->output_count == 1 && eitp__accumulates_in(term->node, term->dtype) &&
+            term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] && other->dtype == term->dtype &&
+            eitp__same_shape(term, other) && other->rows == term->rows)
             return term->node;
     }
     return NULL;
@@ -30653,13 +30737,13 @@ static void eitp__find_accumulations(eitp__fusion *fusion) {
  */
 static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *node) {
     const eitp__node *first = fusion->accumulations[node->outputs[0]->id];
-    if (!eitp__op(node->op)->accumulates || fusion->endings[node->id])
+    if (fusion->endings[node->id])
         return 0;
     for (int i = 0; i < node->output_count; i++) {
         const eitp__node *accumulation = fusion->accumulations[node->outputs[i]->id];
         if (!accumulation || eitp__reads_storage(node, accumulation->inputs[0]->storage) ||
             eitp__lowered(accumulation->inputs[2]) != eitp__lowered(first->inputs[2]) ||
-            node->outputs[i]->dtype != eitp__wide(eitp__node_dtype(node)))
+            !eitp__accumulates_in(node, node->outputs[i]->dtype))
             return 0;
     }
     return 1;
@@ -31291,8 +31375,11 @@ typedef struct eitp__recompute {
 /* How long a chain of values is made again for one, and how many in all. */
 enum { EITP__RECOMPUTE_DEPTH = 8, EITP__RECOMPUTE_STEPS = 24 };
 
-/* How many are made again in one round, where they are worth nearly the same: layers are alike. */
-enum { EITP__RECOMPUTE_ROUND = 64 };
+/*
+ * How many are made again in one round, where they are worth nearly the same: layers are alike. In a large graph it is
+ * a part of its steps, so that twice as many layers take no more rounds.
+ */
+enum { EITP__RECOMPUTE_ROUND = 64, EITP__RECOMPUTE_ROUND_STEPS = 24 };
 
 /* The last of the powers of 8 that patience goes through where nothing else helps. */
 #define EITP__RECOMPUTE_PATIENCE 512
@@ -31319,6 +31406,9 @@ EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step 
     }
     for (int i = 0; i < step->output_count; i++)
         bytes += eitp__value_bytes(step->outputs[i]);
+    /* What is padded is added where it belongs, and the rest is left alone. */
+    if (step->node->op == EITP__OP_PAD && step->accumulates && !step->carry)
+        bytes = 3 * eitp__value_bytes(step->inputs[0]);
     backend->interface->nominal_speed(backend, eitp__node_dtype(step->node), &rate, &bandwidth);
     if (step->node->op != EITP__OP_MATMUL && step->node->op != EITP__OP_HEAD)
         rate /= 8;
@@ -31610,9 +31700,9 @@ static int eitp__find_gaps(eitp__recompute *r) {
 /* How many of these gaps to close in one round: no more than there is need for, and only what is worth the same. */
 static int eitp__gaps_in_round(const eitp__recompute *r, int count, size_t target) {
     double needed = (double)(r->peak - target), freed = 0;
-    int taken = 0;
-    while (taken < count && taken < EITP__RECOMPUTE_ROUND && freed < needed &&
-           r->gaps[taken].worth >= 0.9 * r->gaps[0].worth)
+    int taken = 0, most = (int)r->plan->step_count / EITP__RECOMPUTE_ROUND_STEPS;
+    most = most > EITP__RECOMPUTE_ROUND ? most : EITP__RECOMPUTE_ROUND;
+    while (taken < count && taken < most && freed < needed && r->gaps[taken].worth >= 0.9 * r->gaps[0].worth)
         freed += r->gaps[taken++].freed;
     return taken;
 }

@@ -79,8 +79,11 @@ typedef struct eitp__recompute {
 /* How long a chain of values is made again for one, and how many in all. */
 enum { EITP__RECOMPUTE_DEPTH = 8, EITP__RECOMPUTE_STEPS = 24 };
 
-/* How many are made again in one round, where they are worth nearly the same: layers are alike. */
-enum { EITP__RECOMPUTE_ROUND = 64 };
+/*
+ * How many are made again in one round, where they are worth nearly the same: layers are alike. In a large graph it is
+ * a part of its steps, so that twice as many layers take no more rounds.
+ */
+enum { EITP__RECOMPUTE_ROUND = 64, EITP__RECOMPUTE_ROUND_STEPS = 24 };
 
 /* The last of the powers of 8 that patience goes through where nothing else helps. */
 #define EITP__RECOMPUTE_PATIENCE 512
@@ -107,6 +110,9 @@ EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step 
     }
     for (int i = 0; i < step->output_count; i++)
         bytes += eitp__value_bytes(step->outputs[i]);
+    /* What is padded is added where it belongs, and the rest is left alone. */
+    if (step->node->op == EITP__OP_PAD && step->accumulates && !step->carry)
+        bytes = 3 * eitp__value_bytes(step->inputs[0]);
     backend->interface->nominal_speed(backend, eitp__node_dtype(step->node), &rate, &bandwidth);
     if (step->node->op != EITP__OP_MATMUL && step->node->op != EITP__OP_HEAD)
         rate /= 8;
@@ -398,9 +404,9 @@ static int eitp__find_gaps(eitp__recompute *r) {
 /* How many of these gaps to close in one round: no more than there is need for, and only what is worth the same. */
 static int eitp__gaps_in_round(const eitp__recompute *r, int count, size_t target) {
     double needed = (double)(r->peak - target), freed = 0;
-    int taken = 0;
-    while (taken < count && taken < EITP__RECOMPUTE_ROUND && freed < needed &&
-           r->gaps[taken].worth >= 0.9 * r->gaps[0].worth)
+    int taken = 0, most = (int)r->plan->step_count / EITP__RECOMPUTE_ROUND_STEPS;
+    most = most > EITP__RECOMPUTE_ROUND ? most : EITP__RECOMPUTE_ROUND;
+    while (taken < count && taken < most && freed < needed && r->gaps[taken].worth >= 0.9 * r->gaps[0].worth)
         freed += r->gaps[taken++].freed;
     return taken;
 }
