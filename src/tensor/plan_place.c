@@ -8,9 +8,13 @@
 #include "base/sort.h"
 #include "tensor/plan.h"
 
-/* Bytes of the arena without a gap between the stretches of a node that lie there. */
+/*
+ * Bytes of the arena without a gap between the stretches of a node that lie there; all of these are in use from `first`
+ * to `last`.
+ */
 typedef struct eitp__place_run {
     size_t begin, end;
+    int first, last;
 } eitp__place_run;
 
 /* A node of both trees: node 1 is the root, the children of node n are 2 n and 2 n + 1. */
@@ -169,48 +173,60 @@ static size_t eitp__first_run(const eitp__placing *p, const eitp__place_node *no
     return low;
 }
 
+/* Adds a run behind another, where there is no gap between them. */
+static void eitp__join_runs(eitp__place_run *run, const eitp__place_run *next) {
+    run->end = next->end;
+    run->first = run->first > next->first ? run->first : next->first;
+    run->last = run->last < next->last ? run->last : next->last;
+}
+
 static void eitp__insert_run(eitp__placing *p, eitp__place_node *node, const eitp__stretch *stretch) {
-    eitp__place_run *runs = p->runs + node->begin;
-    size_t end = eitp__stretch_end(stretch), at = eitp__first_run(p, node, stretch->offset), rest;
-    int after = at < node->run_count && runs[at].end == stretch->offset;
-    rest = node->run_count - at;
-    if (after && rest > 1 && runs[at + 1].begin == end) {
-        runs[at].end = runs[at + 1].end;
-        memmove(runs + at + 1, runs + at + 2, (rest - 2) * sizeof *runs);
-        node->run_count--;
-    } else if (after) {
-        runs[at].end = end;
-    } else if (rest && runs[at].begin == end) {
-        runs[at].begin = stretch->offset;
+    eitp__place_run *runs = p->runs + node->begin, added;
+    size_t at = eitp__first_run(p, node, stretch->offset), rest;
+    added.begin = stretch->offset;
+    added.end = eitp__stretch_end(stretch);
+    added.first = stretch->first;
+    added.last = stretch->last;
+    if (at < node->run_count && runs[at].end == added.begin) {
+        eitp__join_runs(&runs[at], &added);
     } else {
-        memmove(runs + at + 1, runs + at, rest * sizeof *runs);
-        runs[at].begin = stretch->offset;
-        runs[at].end = end;
+        memmove(runs + at + 1, runs + at, (node->run_count - at) * sizeof *runs);
+        runs[at] = added;
         node->run_count++;
     }
-}
-
-/* Moves *offset beyond those of a node's stretches that are in the way of one that is in use at its middle step too. */
-static void eitp__avoid_runs(const eitp__placing *p, const eitp__place_node *node, size_t size, size_t *offset) {
-    for (size_t i = eitp__first_run(p, node, *offset + 1); i < node->run_count; i++) {
-        const eitp__place_run *run = &p->runs[node->begin + i];
-        if (run->begin >= *offset + size)
-            break;
-        p->plan->visits.layout++;
-        *offset = run->end;
+    rest = node->run_count - at - 1;
+    if (rest && runs[at + 1].begin == added.end) {
+        eitp__join_runs(&runs[at], &runs[at + 1]);
+        memmove(runs + at + 1, runs + at + 2, (rest - 1) * sizeof *runs);
+        node->run_count--;
     }
 }
 
-/* The same for one that may not be in use then. */
-static void eitp__avoid_stretches(const eitp__placing *p, const eitp__place_node *node, const eitp__stretch *stretch,
-                                  size_t *offset) {
+/* Moves *offset beyond the stretches of a part of the arena that are in the way of `stretch`, one after the other. */
+static void eitp__avoid_one_by_one(const eitp__placing *p, const eitp__place_node *node, size_t end,
+                                   const eitp__stretch *stretch, size_t *offset) {
     for (size_t i = eitp__first_after(p, node, *offset); i < node->count; i++) {
         const eitp__stretch *other = &p->plan->stretches[p->placed[node->begin + i]];
-        if (other->offset >= *offset + stretch->size)
+        if (other->offset >= end || other->offset >= *offset + stretch->size)
             break;
         p->plan->visits.layout++;
         if (other->last >= stretch->first && other->first <= stretch->last)
             *offset = eitp__stretch_end(other);
+    }
+}
+
+/* Moves *offset beyond a node's stretches that are in the way of `stretch`: whole runs, where all of them are. */
+static void eitp__avoid_node(const eitp__placing *p, const eitp__place_node *node, const eitp__stretch *stretch,
+                             size_t *offset) {
+    for (size_t i = eitp__first_run(p, node, *offset + 1); i < node->run_count; i++) {
+        const eitp__place_run *run = &p->runs[node->begin + i];
+        if (run->begin >= *offset + stretch->size)
+            break;
+        p->plan->visits.layout++;
+        if (run->first <= stretch->last && run->last >= stretch->first)
+            *offset = run->end;
+        else
+            eitp__avoid_one_by_one(p, node, run->end, stretch, offset);
     }
 }
 
@@ -219,13 +235,9 @@ static void eitp__avoid(const eitp__placing *p, const eitp__place_range *range, 
                         size_t *offset) {
     const eitp__place_node *node = &p->nodes[range->node];
     eitp__place_range child;
-    size_t middle = eitp__range_middle(range);
     if (node->highest <= *offset || eitp__misses(stretch, range))
         return;
-    if (eitp__first_leaf(stretch) <= middle && eitp__last_leaf(stretch) >= middle)
-        eitp__avoid_runs(p, node, stretch->size, offset);
-    else
-        eitp__avoid_stretches(p, node, stretch, offset);
+    eitp__avoid_node(p, node, stretch, offset);
     for (int right = 0; right < 2 && range->end - range->first > 1; right++) {
         child = eitp__range_child(range, right);
         eitp__avoid(p, &child, stretch, offset);
