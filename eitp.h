@@ -3184,8 +3184,9 @@ EITP__PRIVATE eitp_status eitp__stream_take(eitp__stream *stream, size_t size, u
 
 typedef struct eitp__variable {
     eitp_variable info;
-    void *data;      /* device memory; NULL until a plan uses it, and where it is streamed */
-    uint64_t offset; /* in the file, of one that is streamed; EITP__NO_OFFSET until a plan uses it */
+    size_t name_length; /* names have long beginnings in common: most are told apart by it */
+    void *data;         /* device memory; NULL until a plan uses it, and where it is streamed */
+    uint64_t offset;    /* in the file, of one that is streamed; EITP__NO_OFFSET until a plan uses it */
 } eitp__variable;
 
 #define EITP__NO_OFFSET UINT64_MAX
@@ -26934,8 +26935,9 @@ eitp_variable eitp_variable_at(const eitp_context *context, size_t index) {
 }
 
 int64_t eitp_variable_find(const eitp_context *context, const char *name) {
+    size_t length = strlen(name);
     for (size_t i = 0; i < context->variable_count; i++) {
-        if (!strcmp(context->variables[i].info.name, name))
+        if (context->variables[i].name_length == length && !memcmp(context->variables[i].info.name, name, length))
             return (int64_t)i;
     }
     return -1;
@@ -26997,6 +26999,7 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     memset(&context->variables[*index], 0, sizeof *context->variables);
     info = &context->variables[*index].info;
     info->name = copy;
+    context->variables[*index].name_length = strlen(copy);
     info->role = role;
     info->dtype = dtype;
     info->rank = rank;
