@@ -2531,14 +2531,15 @@ typedef enum eitp__family {
  *   BROADCAST            (x) -> y
  *   PERMUTE              (x) -> y; dimension i of y is dimension integers[i] of x
  *   SLICE                (x) -> y; dimension i of y starts at integers[i] of x
- *   PAD                  (x) -> y; x placed at integers[i] in zeros
+ *   PAD                  (x) -> y; x placed at integers[i] in zeros; of a floating dtype it
+ *                        accumulates in that dtype
  *   CONCAT               (x...) -> y; along dimension integers[0]
  *   SUM, MAX             (x) -> y, WIDE for SUM; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM
  *                        accumulates
  *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
  *                        the index is outside
  *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
- *                        zeros; indices outside are left out
+ *                        zeros; indices outside are left out; accumulates
  *   MATMUL               (a [.., m, k], b [.., k, n], bias WIDE [n] or none, operand [.., m, n] or none)
  *                        -> y [.., m, n], of the slot's dtype or WIDE, before [.., m, n] or none; with integers[0], a
  *                        is given as [.., k, m], with integers[1], b as [.., n, k]; batch dimensions broadcast;
@@ -3322,8 +3323,9 @@ EITP__PRIVATE eitp_status eitp__stream_take(eitp__stream *stream, size_t size, u
 
 typedef struct eitp__variable {
     eitp_variable info;
-    void *data;      /* device memory; NULL until a plan uses it, and where it is streamed */
-    uint64_t offset; /* in the file, of one that is streamed; EITP__NO_OFFSET until a plan uses it */
+    size_t name_length; /* names have long beginnings in common: most are told apart by it */
+    void *data;         /* device memory; NULL until a plan uses it, and where it is streamed */
+    uint64_t offset;    /* in the file, of one that is streamed; EITP__NO_OFFSET until a plan uses it */
 } eitp__variable;
 
 #define EITP__NO_OFFSET UINT64_MAX
@@ -3476,6 +3478,8 @@ struct eitp_graph {
     eitp__graph_block *blocks;
     eitp_tensor **tensors;
     size_t tensor_count, tensor_capacity;
+    eitp_tensor **variables; /* the tensor of each of the context's variables; NULL: the graph has none */
+    size_t variable_capacity;
     eitp__node **nodes;
     size_t node_count, node_capacity;
     int64_t capacity; /* of the leading dimension of tensors with `rows`; -1 while there is none */
@@ -3495,10 +3499,12 @@ struct eitp_graph {
  *   shares       output i has the memory of input shares[i] - 1, and changes it; 0: its own. Outputs of inputs that are
  *                absent are absent too, and those after them move up: see eitp__shared_input
  *   reuse        bit i: output 0 may take the memory of input i, where nothing else needs it
- *   accumulates  the slot honours eitp__call.carry
+ *   accumulates  the slot honours eitp__call.carry: for outputs of the slot's WIDE dtype, or of the slot's own
  *   flops        arithmetic of a run; NULL: none to speak of
  *   rows         builds rows [begin, end) of output 0 without the others; NULL where it cannot (see eitp__rows)
  */
+enum { EITP__ACCUMULATES_WIDE = 1, EITP__ACCUMULATES_STORED = 2 };
+
 typedef struct eitp__op_info {
     const char *name;
     int min_inputs, max_inputs, outputs;
@@ -3646,7 +3652,7 @@ EITP__PRIVATE eitp__gradient_rule eitp__gradient_sum, eitp__gradient_max;
 EITP__PRIVATE eitp__shape_rule eitp__shape_rows;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_rows;
 EITP__PRIVATE eitp__rows_rule eitp__rows_fill, eitp__rows_cast, eitp__rows_add, eitp__rows_matmul,
-    eitp__rows_embedding_backward;
+    eitp__rows_embedding_backward, eitp__rows_pad;
 
 /* ops_product.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_matmul;
@@ -3695,7 +3701,8 @@ EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
  *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
  *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
  *   stream     plan_stream.c     windows for streamed variables, and when these are read and written
- *   lay out    plan_layout.c     lifetimes, memory taken over in place, offsets in the arena
+ *   lay out    plan_layout.c     lifetimes, memory taken over in place
+ *   place      plan_place.c      offsets in the arena
  *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
  */
 
@@ -3709,6 +3716,8 @@ typedef struct eitp__step {
     eitp_tensor *replaces[EITP__MAX_OUTPUTS]; /* the value whose memory output i takes, which ends it; NULL: none */
     int accumulates;                          /* output i is carry * replaces[i] + what the node computes */
     eitp_tensor *carry;                       /* NULL: 1 */
+    size_t owners;                            /* where its part of the plan's `owners` begins */
+    unsigned reusable; /* bit i: output 0 may take the memory of input i, where that is not read later */
 } eitp__step;
 
 /* A stretch of the arena, and the steps [first, last] it is in use; -1 is before the first step. */
@@ -3772,11 +3781,22 @@ typedef struct eitp__binding {
     eitp__place carry;
 } eitp__binding;
 
+/* How often passes looked at a node, a step, an edge between steps or a stretch: what planning takes, for tests. */
+typedef struct eitp__plan_visits {
+    size_t lower, fuse, order, lifetimes, layout, recompute;
+} eitp__plan_visits;
+
 struct eitp_plan {
     eitp_context *context;
     eitp_graph *graph;
     eitp__step *steps;
     size_t step_count, step_capacity;
+    int *owners; /* what steps read and write, as eitp__list_owners says; only while the plan is made */
+    size_t owner_count, owner_capacity;
+    size_t *sizes; /* bytes by tensor id, of what owners has */
+    size_t size_capacity;
+    int *outputs; /* ids of the graph's outputs; only while the plan is made */
+    size_t output_count, output_capacity;
     int *stretch_of;         /* by tensor id: of the tensor that owns the memory; -1: none */
     unsigned char *readable; /* by tensor id: was it an output when the plan was created? */
     size_t tensor_count, stretch_of_capacity, readable_capacity;
@@ -3799,6 +3819,7 @@ struct eitp_plan {
     uint64_t bound_generation;
     int64_t bound_count;
     eitp_plan_stats stats;
+    eitp__plan_visits visits;
     eitp_plan *next; /* of the context's list */
 };
 
@@ -3822,7 +3843,37 @@ EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
 
 /* What a step reads, NULL where absent, for i in [0, eitp__step_read_count). */
 EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i);
-EITP__PRIVATE int eitp__step_read_count(const eitp__step *step);
+static inline EITP__UNUSED int eitp__step_read_count(const eitp__step *step) {
+    return step->input_count + (step->accumulates ? step->output_count + 1 : 0);
+}
+
+/*
+ * Passes go over all steps again and again, so they do not follow pointers: plan->owners has, from step->owners on, a
+ * number for each tensor that the step reads, for each output, and for each value that an output replaces. It is the
+ * id of the tensor in the arena that owns the memory, -2 - v where that is variable v, and EITP__NO_OWNER where there
+ * is no tensor, or where an output lies in memory of another tensor. Lists a step's; 0: no memory.
+ */
+enum { EITP__NO_OWNER = -1 };
+EITP__PRIVATE int eitp__list_owners(eitp_plan *plan, eitp__step *step);
+
+/* Lists them again, in the same place, after the step's operands were changed for others of the same shape. */
+EITP__PRIVATE void eitp__update_owners(eitp_plan *plan, eitp__step *step);
+
+/* The lists of a step: of what it reads, of its outputs, and of what these replace. */
+static inline EITP__UNUSED int *eitp__read_owners(const eitp_plan *plan, const eitp__step *step) {
+    return plan->owners + step->owners;
+}
+
+static inline EITP__UNUSED int *eitp__output_owners(const eitp_plan *plan, const eitp__step *step) {
+    return plan->owners + step->owners + eitp__step_read_count(step);
+}
+
+static inline EITP__UNUSED int *eitp__replaced_owners(const eitp_plan *plan, const eitp__step *step) {
+    return eitp__output_owners(plan, step) + step->output_count;
+}
+
+/* Lists the owners of all steps, and the graph's inputs and outputs; 0: no memory. */
+EITP__PRIVATE int eitp__list_operands(eitp_plan *plan);
 
 /* Makes the steps from the nodes that are needed, `needed` by node id. */
 EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error);
@@ -3869,6 +3920,9 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
+
+/* Gives each stretch its offset, and the arena its size; 0: no memory. */
+EITP__PRIVATE int eitp__plan_place(eitp_plan *plan);
 /* <<src/tensor/plan.h */
 
 /* >>src/tensor/measure.h */
@@ -10055,6 +10109,40 @@ static void eitp__ref_slice(const eitp__call *call, int64_t begin, int64_t end, 
     eitp__ref_strided(call, &grid, start, begin, end);
 }
 
+/* y = carry * y + x for `count` elements of one type; x NULL: zeros. y is not read where carry is 0. */
+#define EITP__REF_ADD_CARRIED(suffix, element, real, get, put)                                                         \
+    static void eitp__ref_add_carried_##suffix(void *y, const void *x, int64_t count, float carry) {                   \
+        element *to = (element *)y;                                                                                    \
+        const element *from = (const element *)x;                                                                      \
+        for (int64_t i = 0; i < count; i++)                                                                            \
+            to[i] = put((real)carry * get(to[i]) + (from ? get(from[i]) : 0));                                         \
+    }
+#define EITP__REF_SAME(x) (x)
+EITP__REF_ADD_CARRIED(f64, double, double, EITP__REF_SAME, EITP__REF_SAME)
+EITP__REF_ADD_CARRIED(f32, float, float, EITP__REF_SAME, EITP__REF_SAME)
+EITP__REF_ADD_CARRIED(bf16, uint16_t, float, eitp__bf16_to_f32, eitp__f32_to_bf16)
+EITP__REF_ADD_CARRIED(f16, uint16_t, float, eitp__f16_to_f32, eitp__f32_to_f16)
+#undef EITP__REF_SAME
+#undef EITP__REF_ADD_CARRIED
+
+static void eitp__ref_pad_run(eitp_dtype dtype, void *y, const void *x, int64_t count, float carry) {
+    size_t bytes = (size_t)count * eitp_dtype_size(dtype);
+    if (carry == 0.0f && x)
+        memcpy(y, x, bytes);
+    else if (carry == 0.0f)
+        memset(y, 0, bytes);
+    else if (!x && carry == 1.0f)
+        return;
+    else if (dtype == EITP_F64)
+        eitp__ref_add_carried_f64(y, x, count, carry);
+    else if (dtype == EITP_F32)
+        eitp__ref_add_carried_f32(y, x, count, carry);
+    else if (dtype == EITP_BF16)
+        eitp__ref_add_carried_bf16(y, x, count, carry);
+    else
+        eitp__ref_add_carried_f16(y, x, count, carry);
+}
+
 /*
  * Row by row of the output, a row being the last dimension that is padded with all that is in it: zeros, what x has of
  * the row, zeros.
@@ -10065,6 +10153,7 @@ static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, vo
     int64_t inner, row, before, filled;
     const char *from = (const char *)x->data;
     char *to = (char *)y->data;
+    float carry = eitp__ref_carry(call);
     (void)workspace;
     while (last > 0 && x->shape[last] == y->shape[last])
         last--;
@@ -10086,12 +10175,13 @@ static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, vo
         first = start + before > i ? start + before : i;
         stop = eitp__ref_smaller(start + before + filled, next);
         if (!inside || first >= stop) {
-            memset(to + i * size, 0, (size_t)((next - i) * size));
+            eitp__ref_pad_run(y->dtype, to + i * size, NULL, next - i, carry);
             continue;
         }
-        memset(to + i * size, 0, (size_t)((first - i) * size));
-        memcpy(to + first * size, from + (source + first - start - before) * size, (size_t)((stop - first) * size));
-        memset(to + stop * size, 0, (size_t)((next - stop) * size));
+        eitp__ref_pad_run(y->dtype, to + i * size, NULL, first - i, carry);
+        eitp__ref_pad_run(y->dtype, to + first * size, from + (source + first - start - before) * size, stop - first,
+                          carry);
+        eitp__ref_pad_run(y->dtype, to + stop * size, NULL, next - stop, carry);
     }
 }
 
@@ -11411,11 +11501,12 @@ static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int
 /* >>kernels/ref/scatter.inc */
 /* Sums at places that are data, of one real type. */
 
-/* A line is zeroed, then takes what is for it in order; lines that are neighbours go together. */
+/* A line is multiplied by the carry, then takes what is for it in order; lines that are neighbours go together. */
 static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *d = &call->inputs[1], *y = &call->outputs[0];
     const int32_t *indices = (const int32_t *)call->inputs[0].data;
     int64_t along = call->integers[0], extent = y->shape[along], count = d->shape[along], inner = 1;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
     (void)workspace;
     for (int64_t dimension = along + 1; dimension < y->rank; dimension++)
         inner *= y->shape[dimension];
@@ -11426,8 +11517,9 @@ static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_
         EITP__REAL *to = (EITP__REAL *)y->data + outer * extent * inner;
         next = eitp__ref_smaller(end, (outer + 1) * inner);
         stop = first + next - line;
-        for (int64_t i = 0; i < extent; i++)
-            memset(to + i * inner + first, 0, (size_t)(stop - first) * sizeof *to);
+        for (int64_t i = 0; i < extent && carry != 1; i++)
+            for (int64_t j = first; j < stop; j++)
+                to[i * inner + j] = carry != 0 ? carry * to[i * inner + j] : 0;
         for (int64_t i = 0; i < count; i++, index += inner, from += inner)
             for (int64_t j = first; j < stop; j++)
                 if (index[j] >= 0 && index[j] < extent)
@@ -11896,11 +11988,12 @@ static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int
 /* >>kernels/ref/scatter.inc */
 /* Sums at places that are data, of one real type. */
 
-/* A line is zeroed, then takes what is for it in order; lines that are neighbours go together. */
+/* A line is multiplied by the carry, then takes what is for it in order; lines that are neighbours go together. */
 static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *d = &call->inputs[1], *y = &call->outputs[0];
     const int32_t *indices = (const int32_t *)call->inputs[0].data;
     int64_t along = call->integers[0], extent = y->shape[along], count = d->shape[along], inner = 1;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
     (void)workspace;
     for (int64_t dimension = along + 1; dimension < y->rank; dimension++)
         inner *= y->shape[dimension];
@@ -11911,8 +12004,9 @@ static void EITP__REF(scatter_add)(const eitp__call *call, int64_t begin, int64_
         EITP__REAL *to = (EITP__REAL *)y->data + outer * extent * inner;
         next = eitp__ref_smaller(end, (outer + 1) * inner);
         stop = first + next - line;
-        for (int64_t i = 0; i < extent; i++)
-            memset(to + i * inner + first, 0, (size_t)(stop - first) * sizeof *to);
+        for (int64_t i = 0; i < extent && carry != 1; i++)
+            for (int64_t j = first; j < stop; j++)
+                to[i * inner + j] = carry != 0 ? carry * to[i * inner + j] : 0;
         for (int64_t i = 0; i < count; i++, index += inner, from += inner)
             for (int64_t j = first; j < stop; j++)
                 if (index[j] >= 0 && index[j] < extent)
@@ -27347,8 +27441,9 @@ eitp_variable eitp_variable_at(const eitp_context *context, size_t index) {
 }
 
 int64_t eitp_variable_find(const eitp_context *context, const char *name) {
+    size_t length = name ? strlen(name) : 0;
     for (size_t i = 0; i < eitp_variable_count(context) && name; i++) {
-        if (!strcmp(context->variables[i].info.name, name))
+        if (context->variables[i].name_length == length && !memcmp(context->variables[i].info.name, name, length))
             return (int64_t)i;
     }
     return -1;
@@ -27419,6 +27514,7 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     memset(&context->variables[*index], 0, sizeof *context->variables);
     info = &context->variables[*index].info;
     info->name = copy;
+    context->variables[*index].name_length = strlen(copy);
     info->role = role;
     info->dtype = dtype;
     info->rank = rank;
@@ -27850,6 +27946,7 @@ void eitp_graph_destroy(eitp_graph *graph) {
     }
     eitp__release(host, graph->tensors, graph->tensor_capacity * sizeof *graph->tensors);
     eitp__release(host, graph->nodes, graph->node_capacity * sizeof *graph->nodes);
+    eitp__release(host, graph->variables, graph->variable_capacity * sizeof *graph->variables);
     eitp__release(host, graph, sizeof *graph);
 }
 
@@ -27982,6 +28079,19 @@ eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dty
     return tensor;
 }
 
+/* Makes room for the tensors of all the context's variables; 0, with the graph's error set: no memory. */
+static int eitp__reserve_variables(eitp_graph *graph) {
+    size_t old = graph->variable_capacity, count = graph->context->variable_count;
+    if (!eitp__reserve(&graph->context->host, (void **)&graph->variables, &graph->variable_capacity, count,
+                       sizeof *graph->variables)) {
+        eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate the graph's list of variables");
+        return 0;
+    }
+    for (size_t i = old; i < graph->variable_capacity; i++)
+        graph->variables[i] = NULL;
+    return 1;
+}
+
 eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role role, eitp_dtype dtype, int rank,
                                   const int64_t *shape) {
     eitp_tensor *tensor;
@@ -27993,14 +28103,16 @@ eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role
         eitp__graph_fail(graph, error.status, "%s", error.message);
         return NULL;
     }
+    if (!eitp__reserve_variables(graph))
+        return NULL;
     /* One tensor for a variable in a graph, so that all its uses add to one gradient. */
-    for (size_t i = 0; i < graph->tensor_count; i++) {
-        if (graph->tensors[i]->leaf == EITP__VARIABLE && graph->tensors[i]->variable == index)
-            return graph->tensors[i];
-    }
+    if (graph->variables[index])
+        return graph->variables[index];
     tensor = eitp__leaf_create(graph, EITP__VARIABLE, name, dtype, rank, shape);
-    if (tensor)
+    if (tensor) {
         tensor->variable = index;
+        graph->variables[index] = tensor;
+    }
     return tensor;
 }
 
@@ -28943,9 +29055,12 @@ EITP__PRIVATE void eitp__gradient_permute(const eitp__node *node, eitp_tensor *c
 
 EITP__PRIVATE void eitp__gradient_slice(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *slice;
     memcpy(attributes.integers, node->attributes.integers, sizeof attributes.integers);
     memcpy(attributes.shape, node->inputs[0]->shape, sizeof attributes.shape);
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_PAD, dy, 1, &attributes));
+    /* In the dtype of the sum that it will be a term of, so that it can be added to that in place. */
+    slice = eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0]));
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_PAD, &slice, 1, &attributes));
 }
 
 EITP__PRIVATE void eitp__gradient_pad(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -30404,7 +30519,8 @@ EITP__PRIVATE eitp_status eitp__shape_rows(eitp__node *node, eitp_error *error) 
 
 EITP__PRIVATE void eitp__gradient_rows(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1];
-    eitp__add_gradient(&dx[0], eitp_pad(dy[0], 0, begin, node->inputs[0]->shape[0] - end));
+    eitp_tensor *rows = eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0]));
+    eitp__add_gradient(&dx[0], eitp_pad(rows, 0, begin, node->inputs[0]->shape[0] - end));
 }
 
 static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end) {
@@ -30437,11 +30553,34 @@ EITP__PRIVATE eitp_tensor *eitp__rows_cast(const eitp__node *node, int64_t begin
     return eitp_cast(eitp__rows(node->inputs[0], begin, end), node->outputs[0]->dtype);
 }
 
+static int eitp__is_zeros(const eitp_tensor *x) {
+    return x && x->node && x->node->op == EITP__OP_FILL && x->node->attributes.reals[0] == 0;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin, int64_t end) {
     eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
     if (!eitp__same_shape(a, b))
         return NULL;
-    return eitp_add(eitp__rows(a, begin, end), eitp__rows(b, begin, end));
+    a = eitp__rows(a, begin, end);
+    b = eitp__rows(b, begin, end);
+    return eitp__is_zeros(b) ? a : eitp__is_zeros(a) ? b : eitp_add(a, b);
+}
+
+/* Of a padded tensor, the rows of what is padded that are among them; zeros where there are none. */
+EITP__PRIVATE eitp_tensor *eitp__rows_pad(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *x = node->inputs[0];
+    const eitp_tensor *y = node->outputs[0];
+    eitp__attributes attributes = node->attributes;
+    int64_t start = attributes.integers[0], first, stop;
+    first = begin > start ? begin : start;
+    stop = end < start + x->shape[0] ? end : start + x->shape[0];
+    memcpy(attributes.shape, y->shape, sizeof attributes.shape);
+    attributes.shape[0] = end - begin;
+    if (first >= stop)
+        return eitp_fill(node->graph, y->dtype, y->rank, attributes.shape, 0);
+    attributes.integers[0] = first - begin;
+    x = eitp__rows(x, first - start, stop - start);
+    return eitp__apply(EITP__OP_PAD, &x, 1, &attributes);
 }
 
 /* The rows of a product are those of its first factor, or the columns of one that is given transposed. */
@@ -30518,12 +30657,14 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("broadcast", 1, 1, eitp__shape_broadcast, eitp__gradient_broadcast, 0, 0, NULL),
     EITP__PLAIN("permute", 1, 1, eitp__shape_permute, eitp__gradient_permute, 0, 0, NULL),
     EITP__PLAIN("slice", 1, 1, eitp__shape_slice, eitp__gradient_slice, 0, 0, NULL),
-    EITP__PLAIN("pad", 1, 1, eitp__shape_pad, eitp__gradient_pad, 0, 0, NULL),
+    EITP__PLAIN_BY_ROWS("pad", 1, 1, eitp__shape_pad, eitp__gradient_pad, 0, EITP__ACCUMULATES_STORED, NULL,
+                        eitp__rows_pad),
     EITP__PLAIN("concat", 1, EITP__MAX_INPUTS, eitp__shape_concat, eitp__gradient_concat, 0, 0, NULL),
     EITP__PLAIN("sum", 1, 1, eitp__shape_reduce, eitp__gradient_sum, 0, 1, eitp__flops_elements),
     EITP__PLAIN("max", 1, 1, eitp__shape_reduce, eitp__gradient_max, 0, 0, eitp__flops_elements),
     EITP__PLAIN("gather", 2, 2, eitp__shape_gather, eitp__gradient_gather, 0, 0, NULL),
-    EITP__PLAIN("scatter_add", 2, 2, eitp__shape_scatter_add, eitp__gradient_scatter_add, 0, 0, NULL),
+    EITP__PLAIN("scatter_add", 2, 2, eitp__shape_scatter_add, eitp__gradient_scatter_add, 0, EITP__ACCUMULATES_WIDE,
+                NULL),
     EITP__PLAIN_BY_ROWS("matmul", 2, 3, eitp__shape_matmul, eitp__gradient_matmul, 0, 1, eitp__flops_matmul,
                         eitp__rows_matmul),
     EITP__COMPOSITE("softmax", 1, 1, 1, eitp__shape_unary, eitp__gradient_softmax, eitp__expand_softmax, 0, 0,
@@ -30689,10 +30830,11 @@ typedef struct eitp__flow {
     size_t tensors;
     unsigned char *needed; /* does it depend on any of the xs? */
     eitp__term **terms;    /* in the order they arrived */
+    eitp__term **latest;   /* the last of them */
 } eitp__flow;
 
 static void eitp__add_term(eitp__flow *flow, const eitp_tensor *tensor, eitp_tensor *value) {
-    eitp__term *term, **end;
+    eitp__term *term, *latest;
     if (!value || (size_t)tensor->id >= flow->tensors || !flow->needed[tensor->id])
         return;
     value = eitp_cast(value, eitp__gradient_dtype(tensor));
@@ -30700,9 +30842,9 @@ static void eitp__add_term(eitp__flow *flow, const eitp_tensor *tensor, eitp_ten
     if (!term)
         return;
     term->value = value;
-    for (end = &flow->terms[tensor->id]; *end; end = &(*end)->next)
-        continue;
-    *end = term;
+    latest = flow->latest[tensor->id];
+    *(latest ? &latest->next : &flow->terms[tensor->id]) = term;
+    flow->latest[tensor->id] = term;
 }
 
 static eitp_tensor *eitp__sum_terms(const eitp__term *term) {
@@ -30799,7 +30941,8 @@ static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, ei
     flow.tensors = graph->tensor_count;
     flow.needed = (unsigned char *)eitp__allocate(host, flow.tensors);
     flow.terms = (eitp__term **)eitp__allocate(host, flow.tensors * sizeof *flow.terms);
-    if (flow.needed && flow.terms) {
+    flow.latest = (eitp__term **)eitp__allocate(host, flow.tensors * sizeof *flow.latest);
+    if (flow.needed && flow.terms && flow.latest) {
         eitp__mark_needed(&flow, first, x_count, xs);
         for (int i = 0; i < y_count; i++) {
             if (ys[i] && seeds[i])
@@ -30811,10 +30954,11 @@ static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, ei
             terms[i] = flow.terms[xs[i]->id];
     } else {
         eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate %zu bytes to differentiate the graph",
-                         flow.tensors * (1 + sizeof *flow.terms));
+                         flow.tensors * (1 + 2 * sizeof *flow.terms));
     }
     eitp__release(host, flow.needed, flow.tensors);
     eitp__release(host, flow.terms, flow.tensors * sizeof *flow.terms);
+    eitp__release(host, flow.latest, flow.tensors * sizeof *flow.latest);
 }
 
 /* A node of a 16-bit column as the same op in F32 between casts. 0: it is of another column, or changes a variable. */
@@ -31113,6 +31257,7 @@ static void eitp__lower_pending(eitp__lowering *lowering) {
     eitp_graph *graph = lowering->plan->graph;
     while (lowering->pending_count && !graph->error.status) {
         eitp__node *node = graph->nodes[lowering->pending[--lowering->pending_count]];
+        lowering->plan->visits.lower++;
         if (!eitp__supported(lowering->plan, node)) {
             eitp__expand_in_plan(lowering, node);
             continue;
@@ -31195,6 +31340,16 @@ static int eitp__is_consumed(const eitp__fusion *fusion, const eitp_tensor *x) {
     return x->node && x->storage == x && fusion->uses[x->id] == 1 && !x->is_output;
 }
 
+/* Can the node's slot add to an output of this dtype instead of writing it? */
+static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
+    int accumulates = eitp__op(node->op)->accumulates;
+    eitp_dtype stored;
+    if (!accumulates || !eitp__is_floating(dtype))
+        return 0;
+    stored = eitp__node_dtype(node);
+    return dtype == (accumulates == EITP__ACCUMULATES_WIDE ? eitp__wide(stored) : stored);
+}
+
 /*
  * The node that makes one term of a sum and can add it to the other in that one's place; NULL where there is none. Of
  * products see below.
@@ -31206,10 +31361,9 @@ static eitp__node *eitp__adder_of(const eitp__fusion *fusion, const eitp__node *
         const eitp_tensor *term = eitp__lowered(sum->inputs[i]), *other = eitp__lowered(sum->inputs[1 - i]);
         if (term == other || !eitp__is_consumed(fusion, term) || !eitp__is_consumed(fusion, other))
             continue;
-        if (term->node->output_count == 1 && eitp__op(term->node->op)->accumulates &&
-            term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] &&
-            term->dtype == eitp__wide(eitp__node_dtype(term->node)) && other->dtype == term->dtype &&
-            eitp__same_shape(term, other) && !other->rows)
+        if (term->node->output_count == 1 && eitp__accumulates_in(term->node, term->dtype) &&
+            term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] && other->dtype == term->dtype &&
+            eitp__same_shape(term, other) && other->rows == term->rows)
             return term->node;
     }
     return NULL;
@@ -31350,13 +31504,13 @@ static void eitp__find_accumulations(eitp__fusion *fusion) {
  */
 static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *node) {
     const eitp__node *first = fusion->accumulations[node->outputs[0]->id];
-    if (!eitp__op(node->op)->accumulates || fusion->endings[node->id])
+    if (fusion->endings[node->id])
         return 0;
     for (int i = 0; i < node->output_count; i++) {
         const eitp__node *accumulation = fusion->accumulations[node->outputs[i]->id];
         if (!accumulation || eitp__reads_storage(node, accumulation->inputs[0]->storage) ||
             eitp__lowered(accumulation->inputs[2]) != eitp__lowered(first->inputs[2]) ||
-            node->outputs[i]->dtype != eitp__wide(eitp__node_dtype(node)))
+            !eitp__accumulates_in(node, node->outputs[i]->dtype))
             return 0;
     }
     return 1;
@@ -31402,6 +31556,7 @@ static int eitp__make_steps(eitp__fusion *fusion) {
     const eitp_graph *graph = fusion->graph;
     for (size_t n = 0; n < graph->node_count; n++) {
         eitp__node *node = graph->nodes[n];
+        plan->visits.fuse++;
         if (!fusion->needed[n] || eitp__is_view(node) || fusion->products[n] || fusion->adders[n] ||
             eitp__is_absorbed(fusion, node))
             continue;
@@ -31454,10 +31609,6 @@ EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
     /* An accumulation reads the values before, and the carry. */
     i -= step->input_count;
     return i < step->output_count ? step->replaces[i] : step->carry;
-}
-
-EITP__PRIVATE int eitp__step_read_count(const eitp__step *step) {
-    return step->input_count + (step->accumulates ? step->output_count + 1 : 0);
 }
 /* <<src/tensor/plan_fuse.c */
 
@@ -31785,6 +31936,7 @@ static void eitp__add_reader(eitp__order *order, int step, eitp_tensor *tensor) 
 /* Step `writer` replaces a value, or rows of one: all its other readers come before it. */
 static void eitp__wait_for_readers(eitp__order *order, int writer, eitp_tensor *replaced) {
     for (int r = order->first_reader[eitp__version(replaced)->id]; r >= 0; r = order->readers[r].next) {
+        order->plan->visits.order++;
         if (order->readers[r].step != writer && eitp__overlap(order->readers[r].tensor, replaced))
             eitp__add_edge(order, order->readers[r].step, writer);
     }
@@ -31874,7 +32026,9 @@ static eitp_status eitp__sort_steps(eitp__order *order, int *heap, eitp__step *s
     while (ready) {
         int step = eitp__heap_pop(plan, heap, ready--);
         sorted[done++] = plan->steps[step];
+        plan->visits.order++;
         for (int e = order->first_edge[step]; e >= 0; e = order->edges[e].next) {
+            plan->visits.order++;
             if (--order->waiting[order->edges[e].to] == 0)
                 eitp__heap_push(plan, heap, ready++, order->edges[e].to);
         }
@@ -31946,7 +32100,7 @@ typedef struct eitp__again {
     int steps;   /* that are run again */
 } eitp__again;
 
-/* By tensor id, of tensors that own memory in the arena. */
+/* By tensor id, of tensors that own memory in the arena. A copy adds an entry, which may move the others. */
 typedef struct eitp__uses {
     int made, previous, next, last; /* steps; previous and next around the crowded one; -1: none */
     int ended;                      /* its memory was taken by the value that replaced it */
@@ -31958,6 +32112,17 @@ typedef struct eitp__uses {
     double seconds; /* that making it takes; 0: not known yet */
 } eitp__uses;
 
+/* The last use of a value before an attempt changed it. */
+typedef struct eitp__former_use {
+    int value, last;
+} eitp__former_use;
+
+/* Steps that are inserted before one: `added` from `first` on, up to those of the next addition. */
+typedef struct eitp__addition {
+    int before;
+    size_t first;
+} eitp__addition;
+
 typedef struct eitp__recompute {
     eitp_plan *plan;
     const eitp_host *host;
@@ -31968,21 +32133,34 @@ typedef struct eitp__recompute {
     size_t variables;
     size_t *live; /* by step */
     size_t live_capacity;
-    eitp__step *kept; /* the steps before the last attempt */
+    eitp__step *kept; /* the steps before the last attempt, */
     size_t kept_count, kept_capacity;
+    int *kept_owners; /* their owners, */
+    size_t kept_owner_count, kept_owner_capacity;
+    size_t kept_tensors;         /* how many tensors there were, */
+    eitp__former_use *kept_uses; /* and the last uses that were changed since */
+    size_t kept_use_count, kept_use_capacity;
+    size_t kept_peak;
+    int kept_crowded;
     int crowded;
     size_t peak;
-    size_t inserted; /* steps, in this round */
-    eitp__gap *gaps;
-    size_t gap_capacity;
+    eitp__gap *gaps, *closing; /* of a round; and those that are closed in an attempt */
+    size_t gap_capacity, closing_capacity;
+    eitp__step *added; /* in this round, to be inserted at its end */
+    size_t added_count, added_capacity;
+    eitp__addition *additions; /* the gaps they are of, the last `before` first */
+    size_t addition_count, addition_capacity;
     double patience; /* how much longer for a byte what is needed for a value may take than the value itself */
 } eitp__recompute;
 
 /* How long a chain of values is made again for one, and how many in all. */
 enum { EITP__RECOMPUTE_DEPTH = 8, EITP__RECOMPUTE_STEPS = 24 };
 
-/* How many are made again in one round, where they are worth nearly the same: layers are alike. */
-enum { EITP__RECOMPUTE_ROUND = 64 };
+/*
+ * How many are made again in one round, where they are worth nearly the same: layers are alike. In a large graph it is
+ * a part of its steps, so that twice as many layers take no more rounds.
+ */
+enum { EITP__RECOMPUTE_ROUND = 64, EITP__RECOMPUTE_ROUND_STEPS = 24 };
 
 /* The last of the powers of 8 that patience goes through where nothing else helps. */
 #define EITP__RECOMPUTE_PATIENCE 512
@@ -32009,6 +32187,9 @@ EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step 
     }
     for (int i = 0; i < step->output_count; i++)
         bytes += eitp__value_bytes(step->outputs[i]);
+    /* What is padded is added where it belongs, and the rest is left alone. */
+    if (step->node->op == EITP__OP_PAD && step->accumulates && !step->carry)
+        bytes = 3 * eitp__value_bytes(step->inputs[0]);
     backend->interface->nominal_speed(backend, eitp__node_dtype(step->node), &rate, &bandwidth);
     if (step->node->op != EITP__OP_MATMUL && step->node->op != EITP__OP_HEAD)
         rate /= 8;
@@ -32058,18 +32239,23 @@ static double eitp__recipe_seconds(const eitp__recompute *r, const eitp__step *r
     return uses->seconds;
 }
 
+static void eitp__reset_uses(eitp__uses *uses, int id) {
+    memset(uses, 0, sizeof *uses);
+    uses->origin = id;
+    uses->sibling = uses->refused = -1;
+}
+
 /* Makes room for what is known by tensor and by step. */
 static int eitp__recompute_reserve(eitp__recompute *r) {
     size_t old = r->use_capacity, tensors = r->plan->graph->tensor_count;
     if (!eitp__reserve(r->host, (void **)&r->uses, &r->use_capacity, tensors, sizeof *r->uses) ||
         !eitp__reserve(r->host, (void **)&r->live, &r->live_capacity, r->plan->step_count + 2, sizeof *r->live) ||
-        !eitp__reserve(r->host, (void **)&r->kept, &r->kept_capacity, r->plan->step_count, sizeof *r->kept))
+        !eitp__reserve(r->host, (void **)&r->kept, &r->kept_capacity, r->plan->step_count, sizeof *r->kept) ||
+        !eitp__reserve(r->host, (void **)&r->kept_owners, &r->kept_owner_capacity, r->plan->owner_count,
+                       sizeof *r->kept_owners))
         return 0;
-    for (size_t t = old; t < r->use_capacity; t++) {
-        memset(&r->uses[t], 0, sizeof r->uses[t]);
-        r->uses[t].origin = (int)t;
-        r->uses[t].sibling = r->uses[t].refused = -1;
-    }
+    for (size_t t = old; t < r->use_capacity; t++)
+        eitp__reset_uses(&r->uses[t], (int)t);
     return 1;
 }
 
@@ -32086,6 +32272,7 @@ static void eitp__find_crowded(eitp__recompute *r) {
             r->live[end] -= stretch->size; /* wraps around; the sum is right */
     }
     r->peak = 0;
+    r->plan->visits.recompute += plan->step_count;
     for (size_t s = 0; s < plan->step_count; s++) {
         live += r->live[s];
         r->live[s] = live;
@@ -32096,33 +32283,30 @@ static void eitp__find_crowded(eitp__recompute *r) {
     }
 }
 
-/* Notes a step that reads a value. */
-static void eitp__note_use(eitp__recompute *r, eitp_tensor *x, int step) {
-    eitp_tensor *value = eitp__arena_value(x);
-    eitp__uses *uses;
-    if (!value)
-        return;
-    uses = &r->uses[value->id];
+/* Notes a step that reads a value, or makes it. */
+static void eitp__note_use(eitp__uses *uses, int crowded, int step) {
     uses->last = step;
-    if (step <= r->crowded)
+    if (step <= crowded)
         uses->previous = step;
     else if (uses->next < 0)
         uses->next = step;
 }
 
 static void eitp__note_step(eitp__recompute *r, const eitp__step *step, int at) {
-    for (int i = 0; i < eitp__step_read_count(step); i++)
-        eitp__note_use(r, eitp__step_read(step, i), at);
+    const int *reads = eitp__read_owners(r->plan, step), *outputs = eitp__output_owners(r->plan, step);
+    const int *replaced = eitp__replaced_owners(r->plan, step);
+    for (int i = 0; i < eitp__step_read_count(step); i++) {
+        if (reads[i] >= 0)
+            eitp__note_use(&r->uses[reads[i]], r->crowded, at);
+    }
     for (int i = 0; i < step->output_count; i++) {
-        eitp_tensor *replaced = step->replaces[i], *value = replaced ? eitp__arena_value(replaced) : NULL;
-        if (value)
-            r->uses[value->id].ended = 1;
-        else if (replaced && r->changed[eitp__owner(replaced, NULL)->variable] > at)
-            r->changed[eitp__owner(replaced, NULL)->variable] = at;
-        value = eitp__arena_value(step->outputs[i]);
-        if (value == step->outputs[i]) {
-            eitp__note_use(r, value, at);
-            r->uses[value->id].made = at;
+        if (replaced[i] >= 0)
+            r->uses[replaced[i]].ended = 1;
+        else if (replaced[i] != EITP__NO_OWNER && r->changed[-2 - replaced[i]] > at)
+            r->changed[-2 - replaced[i]] = at;
+        if (outputs[i] >= 0) {
+            eitp__note_use(&r->uses[outputs[i]], r->crowded, at);
+            r->uses[outputs[i]].made = at;
         }
     }
 }
@@ -32134,23 +32318,23 @@ static void eitp__find_uses(eitp__recompute *r) {
         uses->made = uses->previous = uses->next = uses->last = -1;
         uses->ended = uses->asked = 0;
     }
-    for (size_t t = 0; t < plan->graph->tensor_count; t++) {
-        eitp_tensor *value = plan->graph->tensors[t]->is_output ? eitp__arena_value(plan->graph->tensors[t]) : NULL;
+    for (size_t i = 0; i < plan->output_count; i++) {
+        eitp_tensor *value = eitp__arena_value(plan->graph->tensors[plan->outputs[i]]);
         if (value)
             r->uses[value->id].asked = 1;
     }
     for (size_t v = 0; v < r->variables; v++)
         r->changed[v] = INT_MAX;
+    r->plan->visits.recompute += plan->step_count;
     for (size_t s = 0; s < plan->step_count; s++)
         eitp__note_step(r, &plan->steps[s], (int)s);
 }
 
-/* Lifetimes, bytes and uses as the steps are now; 0: no memory. */
-static int eitp__survey(eitp__recompute *r) {
+/* Lifetimes and bytes as the steps are now; 0: no memory. */
+static int eitp__measure(eitp__recompute *r) {
     if (!eitp__recompute_reserve(r) || !eitp__plan_lifetimes(r->plan))
         return 0;
     eitp__find_crowded(r);
-    eitp__find_uses(r);
     return 1;
 }
 
@@ -32297,57 +32481,134 @@ static int eitp__find_gaps(eitp__recompute *r) {
 /* How many of these gaps to close in one round: no more than there is need for, and only what is worth the same. */
 static int eitp__gaps_in_round(const eitp__recompute *r, int count, size_t target) {
     double needed = (double)(r->peak - target), freed = 0;
-    int taken = 0;
-    while (taken < count && taken < EITP__RECOMPUTE_ROUND && freed < needed &&
-           r->gaps[taken].worth >= 0.9 * r->gaps[0].worth)
+    int taken = 0, most = (int)r->plan->step_count / EITP__RECOMPUTE_ROUND_STEPS;
+    most = most > EITP__RECOMPUTE_ROUND ? most : EITP__RECOMPUTE_ROUND;
+    while (taken < count && taken < most && freed < needed && r->gaps[taken].worth >= 0.9 * r->gaps[0].worth)
         freed += r->gaps[taken++].freed;
     return taken;
 }
 
 /* ---- Changing the steps ---- */
 
-/* Puts a step before another; 0: no memory. */
-static int eitp__insert_step(eitp_plan *plan, const eitp__step *step, int before) {
-    eitp__step copy = *step;
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->steps, &plan->step_capacity, plan->step_count + 1,
-                       sizeof *plan->steps))
+/* Begins the steps that go before one; 0: no memory. */
+static int eitp__begin_addition(eitp__recompute *r, int before) {
+    eitp__addition *addition;
+    if (!eitp__reserve(r->host, (void **)&r->additions, &r->addition_capacity, r->addition_count + 1,
+                       sizeof *r->additions))
         return 0;
-    memmove(plan->steps + before + 1, plan->steps + before, (plan->step_count - (size_t)before) * sizeof *plan->steps);
-    plan->steps[before] = copy;
-    plan->step_count++;
+    addition = &r->additions[r->addition_count++];
+    addition->before = before;
+    addition->first = r->added_count;
     return 1;
 }
 
-/* Lets an operand that is `from`, or a view of it, be the same of `to`; 0: no memory. */
-static int eitp__redirect(eitp_tensor **operand, const eitp_tensor *from, eitp_tensor *to) {
+/* The first step of the addition that was begun last. */
+static size_t eitp__addition_first(const eitp__recompute *r) {
+    return r->additions[r->addition_count - 1].first;
+}
+
+/* Adds a step to the addition that was begun last; 0: no memory. */
+static int eitp__add_step(eitp__recompute *r, const eitp__step *step) {
+    if (!eitp__reserve(r->host, (void **)&r->added, &r->added_capacity, r->added_count + 1, sizeof *r->added))
+        return 0;
+    r->added[r->added_count++] = *step;
+    return 1;
+}
+
+/* Moves all additions to their places; of two before the same step the later goes first. 0: no memory. */
+static int eitp__insert_additions(eitp__recompute *r) {
+    eitp_plan *plan = r->plan;
+    size_t from = plan->step_count, to = from + r->added_count, end = 0, count;
+    if (!eitp__reserve(r->host, (void **)&plan->steps, &plan->step_capacity, to, sizeof *plan->steps))
+        return 0;
+    plan->step_count = to;
+    for (size_t a = 0; a < r->addition_count; a++) {
+        const eitp__addition *addition = &r->additions[a];
+        count = from - (size_t)addition->before;
+        to -= count;
+        from -= count;
+        memmove(plan->steps + to, plan->steps + from, count * sizeof *plan->steps);
+        end = a + 1 < r->addition_count ? r->additions[a + 1].first : r->added_count;
+        count = end - addition->first;
+        to -= count;
+        memcpy(plan->steps + to, r->added + addition->first, count * sizeof *plan->steps);
+    }
+    return 1;
+}
+
+/* Copies a tensor as eitp__tensor_copy does, and grows `uses` with the graph; NULL: no memory. */
+static eitp_tensor *eitp__add_copy(eitp__recompute *r, const eitp_tensor *tensor, eitp_tensor *storage, int64_t first) {
+    eitp_tensor *copy = eitp__tensor_copy(tensor, storage, first);
+    return copy && eitp__recompute_reserve(r) ? copy : NULL;
+}
+
+/* Replaces an operand that is `from`, or a view of it, by `to` or the same view of that; 0: no memory. */
+static int eitp__redirect(eitp__recompute *r, eitp_tensor **operand, const eitp_tensor *from, eitp_tensor *to) {
     int64_t first;
     if (!*operand || eitp__owner(*operand, &first) != from)
         return 1;
-    *operand = eitp__lowered(*operand) == from ? to : eitp__tensor_copy(eitp__lowered(*operand), to, first);
+    *operand = eitp__lowered(*operand) == from ? to : eitp__add_copy(r, eitp__lowered(*operand), to, first);
     return *operand != NULL;
 }
 
-/* Steps [first, end) read `to` instead of `from`. */
-static int eitp__redirect_steps(eitp_plan *plan, size_t first, size_t end, const eitp_tensor *from, eitp_tensor *to) {
-    int done = 1;
-    for (size_t s = first; s < end; s++) {
-        eitp__step *step = &plan->steps[s];
-        for (int i = 0; i < step->input_count; i++)
-            done &= eitp__redirect(&step->inputs[i], from, to);
-        for (int i = 0; i < step->output_count; i++)
-            done &= eitp__redirect(&step->replaces[i], from, to);
-        done &= eitp__redirect(&step->carry, from, to);
+/* Does the step read or replace a tensor? */
+static int eitp__has_operand(const eitp_plan *plan, const eitp__step *step, int owner) {
+    const int *reads = eitp__read_owners(plan, step), *replaced = eitp__replaced_owners(plan, step);
+    for (int i = 0; i < eitp__step_read_count(step); i++) {
+        if (reads[i] == owner)
+            return 1;
     }
-    return done;
+    for (int i = 0; i < step->output_count; i++) {
+        if (replaced[i] == owner)
+            return 1;
+    }
+    return 0;
 }
 
-static int eitp__make_again(eitp__recompute *r, eitp_tensor *value, int before, int depth, int *inserted);
+/* Lets a step read `to` instead of `from`; 0: no memory. */
+static int eitp__redirect_step(eitp__recompute *r, eitp__step *step, const eitp_tensor *from, eitp_tensor *to) {
+    int done = 1;
+    for (int i = 0; i < step->input_count; i++)
+        done &= eitp__redirect(r, &step->inputs[i], from, to);
+    for (int i = 0; i < step->output_count; i++)
+        done &= eitp__redirect(r, &step->replaces[i], from, to);
+    return done & eitp__redirect(r, &step->carry, from, to);
+}
 
-/* The tensor with the value that one of the steps just inserted makes; NULL: none. */
-static eitp_tensor *eitp__made_instance(const eitp__recompute *r, const eitp_tensor *value, int before, int inserted) {
+/* Lets `count` steps read `to` instead of `from`; 0: no memory. */
+static int eitp__redirect_steps(eitp__recompute *r, eitp__step *steps, size_t count, const eitp_tensor *from,
+                                eitp_tensor *to) {
+    r->plan->visits.recompute += count;
+    for (size_t s = 0; s < count; s++) {
+        if (!eitp__has_operand(r->plan, &steps[s], from->id))
+            continue;
+        if (!eitp__redirect_step(r, &steps[s], from, to))
+            return 0;
+        eitp__update_owners(r->plan, &steps[s]);
+    }
+    return 1;
+}
+
+/* Changes the last use of a value; 0: no memory. */
+static int eitp__set_last(eitp__recompute *r, int value, int last) {
+    eitp__former_use *former;
+    if (!eitp__reserve(r->host, (void **)&r->kept_uses, &r->kept_use_capacity, r->kept_use_count + 1,
+                       sizeof *r->kept_uses))
+        return 0;
+    former = &r->kept_uses[r->kept_use_count++];
+    former->value = value;
+    former->last = r->uses[value].last;
+    r->uses[value].last = last;
+    return 1;
+}
+
+static int eitp__make_again(eitp__recompute *r, eitp_tensor *value, int before, int depth);
+
+/* The tensor with the value that a step of the addition that was begun last makes; NULL: none. */
+static eitp_tensor *eitp__made_instance(const eitp__recompute *r, const eitp_tensor *value) {
     int origin = r->uses[value->id].origin;
-    for (int s = before; s < before + inserted; s++) {
-        const eitp__step *step = &r->plan->steps[s];
+    for (size_t s = eitp__addition_first(r); s < r->added_count; s++) {
+        const eitp__step *step = &r->added[s];
         for (int o = 0; o < step->output_count; o++) {
             if (r->uses[step->outputs[o]->id].origin == origin)
                 return step->outputs[o];
@@ -32356,153 +32617,175 @@ static eitp_tensor *eitp__made_instance(const eitp__recompute *r, const eitp_ten
     return NULL;
 }
 
-/* Lets a recipe read, instead of one of its operands, another tensor with the same value. */
-static int eitp__redirect_recipe(eitp__step *recipe, const eitp_tensor *from, eitp_tensor *to) {
-    int done = 1;
-    for (int i = 0; i < recipe->input_count; i++)
-        done &= eitp__redirect(&recipe->inputs[i], from, to);
-    for (int i = 0; i < recipe->output_count; i++)
-        done &= eitp__redirect(&recipe->replaces[i], from, to);
-    return done;
-}
-
 /* Sees to it that the operands of a recipe are there before a step, as eitp__can_have decided. */
-static int eitp__have_operands(eitp__recompute *r, eitp__step *recipe, double price, int before, int depth,
-                               int *inserted) {
+static int eitp__have_operands(eitp__recompute *r, eitp__step *recipe, double price, int before, int depth) {
     for (int i = 0; i < eitp__step_read_count(recipe); i++) {
         eitp_tensor *x = eitp__step_read(recipe, i), *owner = x ? eitp__arena_value(x) : NULL, *instance;
         eitp__again again = EITP__ZERO;
         if (!owner)
             continue;
-        instance = eitp__made_instance(r, owner, before, *inserted);
+        instance = eitp__made_instance(r, owner);
         if (!instance)
             instance = eitp__live_instance(r, owner, before);
         if (!instance && eitp__is_made_for(r, owner, before, depth, price, &again)) {
-            if (!eitp__make_again(r, owner, before, depth + 1, inserted))
+            if (!eitp__make_again(r, owner, before, depth + 1))
                 return 0;
-            instance = eitp__made_instance(r, owner, before, *inserted);
+            instance = eitp__made_instance(r, owner);
         }
-        if (!instance && r->uses[owner->id].last < before)
-            r->uses[owner->id].last = before; /* kept until here */
-        if (instance && instance != owner && !eitp__redirect_recipe(recipe, owner, instance))
+        if (!instance && r->uses[owner->id].last < before && !eitp__set_last(r, owner->id, before))
+            return 0; /* else it is kept until here */
+        if (instance && instance != owner && !eitp__redirect_step(r, recipe, owner, instance))
             return 0;
     }
     return 1;
 }
 
 /*
- * Steps from `at` on, where step `before` was, read `to` instead of any other tensor that has its value. Their last
- * uses are known but for the steps that were inserted since.
+ * Steps from `before` on, and those that were added before them in this round, read `to` instead of any other tensor
+ * that has its value.
  */
-static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, int before, size_t at) {
-    size_t steps = r->plan->step_count;
-    int done = 1;
+static int eitp__redirect_instances(eitp__recompute *r, eitp_tensor *to, int before) {
+    int done = 1, steps = (int)r->plan->step_count;
     for (int t = r->uses[to->id].origin; t >= 0; t = r->uses[t].sibling) {
-        eitp__uses *uses = &r->uses[t];
-        size_t end = (size_t)uses->last + r->inserted + 1;
-        if (t == to->id || uses->last < before)
+        int last = r->uses[t].last;
+        const eitp_tensor *from = r->plan->graph->tensors[t];
+        if (t == to->id || last < before)
             continue;
-        done &= eitp__redirect_steps(r->plan, at, end < steps ? end : steps, r->plan->graph->tensors[t], to);
-        uses->last = uses->next >= before ? uses->previous : before - 1;
+        last = last < steps ? last : steps - 1;
+        done &= eitp__redirect_steps(r, r->plan->steps + before, (size_t)(last - before + 1), from, to);
+        done &= eitp__redirect_steps(r, r->added, eitp__addition_first(r), from, to);
+        done &= eitp__set_last(r, t, r->uses[t].next >= before ? r->uses[t].previous : before - 1);
     }
     return done;
 }
 
-/* Gives the recipe outputs of its own, which stand for the old ones from step `at` on. */
-static int eitp__replace_outputs(eitp__recompute *r, eitp__step *recipe, int before, size_t at) {
+/* Gives the recipe outputs of its own, which stand for the old ones from step `before` on. */
+static int eitp__replace_outputs(eitp__recompute *r, eitp__step *recipe, int before) {
     for (int i = 0; i < recipe->output_count; i++) {
-        eitp_tensor *from = recipe->outputs[i], *to = eitp__tensor_copy(from, NULL, 0);
+        eitp_tensor *from = recipe->outputs[i], *to = eitp__add_copy(r, from, NULL, 0);
         eitp__uses *origin;
-        if (!to || !eitp__recompute_reserve(r))
+        if (!to)
             return 0;
         origin = &r->uses[r->uses[from->id].origin];
         r->uses[to->id].origin = r->uses[from->id].origin;
-        r->uses[to->id].made = (int)at; /* which is right for the steps before it, where the others of a round are */
+        r->uses[to->id].made = before; /* so it is not there for the steps before, where the others of a round are */
         r->uses[to->id].last = INT_MAX;
         r->uses[to->id].sibling = origin->sibling;
         origin->sibling = to->id;
         recipe->outputs[i] = to;
-        if (!eitp__redirect_instances(r, to, before, at))
+        if (!eitp__redirect_instances(r, to, before))
             return 0;
     }
     return 1;
 }
 
 /*
- * Inserts a step that makes the value again before step `before` + *inserted, after those for its operands. Everything
- * from there on reads what it makes.
+ * Adds a step that makes the value again before step `before`, after those for its operands. Everything from there on
+ * reads what it makes.
  */
-static int eitp__make_again(eitp__recompute *r, eitp_tensor *value, int before, int depth, int *inserted) {
-    eitp_plan *plan = r->plan;
-    int made = r->uses[value->id].made;
-    eitp__step recipe = eitp__recipe(&plan->steps[made], value);
+static int eitp__make_again(eitp__recompute *r, eitp_tensor *value, int before, int depth) {
+    eitp__step recipe = eitp__recipe(&r->plan->steps[r->uses[value->id].made], value);
     double price = eitp__recipe_seconds(r, &recipe, value) / eitp__value_bytes(value);
-    if (!eitp__have_operands(r, &recipe, price, before, depth, inserted) ||
-        !eitp__replace_outputs(r, &recipe, before, (size_t)(before + *inserted)) ||
-        !eitp__insert_step(plan, &recipe, before + *inserted))
-        return 0;
-    (*inserted)++;
-    r->inserted++;
-    return 1;
+    return eitp__have_operands(r, &recipe, price, before, depth) && eitp__replace_outputs(r, &recipe, before) &&
+           eitp__list_owners(r->plan, &recipe) && eitp__add_step(r, &recipe);
+}
+
+/* Counts what a step reads, or with `change` -1 no longer counts it. */
+static void eitp__add_reads(eitp__recompute *r, const eitp__step *step, int change) {
+    const int *reads = eitp__read_owners(r->plan, step);
+    for (int i = 0; i < eitp__step_read_count(step); i++) {
+        if (reads[i] >= 0)
+            r->uses[reads[i]].reads += change;
+    }
 }
 
 static void eitp__count_reads(eitp__recompute *r) {
-    const eitp_plan *plan = r->plan;
-    for (size_t t = 0; t < plan->graph->tensor_count; t++)
+    for (size_t t = 0; t < r->plan->graph->tensor_count; t++)
         r->uses[t].reads = 0;
-    for (size_t s = 0; s < plan->step_count; s++) {
-        for (int i = 0; i < eitp__step_read_count(&plan->steps[s]); i++) {
-            eitp_tensor *x = eitp__step_read(&plan->steps[s], i), *value = x ? eitp__arena_value(x) : NULL;
-            if (value)
-                r->uses[value->id].reads++;
-        }
-    }
+    r->plan->visits.recompute += r->plan->step_count;
+    for (size_t s = 0; s < r->plan->step_count; s++)
+        eitp__add_reads(r, &r->plan->steps[s], 1);
 }
 
 /* Is the step one that makes a value again, for nobody? */
 static int eitp__is_idle(const eitp__recompute *r, const eitp__step *step) {
-    for (int o = 0; o < step->output_count; o++) {
-        const eitp_tensor *y = step->outputs[o];
-        if (y->storage != y || r->uses[y->id].origin == y->id || r->uses[y->id].reads)
+    const int *outputs = eitp__output_owners(r->plan, step);
+    for (int i = 0; i < step->output_count; i++) {
+        if (outputs[i] < 0 || r->uses[outputs[i]].origin == outputs[i] || r->uses[outputs[i]].reads)
             return 0;
     }
     return 1;
 }
 
-/* Leaves out steps whose values were made again for an earlier use too. */
+/* Leaves out steps whose values were made again for an earlier use too, and then what only those read. */
 static void eitp__drop_idle(eitp__recompute *r) {
     eitp_plan *plan = r->plan;
-    size_t left;
-    do {
-        left = 0;
-        eitp__count_reads(r);
-        for (size_t s = 0; s < plan->step_count; s++) {
-            if (!eitp__is_idle(r, &plan->steps[s]))
-                plan->steps[left++] = plan->steps[s];
-        }
-    } while (left < plan->step_count && (plan->step_count = left));
+    size_t end = plan->step_count, begin = end;
+    eitp__count_reads(r);
+    for (size_t s = end; s-- > 0;) {
+        if (eitp__is_idle(r, &plan->steps[s]))
+            eitp__add_reads(r, &plan->steps[s], -1);
+        else if (--begin != s)
+            plan->steps[begin] = plan->steps[s];
+    }
+    plan->step_count = end - begin;
+    if (begin)
+        memmove(plan->steps, plan->steps + begin, plan->step_count * sizeof *plan->steps);
 }
 
-/* Makes the values of some gaps again; 0: no memory. */
-static int eitp__close_gaps(eitp__recompute *r, int count) {
-    memcpy(r->kept, r->plan->steps, r->plan->step_count * sizeof *r->kept);
-    r->kept_count = r->plan->step_count;
-    r->inserted = 0;
-    eitp__sort(r->gaps, (size_t)count, sizeof *r->gaps, eitp__compare_steps);
-    for (int i = 0; i < count; i++) {
-        int inserted = 0;
-        if (!eitp__make_again(r, r->gaps[i].value, r->gaps[i].before, 0, &inserted))
+/* Keeps the steps as they are, for eitp__restore_steps. */
+static void eitp__keep_steps(eitp__recompute *r) {
+    const eitp_plan *plan = r->plan;
+    memcpy(r->kept, plan->steps, plan->step_count * sizeof *r->kept);
+    memcpy(r->kept_owners, plan->owners, plan->owner_count * sizeof *r->kept_owners);
+    r->kept_count = plan->step_count;
+    r->kept_owner_count = plan->owner_count;
+    r->kept_tensors = plan->graph->tensor_count;
+    r->kept_use_count = 0;
+    r->kept_peak = r->peak;
+    r->kept_crowded = r->crowded;
+}
+
+/* Makes the values of some gaps again, and measures what is in use then; 0: no memory. */
+static int eitp__close_gaps(eitp__recompute *r, const eitp__gap *gaps, size_t count) {
+    if (!eitp__reserve(r->host, (void **)&r->closing, &r->closing_capacity, count, sizeof *r->closing))
+        return 0;
+    eitp__keep_steps(r);
+    memcpy(r->closing, gaps, count * sizeof *gaps);
+    eitp__sort(r->closing, count, sizeof *r->closing, eitp__compare_steps);
+    r->added_count = r->addition_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const eitp__gap *gap = &r->closing[i];
+        if (!eitp__begin_addition(r, gap->before) || !eitp__make_again(r, gap->value, gap->before, 0))
             return 0;
     }
+    if (!eitp__insert_additions(r))
+        return 0;
     eitp__drop_idle(r);
-    return eitp__survey(r);
+    return eitp__measure(r);
 }
 
-/* Takes the steps as they were before. */
-static int eitp__restore_steps(eitp__recompute *r) {
-    memcpy(r->plan->steps, r->kept, r->kept_count * sizeof *r->kept);
-    r->plan->step_count = r->kept_count;
-    return eitp__survey(r);
+/* Takes the steps as they were before, with what was known of them, and the tensors away that were made since. */
+static void eitp__restore_steps(eitp__recompute *r) {
+    eitp_plan *plan = r->plan;
+    memcpy(plan->steps, r->kept, r->kept_count * sizeof *r->kept);
+    memcpy(plan->owners, r->kept_owners, r->kept_owner_count * sizeof *r->kept_owners);
+    plan->step_count = r->kept_count;
+    plan->owner_count = r->kept_owner_count;
+    for (size_t t = plan->graph->tensor_count; t-- > r->kept_tensors;) {
+        /* Each was put right behind its origin, and the last is taken away first. */
+        if (r->uses[t].origin != (int)t)
+            r->uses[r->uses[t].origin].sibling = r->uses[t].sibling;
+        eitp__reset_uses(&r->uses[t], (int)t);
+    }
+    plan->graph->tensor_count = r->kept_tensors;
+    while (r->kept_use_count--) {
+        const eitp__former_use *former = &r->kept_uses[r->kept_use_count];
+        if ((size_t)former->value < r->kept_tensors)
+            r->uses[former->value].last = former->last;
+    }
+    r->peak = r->kept_peak;
+    r->crowded = r->kept_crowded;
 }
 
 /* Is less in use than before where most was, and no more than that elsewhere? */
@@ -32516,25 +32799,27 @@ static int eitp__is_relieved(const eitp__recompute *r, size_t peak, int crowded,
  * there is nothing; -1: no memory.
  */
 static int eitp__recompute_round(eitp__recompute *r, size_t target) {
-    int count = eitp__find_gaps(r), taken = count > 0 ? eitp__gaps_in_round(r, count, target) : 0;
+    int count = eitp__find_gaps(r), first = 0, taken = count > 0 ? eitp__gaps_in_round(r, count, target) : 0;
+    size_t peak = r->peak, crowd = r->live[r->crowded];
     while (taken > 0) {
-        size_t peak = r->peak, crowd = r->live[r->crowded];
-        int crowded = r->crowded, use;
-        eitp__gap best = r->gaps[0];
+        const eitp__gap *best = &r->gaps[first];
+        int crowded = r->crowded, use = r->plan->steps[best->before].outputs[0]->id;
         double expected = 0;
         for (int i = 0; i < taken && taken > 1; i++)
-            expected += r->gaps[i].freed;
-        use = r->plan->steps[best.before].outputs[0]->id;
-        if (!eitp__close_gaps(r, taken))
+            expected += best[i].freed;
+        if (!eitp__close_gaps(r, best, (size_t)taken))
             return -1;
-        if (eitp__is_relieved(r, peak, crowded, crowd, expected))
+        if (eitp__is_relieved(r, peak, crowded, crowd, expected)) {
+            eitp__find_uses(r);
             return 1;
-        if (!eitp__restore_steps(r))
-            return -1;
-        if (taken == 1)
-            r->uses[best.value->id].refused = use;
-        count = eitp__find_gaps(r);
-        taken = taken > 1 && count > taken / 2 ? taken / 2 : count > 0;
+        }
+        eitp__restore_steps(r);
+        /* Of those that are tried by themselves each comes once. */
+        if (taken == 1) {
+            r->uses[best->value->id].refused = use;
+            first++;
+        }
+        taken = taken > 1 ? taken / 2 : first < count;
     }
     return count < 0 ? -1 : 0;
 }
@@ -32553,7 +32838,9 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
     r.mode = mode;
     r.variables = plan->context->variable_count;
     r.changed = (int *)eitp__allocate(r.host, r.variables * sizeof *r.changed);
-    going = (!r.variables || r.changed) && eitp__survey(&r) ? 1 : -1;
+    going = (!r.variables || r.changed) && eitp__measure(&r) ? 1 : -1;
+    if (going > 0)
+        eitp__find_uses(&r);
     r.patience = 1;
     while (going > 0 && r.peak > target && most--) {
         going = eitp__recompute_round(&r, target);
@@ -32567,14 +32854,19 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
     eitp__release(r.host, r.uses, r.use_capacity * sizeof *r.uses);
     eitp__release(r.host, r.live, r.live_capacity * sizeof *r.live);
     eitp__release(r.host, r.kept, r.kept_capacity * sizeof *r.kept);
+    eitp__release(r.host, r.kept_owners, r.kept_owner_capacity * sizeof *r.kept_owners);
+    eitp__release(r.host, r.kept_uses, r.kept_use_capacity * sizeof *r.kept_uses);
     eitp__release(r.host, r.gaps, r.gap_capacity * sizeof *r.gaps);
+    eitp__release(r.host, r.closing, r.closing_capacity * sizeof *r.closing);
+    eitp__release(r.host, r.added, r.added_capacity * sizeof *r.added);
+    eitp__release(r.host, r.additions, r.addition_capacity * sizeof *r.additions);
     return going < 0 ? eitp__fail_memory(error, plan->step_count * sizeof *plan->steps, "what a plan computes again")
                      : EITP_OK;
 }
 /* <<src/tensor/plan_recompute.c */
 
 /* >>src/tensor/plan_layout.c */
-/* The arena of a plan: how long each tensor lives, which take over another's memory, and where each lies. */
+/* The arena of a plan: how long each tensor lives, and which take over another's memory. */
 
 /* The tensor that owns the memory a tensor lies in; NULL where that is a variable. */
 static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
@@ -32595,24 +32887,108 @@ EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int
     return (int)plan->stretch_count++;
 }
 
-static int eitp__new_stretch(eitp_plan *plan, const eitp_tensor *owner, int first) {
-    int stretch = eitp__add_stretch(plan, eitp__tensor_bytes(owner), first, first);
-    plan->stretch_of[owner->id] = stretch;
+/* ---- Owners ---- */
+
+static int eitp__owner_number(eitp_tensor *tensor) {
+    const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
+    if (!owner)
+        return EITP__NO_OWNER;
+    return owner->leaf == EITP__VARIABLE ? -2 - (int)owner->variable : owner->id;
+}
+
+/* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
+#define EITP__OPERAND (1u << 3)
+
+/* Is the input all of a computed tensor of the output's dtype and shape? */
+static int eitp__is_alike(eitp_tensor *x, const eitp_tensor *y) {
+    const eitp_tensor *owner = x && x->dtype == y->dtype && eitp__same_shape(x, y) ? eitp__arena_owner(x) : NULL;
+    return owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x);
+}
+
+static unsigned eitp__reusable_inputs(const eitp__step *step) {
+    unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse, reusable = 0;
+    for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
+        if (candidates & (1u << i) && eitp__is_alike(step->inputs[i], step->outputs[0]))
+            reusable |= 1u << i;
+    }
+    return reusable;
+}
+
+EITP__PRIVATE void eitp__update_owners(eitp_plan *plan, eitp__step *step) {
+    int *reads = eitp__read_owners(plan, step), *outputs = eitp__output_owners(plan, step);
+    int *replaced = eitp__replaced_owners(plan, step);
+    for (int i = 0; i < eitp__step_read_count(step); i++)
+        reads[i] = eitp__owner_number(eitp__step_read(step, i));
+    for (int i = 0; i < step->output_count; i++) {
+        int number = eitp__owner_number(step->outputs[i]);
+        outputs[i] = number == step->outputs[i]->id ? number : EITP__NO_OWNER;
+        replaced[i] = eitp__owner_number(step->replaces[i]);
+    }
+}
+
+static int eitp__reserve_sizes(eitp_plan *plan) {
+    return eitp__reserve(&plan->context->host, (void **)&plan->sizes, &plan->size_capacity, plan->graph->tensor_count,
+                         sizeof *plan->sizes);
+}
+
+EITP__PRIVATE int eitp__list_owners(eitp_plan *plan, eitp__step *step) {
+    size_t count = (size_t)eitp__step_read_count(step) + 2 * (size_t)step->output_count;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->owners, &plan->owner_capacity, plan->owner_count + count,
+                       sizeof *plan->owners))
+        return 0;
+    if (!eitp__reserve_sizes(plan))
+        return 0;
+    for (int i = 0; i < step->output_count; i++)
+        plan->sizes[step->outputs[i]->id] = eitp__tensor_bytes(step->outputs[i]);
+    step->owners = plan->owner_count;
+    step->reusable = eitp__reusable_inputs(step);
+    plan->owner_count += count;
+    eitp__update_owners(plan, step);
+    return 1;
+}
+
+static int eitp__append_output(eitp_plan *plan, int id) {
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->outputs, &plan->output_capacity, plan->output_count + 1,
+                       sizeof *plan->outputs))
+        return 0;
+    plan->outputs[plan->output_count++] = id;
+    return 1;
+}
+
+EITP__PRIVATE int eitp__list_operands(eitp_plan *plan) {
+    const eitp_graph *graph = plan->graph;
+    int done = eitp__reserve_sizes(plan);
+    for (size_t s = 0; s < plan->step_count && done; s++)
+        done = eitp__list_owners(plan, &plan->steps[s]);
+    for (size_t i = 0; i < plan->input_count && done; i++)
+        plan->sizes[plan->inputs[i].tensor->id] = eitp__tensor_bytes(plan->inputs[i].tensor);
+    for (int t = 0; t < (int)graph->tensor_count && done; t++) {
+        if (graph->tensors[t]->is_output)
+            done = eitp__append_output(plan, t);
+    }
+    return done;
+}
+
+/* ---- Lifetimes ---- */
+
+static int eitp__new_stretch(eitp_plan *plan, int owner, int first) {
+    int stretch = eitp__add_stretch(plan, plan->sizes[owner], first, first);
+    plan->stretch_of[owner] = stretch;
     return stretch >= 0;
 }
 
-static eitp__stretch *eitp__stretch_for(const eitp_plan *plan, eitp_tensor *tensor) {
-    const eitp_tensor *owner = eitp__arena_owner(tensor);
-    int index = owner ? plan->stretch_of[owner->id] : -1;
+/* The stretch of a tensor in the arena, by its number; NULL: of what is not there, or not yet. */
+static eitp__stretch *eitp__stretch_of(const eitp_plan *plan, int owner) {
+    int index = owner >= 0 ? plan->stretch_of[owner] : -1;
     return index >= 0 ? &plan->stretches[index] : NULL;
 }
 
 /* Marks every operand of a step as in use at it. */
 static void eitp__extend(eitp_plan *plan, const eitp__step *step, int at) {
+    const int *reads = eitp__read_owners(plan, step);
     for (int i = 0; i < eitp__step_read_count(step); i++) {
-        eitp_tensor *x = eitp__step_read(step, i);
-        eitp__stretch *stretch = x ? eitp__stretch_for(plan, x) : NULL;
-        if (stretch && stretch->last < at)
+        eitp__stretch *stretch = eitp__stretch_of(plan, reads[i]);
+        if (stretch)
             stretch->last = at;
     }
 }
@@ -32622,120 +32998,53 @@ static void eitp__extend(eitp_plan *plan, const eitp__step *step, int at) {
  * used.
  */
 static int eitp__find_lifetimes(eitp_plan *plan) {
-    eitp_graph *graph = plan->graph;
+    eitp_tensor *const *tensors = plan->graph->tensors;
     int end = (int)plan->step_count;
-    for (size_t t = 0; t < graph->tensor_count; t++) {
-        const eitp_tensor *tensor = graph->tensors[t];
-        if (tensor->leaf == EITP__INPUT && !tensor->is_kept && !eitp__new_stretch(plan, tensor, -1))
+    for (size_t i = 0; i < plan->input_count; i++) {
+        if (!plan->inputs[i].is_kept && !eitp__new_stretch(plan, plan->inputs[i].tensor->id, -1))
             return 0;
     }
+    plan->visits.lifetimes += plan->step_count;
     for (int s = 0; s < end; s++) {
         const eitp__step *step = &plan->steps[s];
+        const int *outputs = eitp__output_owners(plan, step);
         for (int i = 0; i < step->output_count; i++) {
-            const eitp_tensor *owner = eitp__arena_owner(step->outputs[i]);
-            if (owner == step->outputs[i] && !eitp__new_stretch(plan, owner, s))
+            if (outputs[i] >= 0 && !eitp__new_stretch(plan, outputs[i], s))
                 return 0;
         }
         eitp__extend(plan, step, s);
     }
-    for (size_t t = 0; t < graph->tensor_count; t++) {
-        eitp__stretch *stretch = graph->tensors[t]->is_output ? eitp__stretch_for(plan, graph->tensors[t]) : NULL;
-        plan->readable[t] = (unsigned char)graph->tensors[t]->is_output;
+    for (size_t i = 0; i < plan->output_count; i++) {
+        eitp__stretch *stretch = eitp__stretch_of(plan, eitp__owner_number(tensors[plan->outputs[i]]));
+        plan->readable[plan->outputs[i]] = 1;
         if (stretch)
             stretch->last = end;
     }
     return 1;
 }
 
-/* May the step's output take over the memory of this input, which nothing reads later? */
-static int eitp__can_reuse(const eitp_plan *plan, const eitp__step *step, int at, int input) {
-    eitp_tensor *x = step->inputs[input], *y = step->outputs[0], *owner;
-    const eitp__stretch *stretch;
-    if (!x || x->dtype != y->dtype || !eitp__same_shape(x, y))
-        return 0;
-    owner = eitp__arena_owner(x);
-    stretch = owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x)
-                  ? eitp__stretch_for(plan, x)
-                  : NULL;
-    return stretch && stretch->last == at;
-}
-
-/* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
-#define EITP__OPERAND (1u << 3)
-
 /* Puts y where x is, whose value ends. */
-static void eitp__take_place(eitp_plan *plan, const eitp_tensor *y, eitp_tensor *x) {
-    eitp__stretch *from = &plan->stretches[plan->stretch_of[y->id]], *to = eitp__stretch_for(plan, x);
+static void eitp__take_place(eitp_plan *plan, int y, int x) {
+    eitp__stretch *from = &plan->stretches[plan->stretch_of[y]], *to = &plan->stretches[plan->stretch_of[x]];
     to->last = from->last;
     from->size = 0;
-    plan->stretch_of[y->id] = (int)(to - plan->stretches);
+    plan->stretch_of[y] = plan->stretch_of[x];
 }
 
 /* Lets outputs take over inputs' memory, where they can, and that of the values they replace, as they must. */
 static void eitp__merge_in_place(eitp_plan *plan) {
     for (int s = 0; s < (int)plan->step_count; s++) {
         const eitp__step *step = &plan->steps[s];
-        unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse;
-        for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
-            if (!(candidates & (1u << i)) || !eitp__can_reuse(plan, step, s, i))
+        const int *reads = eitp__read_owners(plan, step), y = eitp__output_owners(plan, step)[0];
+        for (int i = 0; y >= 0 && step->reusable >> i; i++) {
+            const eitp__stretch *stretch = step->reusable >> i & 1 ? eitp__stretch_of(plan, reads[i]) : NULL;
+            if (!stretch || stretch->last != s)
                 continue;
-            eitp__take_place(plan, step->outputs[0], step->inputs[i]);
+            eitp__take_place(plan, y, reads[i]);
             break;
         }
-        if (step->replaces[0] && eitp__arena_owner(step->outputs[0]) == step->outputs[0])
-            eitp__take_place(plan, step->outputs[0], step->replaces[0]);
-    }
-}
-
-typedef struct eitp__placement {
-    const eitp__stretch *stretches;
-    int index;
-} eitp__placement;
-
-/* Larger first; among equals the earlier, so that the layout is a function of the graph. */
-static int eitp__compare_placements(const void *left, const void *right) {
-    const eitp__placement *a = (const eitp__placement *)left, *b = (const eitp__placement *)right;
-    size_t a_size = a->stretches[a->index].size, b_size = b->stretches[b->index].size;
-    if (a_size != b_size)
-        return a_size > b_size ? -1 : 1;
-    return a->index < b->index ? -1 : a->index > b->index;
-}
-
-static int eitp__compare_offsets(const void *left, const void *right) {
-    const eitp__placement *a = (const eitp__placement *)left, *b = (const eitp__placement *)right;
-    size_t a_offset = a->stretches[a->index].offset, b_offset = b->stretches[b->index].offset;
-    if (a_offset != b_offset)
-        return a_offset < b_offset ? -1 : 1;
-    return a->index < b->index ? -1 : a->index > b->index;
-}
-
-/*
- * Puts the largest stretch first, each at the lowest place that is free all the time it is in use. `placed` is kept
- * sorted by offset.
- */
-static void eitp__place_all(eitp_plan *plan, eitp__placement *order, eitp__placement *placed) {
-    size_t count = 0;
-    for (size_t i = 0; i < plan->stretch_count; i++) {
-        eitp__stretch *stretch = &plan->stretches[order[i].index];
-        size_t offset = 0, at;
-        /* Those that lie in others are last. */
-        if (!stretch->size)
-            break;
-        for (size_t j = 0; j < count; j++) {
-            const eitp__stretch *other = &plan->stretches[placed[j].index];
-            if (other->last < stretch->first || stretch->last < other->first || other->offset + other->size <= offset)
-                continue;
-            if (other->offset >= offset + stretch->size)
-                break;
-            offset = other->offset + other->size;
-        }
-        stretch->offset = offset;
-        for (at = count; at && eitp__compare_offsets(&placed[at - 1], &order[i]) > 0; at--)
-            placed[at] = placed[at - 1];
-        placed[at] = order[i];
-        count++;
-        if (offset + stretch->size > plan->stats.arena_bytes)
-            plan->stats.arena_bytes = offset + stretch->size;
+        if (step->replaces[0] && y >= 0)
+            eitp__take_place(plan, y, eitp__replaced_owners(plan, step)[0]);
     }
 }
 
@@ -32770,6 +33079,7 @@ EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
     plan->tensor_count = tensors;
     plan->stretch_count = 0;
     memset(plan->stretch_of, -1, tensors * sizeof *plan->stretch_of);
+    memset(plan->readable, 0, tensors);
     if (!eitp__find_lifetimes(plan))
         return 0;
     eitp__merge_in_place(plan);
@@ -32777,30 +33087,345 @@ EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
 }
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
-    const eitp_host *host = &plan->context->host;
-    eitp__placement *order, *placed;
-    size_t bytes;
-    int done = 1;
     plan->stats.arena_bytes = 0;
-    if (!eitp__plan_lifetimes(plan))
-        return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
-    bytes = plan->stretch_count * sizeof *order;
-    order = (eitp__placement *)eitp__allocate(host, bytes);
-    placed = (eitp__placement *)eitp__allocate(host, bytes);
-    if (bytes && order && placed) {
-        for (size_t i = 0; i < plan->stretch_count; i++) {
+    if (eitp__plan_lifetimes(plan) && eitp__plan_place(plan) && eitp__largest_use(plan, &plan->stats.largest_bytes))
+        return EITP_OK;
+    return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
+}
+/* <<src/tensor/plan_layout.c */
+
+/* >>src/tensor/plan_place.c */
+/*
+ * Where the stretches of a plan's arena lie: the largest first, each at the lowest place that is free all the time it
+ * is in use (first fit). Two trees over the steps keep that from comparing every stretch with every other. In one a
+ * stretch is at the highest node whose middle step it is in use at. So those of a node are all in use at one step,
+ * their places do not overlap, and being sorted by offset they are sorted by end too. The other has, for each step,
+ * how far from the start of the arena everything is taken: no stretch that is in use then can begin before.
+ */
+
+/*
+ * Bytes of the arena without a gap between the stretches of a node that lie there; all of these are in use from `first`
+ * to `last`.
+ */
+typedef struct eitp__place_run {
+    size_t begin, end;
+    int first, last;
+} eitp__place_run;
+
+/* A node of both trees: node 1 is the root, the children of node n are 2 n and 2 n + 1. */
+typedef struct eitp__place_node {
+    size_t begin, count; /* its stretches in `placed` */
+    size_t run_count;    /* its runs begin where its stretches do */
+    size_t highest;      /* the largest end of the stretches in this node and below */
+    size_t low, high;    /* how far everything is taken at its steps: the least and the most */
+} eitp__place_node;
+
+typedef struct eitp__placing {
+    eitp_plan *plan;
+    int *placed; /* numbers of the stretches that have a place, by node, sorted by offset */
+    eitp__place_run *runs;
+    eitp__place_node *nodes;
+    size_t steps; /* a power of two: leaves; step s is leaf s + 1, so that before the first is there too */
+} eitp__placing;
+
+typedef struct eitp__placement {
+    const eitp__stretch *stretches;
+    int index;
+} eitp__placement;
+
+/* A node and the steps below it, [first, end) with the numbers of leaves. */
+typedef struct eitp__place_range {
+    size_t node, first, end;
+} eitp__place_range;
+
+static size_t eitp__range_middle(const eitp__place_range *range) {
+    return range->first + (range->end - range->first) / 2;
+}
+
+static eitp__place_range eitp__range_child(const eitp__place_range *range, int right) {
+    eitp__place_range child = *range;
+    child.node = 2 * range->node + (size_t)right;
+    if (right)
+        child.first = eitp__range_middle(range);
+    else
+        child.end = eitp__range_middle(range);
+    return child;
+}
+
+static eitp__place_range eitp__range_all(const eitp__placing *p) {
+    eitp__place_range range;
+    range.node = 1;
+    range.first = 0;
+    range.end = p->steps;
+    return range;
+}
+
+static size_t eitp__first_leaf(const eitp__stretch *stretch) {
+    return (size_t)(stretch->first + 1);
+}
+
+static size_t eitp__last_leaf(const eitp__stretch *stretch) {
+    return (size_t)(stretch->last + 1);
+}
+
+/* Is a stretch in use at all steps of a range, or at none? */
+static int eitp__covers(const eitp__stretch *stretch, const eitp__place_range *range) {
+    return eitp__first_leaf(stretch) <= range->first && eitp__last_leaf(stretch) + 1 >= range->end;
+}
+
+static int eitp__misses(const eitp__stretch *stretch, const eitp__place_range *range) {
+    return eitp__last_leaf(stretch) < range->first || eitp__first_leaf(stretch) >= range->end;
+}
+
+static size_t eitp__stretch_end(const eitp__stretch *stretch) {
+    return stretch->offset + stretch->size;
+}
+
+/* The highest node whose middle step the stretch is in use at. */
+static size_t eitp__node_of(const eitp__placing *p, const eitp__stretch *stretch) {
+    eitp__place_range range = eitp__range_all(p);
+    while (range.end - range.first > 1) {
+        size_t middle = eitp__range_middle(&range);
+        if (eitp__first_leaf(stretch) < middle && eitp__last_leaf(stretch) >= middle)
+            break;
+        range = eitp__range_child(&range, eitp__first_leaf(stretch) >= middle);
+    }
+    return range.node;
+}
+
+/* ---- How far everything is taken ---- */
+
+/* What both children have is known from a node whose steps are all alike: theirs may be older. */
+static void eitp__push_taken(eitp__placing *p, size_t node) {
+    eitp__place_node *nodes = p->nodes;
+    if (nodes[node].low != nodes[node].high)
+        return;
+    nodes[2 * node].low = nodes[2 * node].high = nodes[node].low;
+    nodes[2 * node + 1].low = nodes[2 * node + 1].high = nodes[node].low;
+}
+
+/* The most that is taken at a step of the stretch. */
+static size_t eitp__taken_before(eitp__placing *p, const eitp__place_range *range, const eitp__stretch *stretch) {
+    eitp__place_range left, right;
+    size_t a, b;
+    const eitp__place_node *node = &p->nodes[range->node];
+    if (eitp__misses(stretch, range))
+        return 0;
+    if (eitp__covers(stretch, range) || node->low == node->high)
+        return node->high;
+    left = eitp__range_child(range, 0);
+    right = eitp__range_child(range, 1);
+    a = eitp__taken_before(p, &left, stretch);
+    b = eitp__taken_before(p, &right, stretch);
+    return a > b ? a : b;
+}
+
+/* Where everything is taken up to where a stretch begins, it now is up to its end. */
+static void eitp__raise_taken(eitp__placing *p, const eitp__place_range *range, const eitp__stretch *stretch) {
+    eitp__place_range left, right;
+    eitp__place_node *nodes = p->nodes, *node = &nodes[range->node];
+    if (eitp__misses(stretch, range) || node->high < stretch->offset || node->low > stretch->offset)
+        return;
+    if (eitp__covers(stretch, range) && node->low == node->high) {
+        node->low = node->high = eitp__stretch_end(stretch);
+        return;
+    }
+    eitp__push_taken(p, range->node);
+    left = eitp__range_child(range, 0);
+    right = eitp__range_child(range, 1);
+    eitp__raise_taken(p, &left, stretch);
+    eitp__raise_taken(p, &right, stretch);
+    node->low = nodes[left.node].low < nodes[right.node].low ? nodes[left.node].low : nodes[right.node].low;
+    node->high = nodes[left.node].high > nodes[right.node].high ? nodes[left.node].high : nodes[right.node].high;
+}
+
+/* ---- Stretches that have a place ---- */
+
+/* The first of a node's stretches that ends after an offset, by its number in the node. */
+static size_t eitp__first_after(const eitp__placing *p, const eitp__place_node *node, size_t offset) {
+    size_t low = 0, high = node->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (eitp__stretch_end(&p->plan->stretches[p->placed[node->begin + middle]]) > offset)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The first of a node's runs that ends at an offset or after it. */
+static size_t eitp__first_run(const eitp__placing *p, const eitp__place_node *node, size_t offset) {
+    const eitp__place_run *runs = p->runs + node->begin;
+    size_t low = 0, high = node->run_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (runs[middle].end >= offset)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* Adds a run behind another, where there is no gap between them. */
+static void eitp__join_runs(eitp__place_run *run, const eitp__place_run *next) {
+    run->end = next->end;
+    run->first = run->first > next->first ? run->first : next->first;
+    run->last = run->last < next->last ? run->last : next->last;
+}
+
+static void eitp__insert_run(eitp__placing *p, eitp__place_node *node, const eitp__stretch *stretch) {
+    eitp__place_run *runs = p->runs + node->begin, added;
+    size_t at = eitp__first_run(p, node, stretch->offset), rest;
+    added.begin = stretch->offset;
+    added.end = eitp__stretch_end(stretch);
+    added.first = stretch->first;
+    added.last = stretch->last;
+    if (at < node->run_count && runs[at].end == added.begin) {
+        eitp__join_runs(&runs[at], &added);
+    } else {
+        memmove(runs + at + 1, runs + at, (node->run_count - at) * sizeof *runs);
+        runs[at] = added;
+        node->run_count++;
+    }
+    rest = node->run_count - at - 1;
+    if (rest && runs[at + 1].begin == added.end) {
+        eitp__join_runs(&runs[at], &runs[at + 1]);
+        memmove(runs + at + 1, runs + at + 2, (rest - 1) * sizeof *runs);
+        node->run_count--;
+    }
+}
+
+/* Moves *offset beyond the stretches of a part of the arena that are in the way of `stretch`, one after the other. */
+static void eitp__avoid_one_by_one(const eitp__placing *p, const eitp__place_node *node, size_t end,
+                                   const eitp__stretch *stretch, size_t *offset) {
+    for (size_t i = eitp__first_after(p, node, *offset); i < node->count; i++) {
+        const eitp__stretch *other = &p->plan->stretches[p->placed[node->begin + i]];
+        if (other->offset >= end || other->offset >= *offset + stretch->size)
+            break;
+        p->plan->visits.layout++;
+        if (other->last >= stretch->first && other->first <= stretch->last)
+            *offset = eitp__stretch_end(other);
+    }
+}
+
+/* Moves *offset beyond a node's stretches that are in the way of `stretch`: whole runs, where all of them are. */
+static void eitp__avoid_node(const eitp__placing *p, const eitp__place_node *node, const eitp__stretch *stretch,
+                             size_t *offset) {
+    for (size_t i = eitp__first_run(p, node, *offset + 1); i < node->run_count; i++) {
+        const eitp__place_run *run = &p->runs[node->begin + i];
+        if (run->begin >= *offset + stretch->size)
+            break;
+        p->plan->visits.layout++;
+        if (run->first <= stretch->last && run->last >= stretch->first)
+            *offset = run->end;
+        else
+            eitp__avoid_one_by_one(p, node, run->end, stretch, offset);
+    }
+}
+
+/* Moves *offset beyond the stretches of a node and below it that are in the way of `stretch` there. */
+static void eitp__avoid(const eitp__placing *p, const eitp__place_range *range, const eitp__stretch *stretch,
+                        size_t *offset) {
+    const eitp__place_node *node = &p->nodes[range->node];
+    eitp__place_range child;
+    if (node->highest <= *offset || eitp__misses(stretch, range))
+        return;
+    eitp__avoid_node(p, node, stretch, offset);
+    for (int right = 0; right < 2 && range->end - range->first > 1; right++) {
+        child = eitp__range_child(range, right);
+        eitp__avoid(p, &child, stretch, offset);
+    }
+}
+
+/* Adds a stretch to its node. */
+static void eitp__insert_placed(eitp__placing *p, int index) {
+    const eitp__stretch *stretch = &p->plan->stretches[index];
+    size_t number = eitp__node_of(p, stretch), end = eitp__stretch_end(stretch), at;
+    eitp__place_node *node = &p->nodes[number];
+    int *placed = p->placed + node->begin;
+    at = eitp__first_after(p, node, stretch->offset);
+    memmove(placed + at + 1, placed + at, (node->count - at) * sizeof *placed);
+    placed[at] = index;
+    node->count++;
+    eitp__insert_run(p, node, stretch);
+    for (; number && p->nodes[number].highest < end; number /= 2)
+        p->nodes[number].highest = end;
+}
+
+static void eitp__place_stretch(eitp__placing *p, int index) {
+    eitp_plan *plan = p->plan;
+    eitp__stretch *stretch = &plan->stretches[index];
+    const eitp__place_range all = eitp__range_all(p);
+    size_t offset = eitp__taken_before(p, &all, stretch), before;
+    plan->visits.layout++;
+    do {
+        before = offset;
+        eitp__avoid(p, &all, stretch, &offset);
+    } while (offset != before);
+    stretch->offset = offset;
+    eitp__insert_placed(p, index);
+    eitp__raise_taken(p, &all, stretch);
+    if (eitp__stretch_end(stretch) > plan->stats.arena_bytes)
+        plan->stats.arena_bytes = eitp__stretch_end(stretch);
+}
+
+/* ---- The order ---- */
+
+/* Larger first; among equals the earlier, so that the layout is a function of the graph. */
+static int eitp__compare_placements(const void *left, const void *right) {
+    const eitp__placement *a = (const eitp__placement *)left, *b = (const eitp__placement *)right;
+    size_t a_size = a->stretches[a->index].size, b_size = b->stretches[b->index].size;
+    if (a_size != b_size)
+        return a_size > b_size ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* The part of `placed` of each node. */
+static void eitp__divide_placed(eitp__placing *p, const eitp__placement *order) {
+    size_t begin = 0;
+    for (size_t i = 0; i < p->plan->stretch_count; i++)
+        p->nodes[eitp__node_of(p, &p->plan->stretches[order[i].index])].count++;
+    for (size_t n = 1; n < 2 * p->steps; n++) {
+        p->nodes[n].begin = begin;
+        begin += p->nodes[n].count;
+        p->nodes[n].count = 0;
+    }
+}
+
+EITP__PRIVATE int eitp__plan_place(eitp_plan *plan) {
+    const eitp_host *host = &plan->context->host;
+    size_t count = plan->stretch_count;
+    eitp__placement *order = (eitp__placement *)eitp__allocate(host, count * sizeof *order);
+    eitp__placing p = EITP__ZERO;
+    int done = 0;
+    p.plan = plan;
+    p.steps = 1;
+    while (p.steps < plan->step_count + 2)
+        p.steps *= 2;
+    p.placed = (int *)eitp__allocate(host, count * sizeof *p.placed);
+    p.runs = (eitp__place_run *)eitp__allocate(host, count * sizeof *p.runs);
+    p.nodes = (eitp__place_node *)eitp__allocate(host, 2 * p.steps * sizeof *p.nodes);
+    if (order && p.placed && p.runs && p.nodes) {
+        for (size_t i = 0; i < count; i++) {
             order[i].stretches = plan->stretches;
             order[i].index = (int)i;
         }
-        eitp__sort(order, plan->stretch_count, sizeof *order, eitp__compare_placements);
-        eitp__place_all(plan, order, placed);
-        done = eitp__largest_use(plan, &plan->stats.largest_bytes);
+        eitp__sort(order, count, sizeof *order, eitp__compare_placements);
+        eitp__divide_placed(&p, order);
+        /* Those that lie in others have no size, and are last. */
+        for (size_t i = 0; i < count && plan->stretches[order[i].index].size; i++)
+            eitp__place_stretch(&p, order[i].index);
+        done = 1;
     }
-    eitp__release(host, order, bytes);
-    eitp__release(host, placed, bytes);
-    return bytes && (!order || !placed || !done) ? eitp__fail_memory(error, bytes, "the layout of a plan") : EITP_OK;
+    eitp__release(host, order, count * sizeof *order);
+    eitp__release(host, p.placed, count * sizeof *p.placed);
+    eitp__release(host, p.runs, count * sizeof *p.runs);
+    eitp__release(host, p.nodes, 2 * p.steps * sizeof *p.nodes);
+    return done || !count;
 }
-/* <<src/tensor/plan_layout.c */
+/* <<src/tensor/plan_place.c */
 
 /* >>src/tensor/plan.c */
 /* Plans: creation by passes, the calls they become, and running them. */
@@ -33024,6 +33649,19 @@ static eitp_status eitp__check_plan_config(const eitp_plan_config *config, eitp_
     return EITP_OK;
 }
 
+/* What only making a plan needs. */
+static void eitp__release_operands(eitp_plan *plan) {
+    const eitp_host *host = &plan->context->host;
+    eitp__release(host, plan->owners, plan->owner_capacity * sizeof *plan->owners);
+    eitp__release(host, plan->outputs, plan->output_capacity * sizeof *plan->outputs);
+    eitp__release(host, plan->sizes, plan->size_capacity * sizeof *plan->sizes);
+    plan->owners = plan->outputs = NULL;
+    plan->sizes = NULL;
+    plan->size_capacity = 0;
+    plan->owner_count = plan->owner_capacity = 0;
+    plan->output_count = plan->output_capacity = 0;
+}
+
 /* A plan without memory to run in. */
 static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                    eitp_error *error) {
@@ -33044,6 +33682,8 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
         status = eitp__plan_lower(made, error);
     if (!status)
         status = eitp__plan_order(made, error);
+    if (!status && !eitp__list_operands(made))
+        status = eitp__fail_memory(error, made->owner_count * sizeof *made->owners, "the operands of a plan's steps");
     if (!status)
         status = eitp__plan_layout(made, error);
     if (!status)
@@ -33052,6 +33692,7 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
         status = eitp__plan_fit(made, config, error);
     if (!status)
         status = eitp__plan_transfers(made, error);
+    eitp__release_operands(made);
     if (status) {
         eitp_plan_destroy(made);
         return status;
@@ -40952,7 +41593,7 @@ eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, ei
         return eitp__fail_null(error, "eitp_model_load_weights", "model and directory");
     source = eitp__copy_text(&model->host, directory);
     status = source ? eitp__open_weights(&model->host, directory, &collection, error)
-                                : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
+                    : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "'%s' has no model.safetensors and no model.safetensors.index.json; weights in other "
@@ -43096,15 +43737,14 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
             (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
             report->recomputed);
     else
-        eitp__log(
-            &trainer->host, EITP_LOG_WARNING,
-            "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
-            "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, %s",
-            (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
-            (long long)b->batch_size, (long long)b->grad_accum, (long long)b->merged, (long long)a->batch_size,
-            (long long)a->grad_accum, (long long)a->merged,
-            eitp__shrink_keeps_bits(trainer, report) ? "and the same bits"
-                                                     : "but the last bits differ from a run that was not shrunk");
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
+                  "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, %s",
+                  (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
+                  (long long)b->batch_size, (long long)b->grad_accum, (long long)b->merged, (long long)a->batch_size,
+                  (long long)a->grad_accum, (long long)a->merged,
+                  eitp__shrink_keeps_bits(trainer, report) ? "and the same bits"
+                                                           : "but the last bits differ from a run that was not shrunk");
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {
@@ -44021,6 +44661,9 @@ eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung 
     }
     if (!status && !chosen->fits)
         status = eitp__find_smallest(&fit, last, stream, &least, error);
+    /* What is chosen greedily can miss a budget that the least there is keeps. */
+    if (!status && !chosen->fits && least.fits)
+        *chosen = least;
     if (smallest)
         *smallest = least;
     if (status || chosen->fits)

@@ -59,14 +59,15 @@ typedef enum eitp__family {
  *   BROADCAST            (x) -> y
  *   PERMUTE              (x) -> y; dimension i of y is dimension integers[i] of x
  *   SLICE                (x) -> y; dimension i of y starts at integers[i] of x
- *   PAD                  (x) -> y; x placed at integers[i] in zeros
+ *   PAD                  (x) -> y; x placed at integers[i] in zeros; of a floating dtype it
+ *                        accumulates in that dtype
  *   CONCAT               (x...) -> y; along dimension integers[0]
  *   SUM, MAX             (x) -> y, WIDE for SUM; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM
  *                        accumulates
  *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
  *                        the index is outside
  *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
- *                        zeros; indices outside are left out
+ *                        zeros; indices outside are left out; accumulates
  *   MATMUL               (a [.., m, k], b [.., k, n], bias WIDE [n] or none, operand [.., m, n] or none)
  *                        -> y [.., m, n], of the slot's dtype or WIDE, before [.., m, n] or none; with integers[0], a
  *                        is given as [.., k, m], with integers[1], b as [.., n, k]; batch dimensions broadcast;

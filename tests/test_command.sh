@@ -350,6 +350,12 @@ exits 0 "plan within a budget" $plan --memory-budget "$((total * 7 / 10))" --jso
 check "a budget is kept" grep -q '"chosen": {.*"fits": true}' out
 exits 2 "a budget that is too small" $plan --memory-budget 12M
 check "too small: the smallest is named" grep -q 'the smallest --memory-budget that would do is [0-9]*M; or change --' out
+exits 2 "a budget that is too small, little to change" plan --init large.json --block-size 3 --batch-size 2 --threads 1 \
+    --memory-budget 12M
+check "too small: every change that is named needs less" sh -c 'smallest=$(sed -n "s/.*would do is \([0-9]*\)M.*/\1/p" out)
+    for change in $(sed "s/.*would do is [0-9]*M//" out | grep -o "[0-9]*M)" | tr -d "M)"); do
+        test "$change" -lt "${smallest:-0}" || exit 1
+    done'
 exits 0 "plan --presets" plan --init large.json --threads 1 --presets
 check "three profiles" test "$(grep -c ' tokens a step, ' out)" -eq 3
 echo '{"batch-size": 2}' >a.json

@@ -774,6 +774,38 @@ static void test_permute(void) {
     }
 }
 
+static const float no_carry[] = {0}, half_carry[] = {0.5f};
+
+/* The ways to accumulate: 0 none, 1 onto what is there, 2 onto half of it, 3 not reading it. Returns the factor. */
+static double set_carry(int way) {
+    call.accumulates = way > 0;
+    call.carry = way == 2 ? half_carry : way == 3 ? no_carry : NULL;
+    return way == 1 ? 1 : way == 2 ? 0.5 : 0;
+}
+
+static void check_pad(eitp_dtype dtype, const int64_t *large, const int64_t *small_, const int64_t *start, int way) {
+    int64_t index[EITP_MAX_RANK];
+    const eitp__operand *old = NULL;
+    double factor;
+    begin_case(EITP__SLOT_PAD, dtype);
+    memcpy(call.integers, start, 3 * sizeof *start);
+    add_input_shape(dtype, 3, small_);
+    add_output_shape(dtype, 3, large);
+    factor = set_carry(way);
+    if (factor != 0)
+        old = add_before(0);
+    for (int64_t i = 0; i < call.outputs[0].elements; i++) {
+        int inside = 1;
+        unravel(&call.outputs[0], i, index);
+        for (int d = 0; d < 3; d++) {
+            index[d] -= start[d];
+            inside = inside && index[d] >= 0 && index[d] < small_[d];
+        }
+        exact[0][i] = (old ? factor * get(old, i) : 0) + (inside ? in(0, ravel(&call.inputs[0], index)) : 0);
+    }
+    check(old ? precision(dtype) : 0, old ? 1 : 0);
+}
+
 /* SLICE takes the small shape out of the large one, PAD puts it into zeros. */
 static void test_slice_and_pad(void) {
     static const int64_t large[][3] = {{5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {5, 6, 7}, {1, 4, 9}, {3, 3, 1}};
@@ -793,20 +825,8 @@ static void test_slice_and_pad(void) {
                 exact[0][i] = in(0, ravel(&call.inputs[0], index));
             }
             check(0, 0);
-            begin_case(EITP__SLOT_PAD, moved[t]);
-            memcpy(call.integers, starts[c], sizeof starts[c]);
-            add_input_shape(moved[t], 3, small_[c]);
-            add_output_shape(moved[t], 3, large[c]);
-            for (int64_t i = 0; i < call.outputs[0].elements; i++) {
-                int inside = 1;
-                unravel(&call.outputs[0], i, index);
-                for (int d = 0; d < 3; d++) {
-                    index[d] -= starts[c][d];
-                    inside = inside && index[d] >= 0 && index[d] < small_[c][d];
-                }
-                exact[0][i] = inside ? in(0, ravel(&call.inputs[0], index)) : 0;
-            }
-            check(0, 0);
+            for (int way = 0; way < (eitp__is_floating(moved[t]) ? 4 : 1); way++)
+                check_pad(moved[t], large[c], small_[c], starts[c], way);
         }
     }
 }
@@ -866,15 +886,6 @@ static void test_gather(void) {
 }
 
 /* ---- Reductions ---- */
-
-static const float no_carry[] = {0}, half_carry[] = {0.5f};
-
-/* The ways to accumulate: 0 none, 1 onto what is there, 2 onto half of it, 3 not reading it. Returns the factor. */
-static double set_carry(int way) {
-    call.accumulates = way > 0;
-    call.carry = way == 2 ? half_carry : way == 3 ? no_carry : NULL;
-    return way == 1 ? 1 : way == 2 ? 0.5 : 0;
-}
 
 static void check_sum(eitp_dtype dtype, int rank, const int64_t *shape, int mask, int way) {
     int64_t kept[EITP_MAX_RANK], index[EITP_MAX_RANK];
@@ -981,9 +992,11 @@ static void test_sum_goes_on(void) {
 
 static void test_scatter_add(void) {
     for (int dtype = EITP_F32; dtype <= EITP_F64; dtype++) {
-        for (int along = 0; along < 3; along++) {
-            int64_t shape[3] = {4, 3, 5}, index[EITP_MAX_RANK], extent = 6;
+        for (int way = 0; way < 12; way++) {
+            int64_t shape[3] = {4, 3, 5}, index[EITP_MAX_RANK], extent = 6, along = way / 4;
+            const eitp__operand *old = NULL;
             eitp__operand *indices;
+            double factor;
             begin_case(EITP__SLOT_SCATTER_ADD, (eitp_dtype)dtype);
             call.integers[0] = along;
             call.integers[1] = extent;
@@ -996,8 +1009,11 @@ static void test_scatter_add(void) {
             add_input_shape(call.dtype, 3, shape);
             shape[along] = extent;
             add_output_shape(call.dtype, 3, shape);
+            factor = set_carry(way % 4);
+            if (factor != 0)
+                old = add_before(0);
             for (int64_t i = 0; i < call.outputs[0].elements; i++)
-                exact[0][i] = 0;
+                exact[0][i] = old ? factor * get(old, i) : 0;
             for (int64_t i = 0; i < indices->elements; i++) {
                 unravel(indices, i, index);
                 index[along] = (int64_t)in(0, i);

@@ -530,6 +530,107 @@ static void a_view_of_rows(void) {
     eitp_context_destroy(context);
 }
 
+/* ---- Gradients of many parts of one tensor ---- */
+
+typedef enum part_kind { PART_ROWS, PART_SLICE, PART_COLUMNS, PART_GATHER, PART_KINDS } part_kind;
+
+/* Part `i` of a matrix: `extent` rows, by a view or a slice, or columns, or single elements by their indices. */
+static eitp_tensor *take_part(eitp_tensor *x, part_kind kind, int64_t i, int64_t extent) {
+    const int64_t shape[2] = {1, x->shape[1]};
+    switch (kind) {
+    case PART_ROWS:
+        return eitp__rows(x, i, i + extent);
+    case PART_SLICE:
+        return eitp_slice(x, 0, i, i + extent);
+    case PART_COLUMNS:
+        return eitp_slice(x, 1, i, i + extent);
+    default:
+        return eitp_gather(x, eitp_fill(x->graph, EITP_I32, 2, shape, (double)i), 0);
+    }
+}
+
+/* The sum of tanh over parts of a matrix. */
+static eitp_tensor *sum_of_parts(eitp_tensor *x, part_kind kind, int64_t parts, int64_t extent) {
+    eitp_tensor *loss = NULL;
+    for (int64_t i = 0; i < parts; i++) {
+        eitp_tensor *term = eitp_sum(eitp_tanh(take_part(x, kind, i, extent)), EITP_ALL_DIMENSIONS, 0);
+        loss = loss ? eitp_add(loss, term) : term;
+    }
+    return loss;
+}
+
+/* The gradient of each part is added to that of those before it in place: there is one, however many parts. */
+static void gradients_of_parts_have_one_place(void) {
+    static const char *const kinds[] = {"rows", "slices", "columns", "gathers"};
+    enum { PARTS = 256 };
+    for (int i = 0; i < 2 * PART_KINDS; i++) {
+        part_kind kind = (part_kind)(i / 2);
+        /* What is scattered in 16 bits is summed in F32 between casts, and what these give is not in one place. */
+        eitp_dtype dtype = i % 2 && kind != PART_GATHER ? EITP_BF16 : EITP_F32;
+        const int64_t shape[2] = {kind == PART_COLUMNS ? 3072 : PARTS, kind == PART_COLUMNS ? PARTS : 3072};
+        eitp_context *context = open_context("ref", 1);
+        eitp_graph *graph = NULL;
+        eitp_error error = EITP__ZERO;
+        eitp_plan_stats stats;
+        eitp_tensor *p, *x, *gradient;
+        size_t bytes;
+        REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+        p = eitp_parameter(graph, "p", 2, shape);
+        x = eitp_cast(eitp_exp(p), dtype);
+        bytes = eitp__tensor_bytes(p);
+        REQUIRE_OK(eitp_gradients(sum_of_parts(x, kind, PARTS, 1), NULL, 1, &p, &gradient, &error), error);
+        eitp_output(gradient);
+        REQUIRE_OK(eitp_plan_estimate(graph, NULL, &stats, &error), error);
+        CHECK_THAT(stats.arena_bytes < 5 * bytes, "%s of %s: %zu bytes, the whole has %zu", kinds[kind],
+                   eitp_dtype_name(dtype), stats.arena_bytes, bytes);
+        eitp_graph_destroy(graph);
+        eitp_context_destroy(context);
+    }
+}
+
+/* Gradients and second derivatives through overlapping parts, beside those through a sum with the same terms. */
+static void gradients_of_parts_are_right(void) {
+    enum { ROWS = 6, COLUMNS = 5, COUNT = ROWS * COLUMNS };
+    const int64_t shape[2] = {ROWS, COLUMNS};
+    for (int kind = 0; kind < PART_KINDS; kind++) {
+        eitp_context *context = open_context("ref", 1);
+        eitp_graph *graph = NULL;
+        eitp_plan *plan = NULL;
+        eitp_error error = EITP__ZERO;
+        eitp_tensor *p, *x, *loss, *first, *second;
+        int64_t extent = kind == PART_GATHER ? 1 : 2, parts = shape[kind == PART_COLUMNS] + 1 - extent;
+        float values[COUNT], d[COUNT], dd[COUNT];
+        for (int i = 0; i < COUNT; i++)
+            values[i] = (float)(i % 7) / 4 - 0.7f;
+        REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+        p = eitp_parameter(graph, "p", 2, shape);
+        x = eitp_affine(p, 1, 0);
+        loss = sum_of_parts(x, (part_kind)kind, parts, extent);
+        REQUIRE_OK(eitp_gradients(loss, NULL, 1, &p, &first, &error), error);
+        REQUIRE_OK(eitp_gradients(eitp_sum(first, EITP_ALL_DIMENSIONS, 0), NULL, 1, &p, &second, &error), error);
+        eitp_output(first);
+        eitp_output(second);
+        REQUIRE_OK(eitp_variable_write_f32(context, "p", 0, values, COUNT, &error), error);
+        REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+        REQUIRE_OK(eitp_plan_run(plan, &error), error);
+        REQUIRE_OK(eitp_plan_read(plan, first, d, sizeof d, &error), error);
+        REQUIRE_OK(eitp_plan_read(plan, second, dd, sizeof dd, &error), error);
+        for (int i = 0; i < COUNT; i++) {
+            int64_t at = kind == PART_COLUMNS ? i % COLUMNS : i / COLUMNS, count = 0;
+            double y = tanh((double)values[i]), slope = 1 - y * y;
+            for (int64_t part = 0; part < parts; part++)
+                count += at >= part && at < part + extent;
+            CHECK_THAT(fabs((double)d[i] - (double)count * slope) < 1e-5, "kind %d, element %d: %g", kind, i,
+                       (double)d[i]);
+            CHECK_THAT(fabs((double)dd[i] + (double)count * 2 * y * slope) < 1e-5, "kind %d, element %d: %g", kind, i,
+                       (double)dd[i]);
+        }
+        eitp_plan_destroy(plan);
+        eitp_graph_destroy(graph);
+        eitp_context_destroy(context);
+    }
+}
+
 /* Within what memory there is, or an error that says what is needed; with the least that there is, always. */
 static void plans_keep_to_a_limit(void) {
     eitp_context *context = open_context("ref", 1);
@@ -560,12 +661,20 @@ static void plans_keep_to_a_limit(void) {
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(graphs_without_outputs),        TEST(reading_and_writing_is_checked),
-        TEST(null_backend_counts_calls),     TEST(arena_is_tight_and_nothing_overlaps),
-        TEST(shared_memory_changes_nothing), TEST(results_take_over_memory),
-        TEST(plans_share_the_arena),         TEST(arena_that_cannot_grow),
-        TEST(several_plans_of_one_graph),    TEST(products_do_what_follows_them),
-        TEST(rows_are_those_of_the_whole),   TEST(a_view_of_rows),
+        TEST(graphs_without_outputs),
+        TEST(reading_and_writing_is_checked),
+        TEST(null_backend_counts_calls),
+        TEST(arena_is_tight_and_nothing_overlaps),
+        TEST(shared_memory_changes_nothing),
+        TEST(results_take_over_memory),
+        TEST(plans_share_the_arena),
+        TEST(arena_that_cannot_grow),
+        TEST(several_plans_of_one_graph),
+        TEST(products_do_what_follows_them),
+        TEST(rows_are_those_of_the_whole),
+        TEST(a_view_of_rows),
+        TEST(gradients_of_parts_have_one_place),
+        TEST(gradients_of_parts_are_right),
         TEST(plans_keep_to_a_limit),
     };
     return RUN_TESTS(tests, argc, argv);

@@ -164,6 +164,86 @@ static void a_rung_is_what_is_made(void) {
     }
 }
 
+/* A trainer of the tiny model with so many layers, without memory to run in; released by end_planned. */
+static int begin_planned(int64_t layers, const eitp_plan_config *plan, eitp_trainer **trainer) {
+    eitp_fit fit = small_fit("fp32");
+    const eitp_host host = eitp_host_default();
+    eitp_context *context = NULL;
+    eitp_status status;
+    fit.context.plans_only = 1;
+    fit.model.layers = layers;
+    fit.trainer.batch_size = 1;
+    *trainer = (eitp_trainer *)eitp__allocate(&host, sizeof **trainer);
+    status = eitp_context_create(&fit.context, &context, &error_);
+    if (!status)
+        status = eitp_gpt2_create(context, &fit.model, &(*trainer)->model, &error_);
+    (*trainer)->host = host;
+    (*trainer)->config = fit.trainer;
+    (*trainer)->config.merged = 4;
+    (*trainer)->config.plan = *plan;
+    if (!status)
+        status = eitp__trainer_prepare(*trainer, &error_);
+    CHECK_THAT(!status, "%s", error_.message);
+    return !status;
+}
+
+static void end_planned(eitp_trainer *trainer) {
+    eitp_model *model = trainer->model;
+    eitp_context *context = eitp_model_context(model);
+    eitp_trainer_destroy(trainer);
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
+}
+
+/* Of the arena and workspace that a plan takes where it is free. */
+enum { ALL_OF_IT = 100, LEAST_OF_IT = 0 };
+
+/* What each pass looks at, of a plan that may take so many percent of the memory that it takes where it is free. */
+static eitp__plan_visits visits_of(int64_t layers, eitp_recompute mode, int percent) {
+    eitp_plan_config plan = {0, mode};
+    eitp__plan_visits visits;
+    eitp_trainer *trainer;
+    memset(&visits, 0, sizeof visits);
+    if (percent == LEAST_OF_IT) {
+        plan.memory = EITP_LEAST_MEMORY;
+    } else if (percent < ALL_OF_IT && begin_planned(layers, &plan, &trainer)) {
+        const eitp_plan_stats stats = trainer->gradient_plan->stats;
+        plan.memory = (stats.arena_bytes + stats.workspace_bytes) / 100 * (size_t)percent;
+        end_planned(trainer);
+    }
+    if (begin_planned(layers, &plan, &trainer)) {
+        visits = trainer->gradient_plan->visits;
+        end_planned(trainer);
+    }
+    return visits;
+}
+
+/* With twice the layers each pass has about twice the work. */
+static void planning_grows_with_the_graph(void) {
+    static const struct {
+        eitp_recompute mode;
+        int percent;
+    } plans[] = {{EITP_RECOMPUTE_NONE, ALL_OF_IT},
+                 {EITP_RECOMPUTE_ATTENTION, ALL_OF_IT},
+                 {EITP_RECOMPUTE_LAYER, ALL_OF_IT},
+                 {EITP_RECOMPUTE_AUTO, 80},
+                 {EITP_RECOMPUTE_AUTO, LEAST_OF_IT}};
+    for (size_t i = 0; i < EITP__COUNT(plans); i++) {
+        const eitp__plan_visits half = visits_of(12, plans[i].mode, plans[i].percent);
+        const eitp__plan_visits whole = visits_of(24, plans[i].mode, plans[i].percent);
+        const struct {
+            const char *name;
+            size_t half, whole;
+        } passes[] = {{"lower", half.lower, whole.lower},    {"fuse", half.fuse, whole.fuse},
+                      {"order", half.order, whole.order},    {"lifetimes", half.lifetimes, whole.lifetimes},
+                      {"layout", half.layout, whole.layout}, {"recompute", half.recompute, whole.recompute}};
+        CHECK(half.recompute > 0 || plans[i].mode == EITP_RECOMPUTE_NONE);
+        for (size_t p = 0; p < EITP__COUNT(passes); p++)
+            CHECK_THAT((double)passes[p].whole <= 2.2 * (double)passes[p].half, "plan %zu, %s: %zu, then %zu", i,
+                       passes[p].name, passes[p].half, passes[p].whole);
+    }
+}
+
 /* What only plans are made in runs nothing. */
 static void a_context_for_plans_runs_nothing(void) {
     eitp_context_config config = eitp_context_config_default();
@@ -244,6 +324,7 @@ int main(int argc, char **argv) {
                                       TEST(bytes_of_a_parameter),
                                       TEST(a_rung_is_what_is_made),
                                       TEST(streaming_is_the_last_resort),
+                                      TEST(planning_grows_with_the_graph),
                                       TEST(a_context_for_plans_runs_nothing),
                                       TEST(every_failed_allocation_is_an_error)};
     return RUN_TESTS(tests, argc, argv);

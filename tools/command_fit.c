@@ -158,9 +158,27 @@ static int is_cheaper(const fit_change *a, const fit_change *b, size_t budget) {
     return a_fits ? a->seconds < b->seconds : a->total < b->total;
 }
 
+/* What a process has when it begins differs from one to the next: a budget that is named does for any. */
+#define FIT_SPREAD 262144
+
+/* The budget to name for a run that takes so many bytes, in MB. */
+static double named_budget(size_t total) {
+    return ceil((double)(total + FIT_SPREAD) / 1e6);
+}
+
+/* Leaves out what would need no less than the run as it is; returns how many are left. */
+static size_t keep_smaller(fit_change *changes, size_t count, size_t total) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (named_budget(changes[i].total) < named_budget(total))
+            changes[kept++] = changes[i];
+    }
+    return kept;
+}
+
 static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_rung *smallest, eitp_error *error) {
     fit_change changes[FIT_CHANGES];
-    size_t count = list_changes(fit, changes);
+    size_t count = keep_smaller(changes, list_changes(fit, changes), smallest->total);
     text_buffer text = {NULL, 0, 0};
     eitp_status status;
     for (size_t i = 1; i < count; i++) {
@@ -172,11 +190,10 @@ static eitp_status fail_to_fit(const eitp_fit *fit, const eitp_rung *smallest, e
     }
     for (size_t i = 0; i < count && i < 3; i++)
         text_format(&text, "%s %s (%s%.0fM)", i ? "," : "; or change", changes[i].name,
-                    changes[i].total <= fit->budget ? "fits: " : "", ceil((double)changes[i].total / 1e6));
-    status =
-        command_fail(error, EITP_ERROR_MEMORY,
-                     "the run does not fit into %.0f MB: the smallest --memory-budget that would do is %.0fM%s",
-                     floor((double)fit->budget / 1e6), ceil((double)smallest->total / 1e6), text.data ? text.data : "");
+                    changes[i].total <= fit->budget ? "fits: " : "", named_budget(changes[i].total));
+    status = command_fail(error, EITP_ERROR_MEMORY,
+                          "the run does not fit into %.0f MB: the smallest --memory-budget that would do is %.0fM%s",
+                          floor((double)fit->budget / 1e6), named_budget(smallest->total), text.data ? text.data : "");
     text_release(&text);
     return status;
 }

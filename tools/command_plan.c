@@ -92,6 +92,7 @@ static int is_new(const planning *p, const eitp_rung *rung) {
 }
 
 static eitp_status measure_ladder(planning *p, eitp_error *error) {
+    int64_t merged = 0; /* micro-batches, as far as they go with an optimizer that is not streamed */
     eitp_status status = EITP_OK;
     for (size_t i = 0; i < EITP_OPTIMIZER_COUNT * COMMAND_COUNT(ways) && !status; i++) {
         size_t way = i % COMMAND_COUNT(ways);
@@ -99,7 +100,7 @@ static eitp_status measure_ladder(planning *p, eitp_error *error) {
         eitp_rung rung;
         memset(&rung, 0, sizeof rung);
         rung.optimizer = (eitp_optimizer)(i / COMMAND_COUNT(ways));
-        rung.merged = ways[way].merges ? fit.trainer.merged : 1;
+        rung.merged = !ways[way].merges ? 1 : way && !ways[way].stream ? merged : fit.trainer.merged;
         rung.plan.recompute = ways[way].recompute;
         rung.stream = ways[way].stream;
         if (!p->fit.any_optimizer && rung.optimizer != p->fit.trainer.optimizer)
@@ -110,6 +111,7 @@ static eitp_status measure_ladder(planning *p, eitp_error *error) {
             status = EITP_OK;
             continue;
         }
+        merged = way ? merged : rung.merged;
         if (!status && is_new(p, &rung)) {
             p->names[p->count] = ways[way].name;
             p->rungs[p->count++] = rung;

@@ -100,6 +100,40 @@ static void eitp__ref_slice(const eitp__call *call, int64_t begin, int64_t end, 
     eitp__ref_strided(call, &grid, start, begin, end);
 }
 
+/* y = carry * y + x for `count` elements of one type; x NULL: zeros. y is not read where carry is 0. */
+#define EITP__REF_ADD_CARRIED(suffix, element, real, get, put)                                                         \
+    static void eitp__ref_add_carried_##suffix(void *y, const void *x, int64_t count, float carry) {                   \
+        element *to = (element *)y;                                                                                    \
+        const element *from = (const element *)x;                                                                      \
+        for (int64_t i = 0; i < count; i++)                                                                            \
+            to[i] = put((real)carry * get(to[i]) + (from ? get(from[i]) : 0));                                         \
+    }
+#define EITP__REF_SAME(x) (x)
+EITP__REF_ADD_CARRIED(f64, double, double, EITP__REF_SAME, EITP__REF_SAME)
+EITP__REF_ADD_CARRIED(f32, float, float, EITP__REF_SAME, EITP__REF_SAME)
+EITP__REF_ADD_CARRIED(bf16, uint16_t, float, eitp__bf16_to_f32, eitp__f32_to_bf16)
+EITP__REF_ADD_CARRIED(f16, uint16_t, float, eitp__f16_to_f32, eitp__f32_to_f16)
+#undef EITP__REF_SAME
+#undef EITP__REF_ADD_CARRIED
+
+static void eitp__ref_pad_run(eitp_dtype dtype, void *y, const void *x, int64_t count, float carry) {
+    size_t bytes = (size_t)count * eitp_dtype_size(dtype);
+    if (carry == 0.0f && x)
+        memcpy(y, x, bytes);
+    else if (carry == 0.0f)
+        memset(y, 0, bytes);
+    else if (!x && carry == 1.0f)
+        return;
+    else if (dtype == EITP_F64)
+        eitp__ref_add_carried_f64(y, x, count, carry);
+    else if (dtype == EITP_F32)
+        eitp__ref_add_carried_f32(y, x, count, carry);
+    else if (dtype == EITP_BF16)
+        eitp__ref_add_carried_bf16(y, x, count, carry);
+    else
+        eitp__ref_add_carried_f16(y, x, count, carry);
+}
+
 /*
  * Row by row of the output, a row being the last dimension that is padded with all that is in it: zeros, what x has of
  * the row, zeros.
@@ -110,6 +144,7 @@ static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, vo
     int64_t inner, row, before, filled;
     const char *from = (const char *)x->data;
     char *to = (char *)y->data;
+    float carry = eitp__ref_carry(call);
     (void)workspace;
     while (last > 0 && x->shape[last] == y->shape[last])
         last--;
@@ -131,12 +166,13 @@ static void eitp__ref_pad(const eitp__call *call, int64_t begin, int64_t end, vo
         first = start + before > i ? start + before : i;
         stop = eitp__ref_smaller(start + before + filled, next);
         if (!inside || first >= stop) {
-            memset(to + i * size, 0, (size_t)((next - i) * size));
+            eitp__ref_pad_run(y->dtype, to + i * size, NULL, next - i, carry);
             continue;
         }
-        memset(to + i * size, 0, (size_t)((first - i) * size));
-        memcpy(to + first * size, from + (source + first - start - before) * size, (size_t)((stop - first) * size));
-        memset(to + stop * size, 0, (size_t)((next - stop) * size));
+        eitp__ref_pad_run(y->dtype, to + i * size, NULL, first - i, carry);
+        eitp__ref_pad_run(y->dtype, to + first * size, from + (source + first - start - before) * size, stop - first,
+                          carry);
+        eitp__ref_pad_run(y->dtype, to + stop * size, NULL, next - stop, carry);
     }
 }
 

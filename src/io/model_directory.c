@@ -261,7 +261,7 @@ eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, ei
         return eitp__fail_null(error, "eitp_model_load_weights", "model and directory");
     source = eitp__copy_text(&model->host, directory);
     status = source ? eitp__open_weights(&model->host, directory, &collection, error)
-                                : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
+                    : eitp__fail_memory(error, strlen(directory) + 1, "the name of a directory");
     if (!status && !collection)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "'%s' has no model.safetensors and no model.safetensors.index.json; weights in other "

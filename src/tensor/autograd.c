@@ -16,10 +16,11 @@ typedef struct eitp__flow {
     size_t tensors;
     unsigned char *needed; /* does it depend on any of the xs? */
     eitp__term **terms;    /* in the order they arrived */
+    eitp__term **latest;   /* the last of them */
 } eitp__flow;
 
 static void eitp__add_term(eitp__flow *flow, const eitp_tensor *tensor, eitp_tensor *value) {
-    eitp__term *term, **end;
+    eitp__term *term, *latest;
     if (!value || (size_t)tensor->id >= flow->tensors || !flow->needed[tensor->id])
         return;
     value = eitp_cast(value, eitp__gradient_dtype(tensor));
@@ -27,9 +28,9 @@ static void eitp__add_term(eitp__flow *flow, const eitp_tensor *tensor, eitp_ten
     if (!term)
         return;
     term->value = value;
-    for (end = &flow->terms[tensor->id]; *end; end = &(*end)->next)
-        continue;
-    *end = term;
+    latest = flow->latest[tensor->id];
+    *(latest ? &latest->next : &flow->terms[tensor->id]) = term;
+    flow->latest[tensor->id] = term;
 }
 
 static eitp_tensor *eitp__sum_terms(const eitp__term *term) {
@@ -126,7 +127,8 @@ static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, ei
     flow.tensors = graph->tensor_count;
     flow.needed = (unsigned char *)eitp__allocate(host, flow.tensors);
     flow.terms = (eitp__term **)eitp__allocate(host, flow.tensors * sizeof *flow.terms);
-    if (flow.needed && flow.terms) {
+    flow.latest = (eitp__term **)eitp__allocate(host, flow.tensors * sizeof *flow.latest);
+    if (flow.needed && flow.terms && flow.latest) {
         eitp__mark_needed(&flow, first, x_count, xs);
         for (int i = 0; i < y_count; i++) {
             if (ys[i] && seeds[i])
@@ -138,10 +140,11 @@ static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, ei
             terms[i] = flow.terms[xs[i]->id];
     } else {
         eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate %zu bytes to differentiate the graph",
-                         flow.tensors * (1 + sizeof *flow.terms));
+                         flow.tensors * (1 + 2 * sizeof *flow.terms));
     }
     eitp__release(host, flow.needed, flow.tensors);
     eitp__release(host, flow.terms, flow.tensors * sizeof *flow.terms);
+    eitp__release(host, flow.latest, flow.tensors * sizeof *flow.latest);
 }
 
 /* A node of a 16-bit column as the same op in F32 between casts. 0: it is of another column, or changes a variable. */

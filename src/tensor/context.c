@@ -188,8 +188,9 @@ eitp_variable eitp_variable_at(const eitp_context *context, size_t index) {
 }
 
 int64_t eitp_variable_find(const eitp_context *context, const char *name) {
+    size_t length = name ? strlen(name) : 0;
     for (size_t i = 0; i < eitp_variable_count(context) && name; i++) {
-        if (!strcmp(context->variables[i].info.name, name))
+        if (context->variables[i].name_length == length && !memcmp(context->variables[i].info.name, name, length))
             return (int64_t)i;
     }
     return -1;
@@ -260,6 +261,7 @@ EITP__PRIVATE eitp_status eitp__variable_declare(eitp_context *context, const ch
     memset(&context->variables[*index], 0, sizeof *context->variables);
     info = &context->variables[*index].info;
     info->name = copy;
+    context->variables[*index].name_length = strlen(copy);
     info->role = role;
     info->dtype = dtype;
     info->rank = rank;

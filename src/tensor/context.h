@@ -7,8 +7,9 @@
 
 typedef struct eitp__variable {
     eitp_variable info;
-    void *data;      /* device memory; NULL until a plan uses it, and where it is streamed */
-    uint64_t offset; /* in the file, of one that is streamed; EITP__NO_OFFSET until a plan uses it */
+    size_t name_length; /* names have long beginnings in common: most are told apart by it */
+    void *data;         /* device memory; NULL until a plan uses it, and where it is streamed */
+    uint64_t offset;    /* in the file, of one that is streamed; EITP__NO_OFFSET until a plan uses it */
 } eitp__variable;
 
 #define EITP__NO_OFFSET UINT64_MAX

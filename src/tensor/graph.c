@@ -27,6 +27,7 @@ void eitp_graph_destroy(eitp_graph *graph) {
     }
     eitp__release(host, graph->tensors, graph->tensor_capacity * sizeof *graph->tensors);
     eitp__release(host, graph->nodes, graph->node_capacity * sizeof *graph->nodes);
+    eitp__release(host, graph->variables, graph->variable_capacity * sizeof *graph->variables);
     eitp__release(host, graph, sizeof *graph);
 }
 
@@ -159,6 +160,19 @@ eitp_tensor *eitp_input_rows(eitp_graph *graph, const char *name, eitp_dtype dty
     return tensor;
 }
 
+/* Makes room for the tensors of all the context's variables; 0, with the graph's error set: no memory. */
+static int eitp__reserve_variables(eitp_graph *graph) {
+    size_t old = graph->variable_capacity, count = graph->context->variable_count;
+    if (!eitp__reserve(&graph->context->host, (void **)&graph->variables, &graph->variable_capacity, count,
+                       sizeof *graph->variables)) {
+        eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate the graph's list of variables");
+        return 0;
+    }
+    for (size_t i = old; i < graph->variable_capacity; i++)
+        graph->variables[i] = NULL;
+    return 1;
+}
+
 eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role role, eitp_dtype dtype, int rank,
                                   const int64_t *shape) {
     eitp_tensor *tensor;
@@ -170,14 +184,16 @@ eitp_tensor *eitp_variable_tensor(eitp_graph *graph, const char *name, eitp_role
         eitp__graph_fail(graph, error.status, "%s", error.message);
         return NULL;
     }
+    if (!eitp__reserve_variables(graph))
+        return NULL;
     /* One tensor for a variable in a graph, so that all its uses add to one gradient. */
-    for (size_t i = 0; i < graph->tensor_count; i++) {
-        if (graph->tensors[i]->leaf == EITP__VARIABLE && graph->tensors[i]->variable == index)
-            return graph->tensors[i];
-    }
+    if (graph->variables[index])
+        return graph->variables[index];
     tensor = eitp__leaf_create(graph, EITP__VARIABLE, name, dtype, rank, shape);
-    if (tensor)
+    if (tensor) {
         tensor->variable = index;
+        graph->variables[index] = tensor;
+    }
     return tensor;
 }
 

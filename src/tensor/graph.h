@@ -88,6 +88,8 @@ struct eitp_graph {
     eitp__graph_block *blocks;
     eitp_tensor **tensors;
     size_t tensor_count, tensor_capacity;
+    eitp_tensor **variables; /* the tensor of each of the context's variables; NULL: the graph has none */
+    size_t variable_capacity;
     eitp__node **nodes;
     size_t node_count, node_capacity;
     int64_t capacity; /* of the leading dimension of tensors with `rows`; -1 while there is none */
@@ -107,10 +109,12 @@ struct eitp_graph {
  *   shares       output i has the memory of input shares[i] - 1, and changes it; 0: its own. Outputs of inputs that are
  *                absent are absent too, and those after them move up: see eitp__shared_input
  *   reuse        bit i: output 0 may take the memory of input i, where nothing else needs it
- *   accumulates  the slot honours eitp__call.carry
+ *   accumulates  the slot honours eitp__call.carry: for outputs of the slot's WIDE dtype, or of the slot's own
  *   flops        arithmetic of a run; NULL: none to speak of
  *   rows         builds rows [begin, end) of output 0 without the others; NULL where it cannot (see eitp__rows)
  */
+enum { EITP__ACCUMULATES_WIDE = 1, EITP__ACCUMULATES_STORED = 2 };
+
 typedef struct eitp__op_info {
     const char *name;
     int min_inputs, max_inputs, outputs;

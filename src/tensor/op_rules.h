@@ -74,7 +74,7 @@ EITP__PRIVATE eitp__gradient_rule eitp__gradient_sum, eitp__gradient_max;
 EITP__PRIVATE eitp__shape_rule eitp__shape_rows;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_rows;
 EITP__PRIVATE eitp__rows_rule eitp__rows_fill, eitp__rows_cast, eitp__rows_add, eitp__rows_matmul,
-    eitp__rows_embedding_backward;
+    eitp__rows_embedding_backward, eitp__rows_pad;
 
 /* ops_product.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_matmul;

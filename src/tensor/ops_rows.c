@@ -20,7 +20,8 @@ EITP__PRIVATE eitp_status eitp__shape_rows(eitp__node *node, eitp_error *error) 
 
 EITP__PRIVATE void eitp__gradient_rows(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     int64_t begin = node->attributes.integers[0], end = node->attributes.integers[1];
-    eitp__add_gradient(&dx[0], eitp_pad(dy[0], 0, begin, node->inputs[0]->shape[0] - end));
+    eitp_tensor *rows = eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0]));
+    eitp__add_gradient(&dx[0], eitp_pad(rows, 0, begin, node->inputs[0]->shape[0] - end));
 }
 
 static eitp_tensor *eitp__rows_view(eitp_tensor *x, int64_t begin, int64_t end) {
@@ -53,11 +54,34 @@ EITP__PRIVATE eitp_tensor *eitp__rows_cast(const eitp__node *node, int64_t begin
     return eitp_cast(eitp__rows(node->inputs[0], begin, end), node->outputs[0]->dtype);
 }
 
+static int eitp__is_zeros(const eitp_tensor *x) {
+    return x && x->node && x->node->op == EITP__OP_FILL && x->node->attributes.reals[0] == 0;
+}
+
 EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin, int64_t end) {
     eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
     if (!eitp__same_shape(a, b))
         return NULL;
-    return eitp_add(eitp__rows(a, begin, end), eitp__rows(b, begin, end));
+    a = eitp__rows(a, begin, end);
+    b = eitp__rows(b, begin, end);
+    return eitp__is_zeros(b) ? a : eitp__is_zeros(a) ? b : eitp_add(a, b);
+}
+
+/* Of a padded tensor, the rows of what is padded that are among them; zeros where there are none. */
+EITP__PRIVATE eitp_tensor *eitp__rows_pad(const eitp__node *node, int64_t begin, int64_t end) {
+    eitp_tensor *x = node->inputs[0];
+    const eitp_tensor *y = node->outputs[0];
+    eitp__attributes attributes = node->attributes;
+    int64_t start = attributes.integers[0], first, stop;
+    first = begin > start ? begin : start;
+    stop = end < start + x->shape[0] ? end : start + x->shape[0];
+    memcpy(attributes.shape, y->shape, sizeof attributes.shape);
+    attributes.shape[0] = end - begin;
+    if (first >= stop)
+        return eitp_fill(node->graph, y->dtype, y->rank, attributes.shape, 0);
+    attributes.integers[0] = first - begin;
+    x = eitp__rows(x, first - start, stop - start);
+    return eitp__apply(EITP__OP_PAD, &x, 1, &attributes);
 }
 
 /* The rows of a product are those of its first factor, or the columns of one that is given transposed. */

@@ -335,9 +335,12 @@ EITP__PRIVATE void eitp__gradient_permute(const eitp__node *node, eitp_tensor *c
 
 EITP__PRIVATE void eitp__gradient_slice(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *slice;
     memcpy(attributes.integers, node->attributes.integers, sizeof attributes.integers);
     memcpy(attributes.shape, node->inputs[0]->shape, sizeof attributes.shape);
-    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_PAD, dy, 1, &attributes));
+    /* In the dtype of the sum that it will be a term of, so that it can be added to that in place. */
+    slice = eitp_cast(dy[0], eitp__gradient_dtype(node->inputs[0]));
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_PAD, &slice, 1, &attributes));
 }
 
 EITP__PRIVATE void eitp__gradient_pad(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

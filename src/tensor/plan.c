@@ -220,6 +220,19 @@ static eitp_status eitp__check_plan_config(const eitp_plan_config *config, eitp_
     return EITP_OK;
 }
 
+/* What only making a plan needs. */
+static void eitp__release_operands(eitp_plan *plan) {
+    const eitp_host *host = &plan->context->host;
+    eitp__release(host, plan->owners, plan->owner_capacity * sizeof *plan->owners);
+    eitp__release(host, plan->outputs, plan->output_capacity * sizeof *plan->outputs);
+    eitp__release(host, plan->sizes, plan->size_capacity * sizeof *plan->sizes);
+    plan->owners = plan->outputs = NULL;
+    plan->sizes = NULL;
+    plan->size_capacity = 0;
+    plan->owner_count = plan->owner_capacity = 0;
+    plan->output_count = plan->output_capacity = 0;
+}
+
 /* A plan without memory to run in. */
 static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *config, eitp_plan **plan,
                                    eitp_error *error) {
@@ -240,6 +253,8 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
         status = eitp__plan_lower(made, error);
     if (!status)
         status = eitp__plan_order(made, error);
+    if (!status && !eitp__list_operands(made))
+        status = eitp__fail_memory(error, made->owner_count * sizeof *made->owners, "the operands of a plan's steps");
     if (!status)
         status = eitp__plan_layout(made, error);
     if (!status)
@@ -248,6 +263,7 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
         status = eitp__plan_fit(made, config, error);
     if (!status)
         status = eitp__plan_transfers(made, error);
+    eitp__release_operands(made);
     if (status) {
         eitp_plan_destroy(made);
         return status;

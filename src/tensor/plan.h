@@ -6,7 +6,8 @@
  *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
  *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
  *   stream     plan_stream.c     windows for streamed variables, and when these are read and written
- *   lay out    plan_layout.c     lifetimes, memory taken over in place, offsets in the arena
+ *   lay out    plan_layout.c     lifetimes, memory taken over in place
+ *   place      plan_place.c      offsets in the arena
  *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
  */
 #ifndef EITP_PLAN_H
@@ -25,6 +26,8 @@ typedef struct eitp__step {
     eitp_tensor *replaces[EITP__MAX_OUTPUTS]; /* the value whose memory output i takes, which ends it; NULL: none */
     int accumulates;                          /* output i is carry * replaces[i] + what the node computes */
     eitp_tensor *carry;                       /* NULL: 1 */
+    size_t owners;                            /* where its part of the plan's `owners` begins */
+    unsigned reusable; /* bit i: output 0 may take the memory of input i, where that is not read later */
 } eitp__step;
 
 /* A stretch of the arena, and the steps [first, last] it is in use; -1 is before the first step. */
@@ -88,11 +91,22 @@ typedef struct eitp__binding {
     eitp__place carry;
 } eitp__binding;
 
+/* How often passes looked at a node, a step, an edge between steps or a stretch: what planning takes, for tests. */
+typedef struct eitp__plan_visits {
+    size_t lower, fuse, order, lifetimes, layout, recompute;
+} eitp__plan_visits;
+
 struct eitp_plan {
     eitp_context *context;
     eitp_graph *graph;
     eitp__step *steps;
     size_t step_count, step_capacity;
+    int *owners; /* what steps read and write, as eitp__list_owners says; only while the plan is made */
+    size_t owner_count, owner_capacity;
+    size_t *sizes; /* bytes by tensor id, of what owners has */
+    size_t size_capacity;
+    int *outputs; /* ids of the graph's outputs; only while the plan is made */
+    size_t output_count, output_capacity;
     int *stretch_of;         /* by tensor id: of the tensor that owns the memory; -1: none */
     unsigned char *readable; /* by tensor id: was it an output when the plan was created? */
     size_t tensor_count, stretch_of_capacity, readable_capacity;
@@ -115,6 +129,7 @@ struct eitp_plan {
     uint64_t bound_generation;
     int64_t bound_count;
     eitp_plan_stats stats;
+    eitp__plan_visits visits;
     eitp_plan *next; /* of the context's list */
 };
 
@@ -138,7 +153,37 @@ EITP__PRIVATE int eitp__step_mutates(const eitp__step *step);
 
 /* What a step reads, NULL where absent, for i in [0, eitp__step_read_count). */
 EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i);
-EITP__PRIVATE int eitp__step_read_count(const eitp__step *step);
+static inline EITP__UNUSED int eitp__step_read_count(const eitp__step *step) {
+    return step->input_count + (step->accumulates ? step->output_count + 1 : 0);
+}
+
+/*
+ * Passes go over all steps again and again, so they do not follow pointers: plan->owners has, from step->owners on, a
+ * number for each tensor that the step reads, for each output, and for each value that an output replaces. It is the
+ * id of the tensor in the arena that owns the memory, -2 - v where that is variable v, and EITP__NO_OWNER where there
+ * is no tensor, or where an output lies in memory of another tensor. Lists a step's; 0: no memory.
+ */
+enum { EITP__NO_OWNER = -1 };
+EITP__PRIVATE int eitp__list_owners(eitp_plan *plan, eitp__step *step);
+
+/* Lists them again, in the same place, after the step's operands were changed for others of the same shape. */
+EITP__PRIVATE void eitp__update_owners(eitp_plan *plan, eitp__step *step);
+
+/* The lists of a step: of what it reads, of its outputs, and of what these replace. */
+static inline EITP__UNUSED int *eitp__read_owners(const eitp_plan *plan, const eitp__step *step) {
+    return plan->owners + step->owners;
+}
+
+static inline EITP__UNUSED int *eitp__output_owners(const eitp_plan *plan, const eitp__step *step) {
+    return plan->owners + step->owners + eitp__step_read_count(step);
+}
+
+static inline EITP__UNUSED int *eitp__replaced_owners(const eitp_plan *plan, const eitp__step *step) {
+    return eitp__output_owners(plan, step) + step->output_count;
+}
+
+/* Lists the owners of all steps, and the graph's inputs and outputs; 0: no memory. */
+EITP__PRIVATE int eitp__list_operands(eitp_plan *plan);
 
 /* Makes the steps from the nodes that are needed, `needed` by node id. */
 EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error);
@@ -185,5 +230,8 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
+
+/* Gives each stretch its offset, and the arena its size; 0: no memory. */
+EITP__PRIVATE int eitp__plan_place(eitp_plan *plan);
 
 #endif

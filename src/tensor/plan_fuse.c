@@ -38,6 +38,16 @@ static int eitp__is_consumed(const eitp__fusion *fusion, const eitp_tensor *x) {
     return x->node && x->storage == x && fusion->uses[x->id] == 1 && !x->is_output;
 }
 
+/* Can the node's slot add to an output of this dtype instead of writing it? */
+static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
+    int accumulates = eitp__op(node->op)->accumulates;
+    eitp_dtype stored;
+    if (!accumulates || !eitp__is_floating(dtype))
+        return 0;
+    stored = eitp__node_dtype(node);
+    return dtype == (accumulates == EITP__ACCUMULATES_WIDE ? eitp__wide(stored) : stored);
+}
+
 /*
  * The node that makes one term of a sum and can add it to the other in that one's place; NULL where there is none. Of
  * products see below.
@@ -49,10 +59,9 @@ static eitp__node *eitp__adder_of(const eitp__fusion *fusion, const eitp__node *
         const eitp_tensor *term = eitp__lowered(sum->inputs[i]), *other = eitp__lowered(sum->inputs[1 - i]);
         if (term == other || !eitp__is_consumed(fusion, term) || !eitp__is_consumed(fusion, other))
             continue;
-        if (term->node->output_count == 1 && eitp__op(term->node->op)->accumulates &&
-            term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] &&
-            term->dtype == eitp__wide(eitp__node_dtype(term->node)) && other->dtype == term->dtype &&
-            eitp__same_shape(term, other) && !other->rows)
+        if (term->node->output_count == 1 && eitp__accumulates_in(term->node, term->dtype) &&
+            term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] && other->dtype == term->dtype &&
+            eitp__same_shape(term, other) && other->rows == term->rows)
             return term->node;
     }
     return NULL;
@@ -193,13 +202,13 @@ static void eitp__find_accumulations(eitp__fusion *fusion) {
  */
 static int eitp__can_accumulate(const eitp__fusion *fusion, const eitp__node *node) {
     const eitp__node *first = fusion->accumulations[node->outputs[0]->id];
-    if (!eitp__op(node->op)->accumulates || fusion->endings[node->id])
+    if (fusion->endings[node->id])
         return 0;
     for (int i = 0; i < node->output_count; i++) {
         const eitp__node *accumulation = fusion->accumulations[node->outputs[i]->id];
         if (!accumulation || eitp__reads_storage(node, accumulation->inputs[0]->storage) ||
             eitp__lowered(accumulation->inputs[2]) != eitp__lowered(first->inputs[2]) ||
-            node->outputs[i]->dtype != eitp__wide(eitp__node_dtype(node)))
+            !eitp__accumulates_in(node, node->outputs[i]->dtype))
             return 0;
     }
     return 1;
@@ -245,6 +254,7 @@ static int eitp__make_steps(eitp__fusion *fusion) {
     const eitp_graph *graph = fusion->graph;
     for (size_t n = 0; n < graph->node_count; n++) {
         eitp__node *node = graph->nodes[n];
+        plan->visits.fuse++;
         if (!fusion->needed[n] || eitp__is_view(node) || fusion->products[n] || fusion->adders[n] ||
             eitp__is_absorbed(fusion, node))
             continue;
@@ -297,8 +307,4 @@ EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
     /* An accumulation reads the values before, and the carry. */
     i -= step->input_count;
     return i < step->output_count ? step->replaces[i] : step->carry;
-}
-
-EITP__PRIVATE int eitp__step_read_count(const eitp__step *step) {
-    return step->input_count + (step->accumulates ? step->output_count + 1 : 0);
 }

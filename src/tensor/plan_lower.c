@@ -104,6 +104,7 @@ static void eitp__lower_pending(eitp__lowering *lowering) {
     eitp_graph *graph = lowering->plan->graph;
     while (lowering->pending_count && !graph->error.status) {
         eitp__node *node = graph->nodes[lowering->pending[--lowering->pending_count]];
+        lowering->plan->visits.lower++;
         if (!eitp__supported(lowering->plan, node)) {
             eitp__expand_in_plan(lowering, node);
             continue;

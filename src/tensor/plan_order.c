@@ -80,6 +80,7 @@ static void eitp__add_reader(eitp__order *order, int step, eitp_tensor *tensor) 
 /* Step `writer` replaces a value, or rows of one: all its other readers come before it. */
 static void eitp__wait_for_readers(eitp__order *order, int writer, eitp_tensor *replaced) {
     for (int r = order->first_reader[eitp__version(replaced)->id]; r >= 0; r = order->readers[r].next) {
+        order->plan->visits.order++;
         if (order->readers[r].step != writer && eitp__overlap(order->readers[r].tensor, replaced))
             eitp__add_edge(order, order->readers[r].step, writer);
     }
@@ -169,7 +170,9 @@ static eitp_status eitp__sort_steps(eitp__order *order, int *heap, eitp__step *s
     while (ready) {
         int step = eitp__heap_pop(plan, heap, ready--);
         sorted[done++] = plan->steps[step];
+        plan->visits.order++;
         for (int e = order->first_edge[step]; e >= 0; e = order->edges[e].next) {
+            plan->visits.order++;
             if (--order->waiting[order->edges[e].to] == 0)
                 eitp__heap_push(plan, heap, ready++, order->edges[e].to);
         }

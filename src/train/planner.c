@@ -306,6 +306,9 @@ eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung 
     }
     if (!status && !chosen->fits)
         status = eitp__find_smallest(&fit, last, stream, &least, error);
+    /* What is chosen greedily can miss a budget that the least there is keeps. */
+    if (!status && !chosen->fits && least.fits)
+        *chosen = least;
     if (smallest)
         *smallest = least;
     if (status || chosen->fits)

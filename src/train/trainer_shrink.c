@@ -213,15 +213,14 @@ static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_repo
             (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
             report->recomputed);
     else
-        eitp__log(
-            &trainer->host, EITP_LOG_WARNING,
-            "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
-            "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, %s",
-            (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
-            (long long)b->batch_size, (long long)b->grad_accum, (long long)b->merged, (long long)a->batch_size,
-            (long long)a->grad_accum, (long long)a->merged,
-            eitp__shrink_keeps_bits(trainer, report) ? "and the same bits"
-                                                     : "but the last bits differ from a run that was not shrunk");
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "shrunk after step %lld: arena and gradients have %.1f MB, not %.1f; batch size %lld, accumulation "
+                  "%lld, %lld merged, where it was %lld, %lld and %lld: the same sequences in a step, %s",
+                  (long long)trainer->step, (double)report->bytes_after / 1e6, (double)report->bytes_before / 1e6,
+                  (long long)b->batch_size, (long long)b->grad_accum, (long long)b->merged, (long long)a->batch_size,
+                  (long long)a->grad_accum, (long long)a->merged,
+                  eitp__shrink_keeps_bits(trainer, report) ? "and the same bits"
+                                                           : "but the last bits differ from a run that was not shrunk");
 }
 
 eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *report, eitp_error *error) {

@@ -1,0 +1,113 @@
+/*
+ * Plans of many runs: small models of odd shapes, in every precision, with every optimizer, within budgets from ample
+ * to impossible. A run either fits its budget, or is refused with a budget that then does.
+ */
+#include "tests/everything.h"
+#include "tests/faults.h"
+#include "tests/test.h"
+
+/* A model and a step. `heads` divides `width`. */
+typedef struct shape {
+    int64_t vocabulary, positions, width, heads, layers, inner;
+    int64_t block_size, batch_size, grad_accum;
+    double dropout;
+    int tied;
+} shape;
+
+static const shape shapes[] = {{600, 70, 90, 5, 3, 222, 33, 4, 8, 0, 1},      {257, 19, 24, 3, 2, 51, 19, 1, 3, 0.1, 1},
+                               {1031, 40, 36, 2, 1, 100, 7, 5, 2, 0, 0},      {90, 65, 60, 4, 4, 61, 64, 2, 1, 0.1, 1},
+                               {2000, 128, 48, 1, 2, 192, 100, 1, 5, 0.2, 1}, {311, 33, 70, 7, 5, 97, 31, 3, 4, 0, 1}};
+
+static const char *const precisions[] = {"fp32", "bf16", "fp16"};
+
+/* What is planned; the last is any optimizer. */
+enum { OPTIMIZERS = EITP_OPTIMIZER_COUNT + 1 };
+
+static eitp_error error_;
+static long combinations, refusals, fits;
+
+static eitp_fit fit_of(const shape *s, const char *precision, int optimizer) {
+    eitp_fit fit;
+    memset(&fit, 0, sizeof fit);
+    fit.context = eitp_context_config_default();
+    fit.context.device = "cpu";
+    fit.context.isa = "ref";
+    fit.context.threads = 1;
+    fit.context.precision = precision;
+    CHECK(!eitp_gpt2_config_named("tiny", &fit.model, &error_));
+    fit.model.vocabulary = s->vocabulary;
+    fit.model.positions = s->positions;
+    fit.model.width = s->width;
+    fit.model.heads = s->heads;
+    fit.model.layers = s->layers;
+    fit.model.inner = s->inner;
+    fit.model.embedding_dropout = fit.model.attention_dropout = fit.model.residual_dropout = s->dropout;
+    fit.model.tied = s->tied;
+    fit.trainer = eitp_trainer_config_default();
+    fit.trainer.block_size = s->block_size;
+    fit.trainer.batch_size = s->batch_size;
+    fit.trainer.grad_accum = s->grad_accum;
+    fit.trainer.adamw.piece_bytes = 16384;
+    fit.any_optimizer = optimizer == EITP_OPTIMIZER_COUNT;
+    fit.trainer.optimizer = fit.any_optimizer ? EITP_ADAMW : (eitp_optimizer)optimizer;
+    fit.validates = 1;
+    fit.process = 1000000;
+    return fit;
+}
+
+/* Plans within a budget; *smallest is what a refusal names, and is asked for then. */
+static void plan_within(eitp_fit fit, size_t budget, eitp_rung *smallest, const char *name) {
+    eitp_rung chosen, again;
+    eitp_status status;
+    fit.budget = budget;
+    status = eitp_fit_choose(&fit, &chosen, smallest, &error_);
+    combinations++;
+    CHECK_THAT(!status || status == EITP_ERROR_MEMORY, "%s: %s", name, error_.message);
+    if (!status) {
+        fits++;
+        CHECK_THAT(chosen.fits && chosen.total <= budget, "%s: %zu of %zu", name, chosen.total, budget);
+        return;
+    }
+    refusals++;
+    CHECK_THAT(!chosen.fits && smallest->total > budget, "%s: %zu would do, of %zu", name, smallest->total, budget);
+    fit.budget = smallest->total;
+    status = eitp_fit_choose(&fit, &again, NULL, &error_);
+    CHECK_THAT(!status && again.fits && again.total <= fit.budget, "%s: refused %zu, named %zu: %s", name, budget,
+               fit.budget, status ? error_.message : "does not fit");
+}
+
+/* Budgets below the smallest that a run can do with, and between that and what it takes where it is free. */
+static void plan_within_budgets(const eitp_fit *fit, const char *name) {
+    static const size_t percents[] = {0, 3, 20, 45, 80};
+    eitp_rung free_rung, smallest, ignored;
+    eitp_status status = eitp_fit_choose(fit, &free_rung, NULL, &error_);
+    if (status == EITP_ERROR_UNSUPPORTED) /* weights that fp16 does not have */
+        return;
+    CHECK_THAT(!status, "%s: %s", name, error_.message);
+    plan_within(*fit, 1, &smallest, name);
+    plan_within(*fit, smallest.total - smallest.arena / 3, &ignored, name);
+    for (size_t i = 0; i < EITP__COUNT(percents); i++)
+        plan_within(*fit, smallest.total + (free_rung.total - smallest.total) / 100 * percents[i], &ignored, name);
+}
+
+static void every_refusal_names_a_budget_that_fits(void) {
+    for (size_t s = 0; s < EITP__COUNT(shapes); s++) {
+        for (size_t p = 0; p < EITP__COUNT(precisions); p++) {
+            for (int optimizer = 0; optimizer < OPTIMIZERS; optimizer++) {
+                eitp_fit fit = fit_of(&shapes[s], precisions[p], optimizer);
+                char name[100];
+                fit.any_stream = (s + p + (size_t)optimizer) % 5 == 4;
+                snprintf(name, sizeof name, "shape %zu in %s, optimizer %d%s", s, precisions[p], optimizer,
+                         fit.any_stream ? ", streamed if need be" : "");
+                plan_within_budgets(&fit, name);
+            }
+        }
+    }
+    printf("    %ld combinations: %ld fit, %ld refused\n", combinations, fits, refusals);
+    CHECK(combinations >= 600 && refusals >= 100 && fits >= 200);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {TEST(every_refusal_names_a_budget_that_fits)};
+    return RUN_TESTS(tests, argc, argv);
+}
