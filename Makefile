@@ -53,19 +53,14 @@ TEMPLATES := $(wildcard src/*/*.inc kernels/*.inc kernels/*/*.inc backends/*/*.i
 AMALGAMATE := $(sort $(wildcard tools/amalgamate*.c))
 COMMAND := $(sort $(wildcard tools/eitp*.c tools/command*.c))
 EXAMPLES := $(sort $(wildcard examples/*.c))
-TESTS := $(sort $(wildcard tests/test_*.c))
-FUZZERS := $(sort $(wildcard tests/fuzz_*.c))
 
 VERSION = $(shell sed -n 's/^.define EITP_VERSION_STRING "\(.*\)"/\1/p' src/base/base.h)
 
-SPLIT_TESTS := $(TESTS:%.c=$(BUILD)/split/%)
-# Emulated sets need the modules apart, and would take minutes to compile with sanitizers.
-REAL_TESTS := $(filter-out %_emulated.c,$(TESTS))
-PACKED_TESTS := $(REAL_TESTS:%.c=$(BUILD)/packed/%)
-SANITIZED_TESTS := $(if $(filter 1,$(SANITIZE)),$(REAL_TESTS:%.c=$(BUILD)/sanitized/%))
-FUZZ_PROGRAMS := $(if $(filter 1,$(SANITIZE) $(FUZZER)),$(FUZZERS:%.c=$(BUILD)/fuzz/%))
 EXAMPLE_PROGRAMS := $(EXAMPLES:%.c=$(BUILD)/%)
 COMMAND_PROGRAM := $(if $(wildcard tools/eitp.c),$(BUILD)/eitp)
+# The implementation, as the command has it; the rest of the command only knows what eitp.h declares.
+IMPLEMENTATION := $(BUILD)/command/eitp_implementation.o
+COMMAND_OBJECTS := $(filter-out $(IMPLEMENTATION),$(COMMAND:tools/%.c=$(BUILD)/command/%.o))
 
 SPLIT := $(STANDARD) $(WARNINGS) -Werror -DEITP_SPLIT -I$(BUILD)/split -Isrc -I. $(FEATURES)
 SANITIZED := $(SPLIT) -O1 $(SANITIZERS)
@@ -81,16 +76,19 @@ FUZZ_LINK := tools/fuzz_main.c -lm
 endif
 
 .DELETE_ON_ERROR:
-.SECONDARY:
-.PHONY: all test test-bochs quickstart check check-all examples install clean help test-programs print-skipped FORCE
+.PRECIOUS: $(BUILD)/split/%.o $(BUILD)/sanitized/%.o $(BUILD)/fuzz/%.o
+.PHONY: all test quick nightly parity test-bochs quickstart check check-all examples install clean help print-skipped FORCE
 
 all: eitp.h $(COMMAND_PROGRAM)
 
 help:
 	@echo 'make             eitp.h and the command build/eitp'
 	@echo 'make eitp.h      the header, from the modules in src/manifest'
-	@echo 'make test        builds and runs every test; TEST=word runs those with the word in their name'
-	@echo 'make test-bochs  the same, but for real sets, on an emulated processor with AVX-512 and AMX (Debian; hours)'
+	@echo 'make quick       builds what changed and runs the tests that can see it; TEST=word: with the word in their name'
+	@echo 'make test        builds and runs every test; TEST=word only those with the word in their name'
+	@echo 'make nightly     what takes longer: every compiler, instruction set and precision, full shapes, long fuzzing'
+	@echo 'make parity      compares with PyTorch, transformers, tokenizers and PEFT (installs them in build/parity; gigabytes)'
+	@echo 'make test-bochs  tests on an emulated processor with AVX-512 and AMX (Debian; hours)'
 	@echo 'make quickstart  builds, then trains something small'
 	@echo 'make check       is eitp.h fresh, are the rules kept (quick)'
 	@echo 'make check-all   the same with static analysis and every combination of compiler and options (slow)'
@@ -100,10 +98,16 @@ help:
 	@echo 'OPENMP=0|1 and OPENBLAS=0|1 overrule what was found; CC and CFLAGS are as usual'
 
 # What was compiled with other flags is compiled again.
-FLAGS := $(CC) $(CFLAGS) $(LDFLAGS) $(FEATURES) $(FUZZ_CC)
+FLAGS := $(CC) $(CFLAGS) $(LDFLAGS) $(FEATURES)
+FUZZ_FLAGS := $(FUZZ_CC) $(FUZZ_LINK)
+remember = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
 $(BUILD)/flags: FORCE
-	@mkdir -p $(@D)
-	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' >$@
+	$(call remember,$(FLAGS))
+$(BUILD)/fuzz/flags: FORCE
+	$(call remember,$(FUZZ_FLAGS))
+# What tools/code_blocks.sh links with.
+$(BUILD)/libraries: FORCE
+	$(call remember,$(LIBRARIES))
 
 $(BUILD)/amalgamate: $(AMALGAMATE) tools/amalgamate.h
 	@mkdir -p $(@D)
@@ -115,66 +119,96 @@ eitp.h: $(BUILD)/amalgamate src/manifest $(MODULES) $(HEADERS) $(TEMPLATES)
 # A module that is missing is for the amalgamator to report, with the line of the manifest.
 $(MODULES) $(HEADERS): ;
 
-$(BUILD)/command/%.o: tools/%.c eitp.h $(wildcard tools/*.h) $(BUILD)/flags
+# eitp.h without the implementation: new only where a declaration is.
+$(BUILD)/declarations/eitp.h: eitp.h
+	@mkdir -p $(@D)
+	@sed '/^#if defined(EITP_IMPLEMENTATION) && !defined(EITP_IMPLEMENTED)$$/,/^#endif \/\* EITP_IMPLEMENTATION/d' eitp.h >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+$(IMPLEMENTATION): tools/eitp_implementation.c eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I. -c $< -o $@
 
-$(BUILD)/eitp: $(COMMAND:tools/%.c=$(BUILD)/command/%.o)
+$(BUILD)/command/%.o: tools/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations -MMD -MP -c $< -o $@
+
+$(BUILD)/eitp: $(IMPLEMENTATION) $(COMMAND_OBJECTS)
 	$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBRARIES)
 
 examples: $(EXAMPLE_PROGRAMS)
 
-$(BUILD)/examples/%: examples/%.c eitp.h $(wildcard examples/*.h) $(BUILD)/flags
+# An example is a whole program with `cc file.c -lm`; here all of them share one implementation.
+$(BUILD)/examples/%: examples/%.c $(IMPLEMENTATION) $(BUILD)/declarations/eitp.h $(wildcard examples/*.h)
 	@mkdir -p $(@D)
-	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I. $(LDFLAGS) $< -o $@ $(LIBRARIES)
+	@grep -q '^#define EITP_IMPLEMENTATION$$' $< || { echo '$<: EITP_IMPLEMENTATION is not defined' >&2; exit 1; }
+	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $< $(IMPLEMENTATION) -o $@ $(LIBRARIES)
 
 # ---- tests: each program with the modules compiled apart, packed in eitp.h, and apart under the sanitizers ----
-
-test-programs: eitp.h $(COMMAND_PROGRAM) $(SPLIT_TESTS) $(SANITIZED_TESTS) $(FUZZ_PROGRAMS) $(EXAMPLE_PROGRAMS) \
-	$(PACKED_TESTS)
+# They are linked with archives, of which a program has only the modules that it needs: one that a change leaves as it
+# was cannot see the change, and `make quick` does not run it.
 
 $(BUILD)/split/everything_split.h: src/manifest
 	@mkdir -p $(@D)
 	@for header in $(filter-out documentation.h,$(HEADERS:src/%=%)); do echo "#include \"$$header\""; done >$@
 
-$(BUILD)/split/%.o: %.c $(BUILD)/flags
+$(BUILD)/split/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
 	$(CC) $(SPLIT) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(BUILD)/sanitized/%.o: %.c $(BUILD)/flags
+$(BUILD)/sanitized/%.o: %.c $(BUILD)/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
 	$(CC) $(SANITIZED) -MMD -MP -c $< -o $@
 
-$(BUILD)/fuzz/%.o: %.c $(BUILD)/flags
+$(BUILD)/fuzz/%.o: %.c $(BUILD)/flags $(BUILD)/fuzz/flags | $(BUILD)/split/everything_split.h
 	@mkdir -p $(@D)
 	$(FUZZ_CC) $(FUZZ) -MMD -MP -c $< -o $@
 
-$(BUILD)/split/tests/test_%: tests/test_%.c $(BUILD)/split/everything_split.h $(MODULES:%.c=$(BUILD)/split/%.o)
-	@mkdir -p $(@D)
-	$(CC) $(SPLIT) $(CFLAGS) -MMD -MP $(LDFLAGS) $< $(MODULES:%.c=$(BUILD)/split/%.o) -o $@ $(LIBRARIES)
+archive = @rm -f $@; $(AR) rcs $@ $^
+$(BUILD)/split/libeitp.a: $(MODULES:%.c=$(BUILD)/split/%.o)
+	$(archive)
+$(BUILD)/sanitized/libeitp.a: $(MODULES:%.c=$(BUILD)/sanitized/%.o)
+	$(archive)
+$(BUILD)/fuzz/libeitp.a: $(patsubst %.c,$(BUILD)/fuzz/%.o,$(filter src/%,$(MODULES)))
+	$(archive)
 
-$(BUILD)/sanitized/tests/test_%: tests/test_%.c $(BUILD)/split/everything_split.h $(MODULES:%.c=$(BUILD)/sanitized/%.o)
-	@mkdir -p $(@D)
-	$(CC) $(SANITIZED) -MMD -MP $(LDFLAGS) $< $(MODULES:%.c=$(BUILD)/sanitized/%.o) -o $@ $(LIBRARIES)
+link_split = $(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBRARIES)
+$(BUILD)/split/eitp: $(COMMAND_OBJECTS) $(BUILD)/split/libeitp.a
+	$(link_split)
+$(BUILD)/split/tests/test_%: $(BUILD)/split/tests/test_%.o $(BUILD)/split/libeitp.a
+	$(link_split)
+$(BUILD)/split/tests/test_%_emulated: $(BUILD)/split/tests/test_%_emulated.o $(BUILD)/split/tests/emulated.o \
+	$(BUILD)/split/libeitp.a
+	$(link_split)
+
+link_sanitized = $(CC) $(SANITIZERS) $(LDFLAGS) $^ -o $@ $(LIBRARIES)
+$(BUILD)/sanitized/tests/test_%: $(BUILD)/sanitized/tests/test_%.o $(BUILD)/sanitized/libeitp.a
+	$(link_sanitized)
+$(BUILD)/sanitized/tests/test_%_emulated: $(BUILD)/sanitized/tests/test_%_emulated.o $(BUILD)/sanitized/tests/emulated.o \
+	$(BUILD)/sanitized/libeitp.a
+	$(link_sanitized)
 
 $(BUILD)/packed/eitp.o: tests/packed.c eitp.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(CC) $(STANDARD) $(WARNINGS) -Werror $(FEATURES) $(CFLAGS) -I. -c $< -o $@
 
-$(BUILD)/packed/tests/test_%: tests/test_%.c $(BUILD)/split/everything_split.h $(BUILD)/packed/eitp.o
+$(BUILD)/packed/tests/test_%: $(BUILD)/split/tests/test_%.o $(BUILD)/packed/eitp.o
 	@mkdir -p $(@D)
-	$(CC) $(SPLIT) $(CFLAGS) -MMD -MP $(LDFLAGS) $< $(BUILD)/packed/eitp.o -o $@ $(LIBRARIES)
+	$(link_split)
 
-$(BUILD)/fuzz/tests/fuzz_%: tests/fuzz_%.c tools/fuzz_main.c $(BUILD)/split/everything_split.h \
-	$(MODULES:%.c=$(BUILD)/fuzz/%.o)
-	@mkdir -p $(@D)
-	$(FUZZ_CC) $(FUZZ) -MMD -MP $(LDFLAGS) $< $(MODULES:%.c=$(BUILD)/fuzz/%.o) -o $@ $(FUZZ_LINK)
+# Kernels and backends read no files: they are only there to be linked with, compiled as elsewhere.
+$(BUILD)/fuzz/tests/fuzz_%: $(BUILD)/fuzz/tests/fuzz_%.o $(patsubst %.c,$(BUILD)/split/%.o,$(filter-out src/%,$(MODULES))) \
+	$(BUILD)/fuzz/libeitp.a tools/fuzz_main.c
+	$(FUZZ_CC) $(FUZZ) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(FUZZ_LINK) $(filter-out -fopenmp,$(LIBRARIES))
 
--include $(wildcard $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)
+-include $(wildcard $(BUILD)/*/*.d $(BUILD)/*/*/*.d $(BUILD)/*/*/*/*.d)
 
 # Dependencies are installed first, so what was found is found again in the make that tools/test.sh starts.
-test:
-	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' sh tools/test.sh
+test quick nightly:
+	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' CLANG='$(CLANG)' JOBS='$(JOBS)' TEST='$(TEST)' sh tools/test.sh $@
+
+parity: all
+	@BUILD='$(BUILD)' sh tools/parity.sh
 
 test-bochs:
 	+@MAKE='$(MAKE)' BUILD='$(BUILD)' CC='$(CC)' TEST='$(TEST)' sh tools/bochs.sh
@@ -191,13 +225,11 @@ check-all: check
 	@BUILD='$(BUILD)' sh tools/check.sh analysis
 	@BUILD='$(BUILD)' JOBS='$(JOBS)' sh tools/compile_matrix.sh all
 
-# What `make test` will leave out on this machine, a line each.
+# What tests leave out on this machine, a line each.
 print-skipped:
 	@$(if $(filter 0,$(OPENMP)),echo 'SKIPPED OpenMP: switched off or not in $(CC)',:)
 	@$(if $(filter 0,$(OPENBLAS)),echo 'SKIPPED OpenBLAS: switched off or no cblas.h and -lopenblas',:)
 	@$(if $(filter 0,$(SANITIZE)),echo 'SKIPPED sanitizers: $(CC) cannot link them',:)
-	@echo 'SKIPPED emulated kernel sets packed and under sanitizers: they are tested with the modules apart'
-	@echo 'SKIPPED some shapes of test_matmul packed and under sanitizers: all are multiplied with the modules apart'
 	@$(if $(filter 0,$(FUZZER)),echo 'SKIPPED fuzzing: no clang with libFuzzer; the seeds alone are run',:)
 
 install: all

@@ -8,7 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static int test_failures_; /* of the running test */
+/* A part of a test program, linked with the file that has its main, defines TEST_PART and has checks alone. */
+#ifdef TEST_PART
+extern int test_failures_;
+#else
+int test_failures_; /* of the running test */
+#endif
 
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
@@ -48,6 +53,8 @@ static int test_failures_; /* of the running test */
         }                                                                                                              \
     } while (0)
 
+#ifndef TEST_PART
+
 typedef struct test_case {
     const char *name;
     void (*run)(void);
@@ -76,5 +83,7 @@ static int run_tests(const test_case *tests, size_t count, int argc, char **argv
 }
 
 #define RUN_TESTS(tests, argc, argv) run_tests(tests, sizeof(tests) / sizeof((tests)[0]), argc, argv)
+
+#endif
 
 #endif

@@ -2,7 +2,8 @@
 # Compiles and runs the programs and commands that the documentation shows: the ```c and ```sh blocks of README.md and
 # those of the comment that eitp.h begins with. A C block is a whole program, built with `cc block.c -lm`; an sh block
 # is run as it stands. They share a directory in which the tree appears by links, so that `make` or `build/eitp` mean
-# the real ones.
+# the real ones. C blocks are linked with the implementation that the command has; with ALONE=1 each is compiled as its
+# reader will do it. What tools/compile_matrix.sh compiles alone is the same text.
 #   <!-- not run: reason -->   before a block: it is left out, and the reason is reported
 #   <!-- file: name -->        before a block: it is saved under that name for the blocks after it, not run by itself
 LC_ALL=C
@@ -30,9 +31,21 @@ prepare() {
     done
 }
 
+build_block() { # file
+    if [ "${ALONE:-0}" = 1 ]; then
+        "$CC" -O2 -I"$root" "$work/$1" -lm -o "$work/run/block"
+    elif grep -q '^#define EITP_IMPLEMENTATION$' "$work/$1"; then
+        "$CC" -O2 -I"$root/$BUILD/declarations" "$work/$1" "$root/$BUILD/command/eitp_implementation.o" \
+            $(cat "$root/$BUILD/libraries") -o "$work/run/block"
+    else
+        echo "EITP_IMPLEMENTATION is not defined"
+        return 1
+    fi
+}
+
 run_block() { # file, label
     case $1 in
-    *.c) (cd "$work/run" && cp "../$1" block.c && "$CC" -O2 -I"$root" block.c -lm -o block && ./block) ;;
+    *.c) build_block "$1" && (cd "$work/run" && ./block) ;;
     *.sh) (cd "$work/run" && CC="$CC" sh -eu "../$1") ;;
     esac >"$work/log" 2>&1 </dev/null
     if [ $? -eq 0 ]; then pass; else fail "$2"; fi

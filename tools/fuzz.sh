@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs one fuzz target, fuzz_NAME: on its seeds in tests/corpus/NAME, then, where it was built with libFuzzer, on
-# FUZZ_RUNS inputs made from them. The seed is fixed, so a run can be repeated; what crashes is kept in build/fuzz/.
-BUILD=${BUILD:-build} FUZZ_RUNS=${FUZZ_RUNS:-20000}
+# FUZZ_RUNS inputs made from them, for FUZZ_SECONDS at most. The seed is fixed, so a run can be repeated; what crashes is
+# kept in build/fuzz/.
+BUILD=${BUILD:-build} FUZZ_RUNS=${FUZZ_RUNS:-20000} FUZZ_SECONDS=${FUZZ_SECONDS:-15}
 name=$1
 program=$BUILD/fuzz/tests/$name
 seeds=tests/corpus/${name#fuzz_}
@@ -18,16 +19,24 @@ if [ -d "$seeds" ]; then
     set -- "$seeds"/*
     [ -e "$1" ] || set --
 fi
-# libFuzzer's own option; the program that stands in for it does not know it.
-if grep -q 'LibFuzzer' "$program" 2>/dev/null || "$program" -help=1 2>/dev/null | grep -q runs; then
-    [ -d "$seeds" ] && set -- "$seeds" || set --
-    set -- -runs="$FUZZ_RUNS" -seed=1 -max_len=65536 -max_total_time=60 -timeout=20 -rss_limit_mb=1024 -verbosity=0 \
-        -artifact_prefix="$BUILD/fuzz/$name." "$found" "$@"
-fi
-if "$program" "$@"; then
-    echo "1 passed, 0 failed"
-else
-    echo "FAILED $name: $program $*"
+
+fail() {
+    echo "FAILED $name: $1"
     echo "0 passed, 1 failed"
     exit 1
+}
+
+# libFuzzer's own option; the program that stands in for it does not know it.
+if "$program" -help=1 2>&1 | grep -q -e '-max_total_time'; then
+    [ -d "$seeds" ] && set -- "$seeds" || set --
+    set -- -runs="$FUZZ_RUNS" -seed=1 -max_len=65536 -max_total_time="$FUZZ_SECONDS" -timeout=20 -rss_limit_mb=1024 \
+        -print_final_stats=1 -artifact_prefix="$BUILD/fuzz/$name." "$found" "$@"
+    "$program" "$@" >"$found.log" 2>&1 || {
+        tail -n 100 "$found.log"
+        fail "$program $*"
+    }
+    grep 'number_of_executed_units: *[1-9]' "$found.log" || fail "it tried nothing, see $found.log"
+else
+    "$program" "$@" || fail "$program $*"
 fi
+echo "1 passed, 0 failed"

@@ -2,7 +2,7 @@
 """Makes tests/golden/tokenizer: what the library `tokenizers` learns from a text and how it encodes others.
 
     pip install tokenizers==0.23.3
-    python3 tools/make_tokenizer_golden.py
+    python3 tools/make_tokenizer_golden.py [DIRECTORY]
 
 train.txt       a text, made here
 tokenizer.json  the library's byte-level BPE of that text, with added tokens of several kinds
@@ -12,6 +12,7 @@ cases.json      "classes": FNV-1a (64 bits, hexadecimal) over one byte for each 
                 bytes that are no UTF-8 were replaced by Python's errors="replace" first
 """
 
+import argparse
 import json
 import pathlib
 import random
@@ -119,7 +120,10 @@ def classes_hash():
 
 
 def main():
-    directory = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "tokenizer"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    default = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "tokenizer"
+    parser.add_argument("directory", nargs="?", type=pathlib.Path, default=default)
+    directory = parser.parse_args().directory
     directory.mkdir(parents=True, exist_ok=True)
     generator = random.Random(2)
     text = training_text(generator)

@@ -1,33 +1,230 @@
 #!/bin/sh
-# Builds and runs every test; ends with "N passed, N failed" and fails if any did. Run by `make test`, from the root.
-#   TEST=word   only what has the word in its name
-#   CHECK=1     starts with `make check`
-#   FUZZ_RUNS   inputs each fuzz target is tried with
+# Builds tests, runs them side by side, and ends with "N passed, N failed". Run by the Makefile, from the root:
+#   test.sh test      every test
+#   test.sh quick     those with the modules apart that are not as they were when they last passed
+#   test.sh nightly   what takes longer than every change should wait for
+# TEST=word           only what has the word in its name
+# CHECK=1             `make check` too
+# JOBS                how many programs run at a time
+# FUZZ_RUNS, FUZZ_SECONDS   for each fuzz target, at most
+# How long each program took is in $BUILD/logs/times; the next run begins with the longest.
 LC_ALL=C
 export LC_ALL
-MAKE=${MAKE:-make} BUILD=${BUILD:-build} CC=${CC:-cc} CLANG=${CLANG:-clang} TEST=${TEST:-} FUZZ_RUNS=${FUZZ_RUNS:-20000}
+mode=${1:-test}
+MAKE=${MAKE:-make} BUILD=${BUILD:-build} CC=${CC:-cc} CLANG=${CLANG:-clang} TEST=${TEST:-}
 JOBS=${JOBS:-$(nproc 2>/dev/null || echo 1)}
-export MAKE BUILD CC CLANG JOBS FUZZ_RUNS
+export MAKE BUILD CC CLANG
 logs=$BUILD/logs
+known=$BUILD/quick
 limit=600
-passed=0
-failed=0
-mkdir -p "$logs"
+[ "$mode" != nightly ] || limit=7200
+mkdir -p "$logs" "$known"
 
-wanted() {
-    case $1 in *"$TEST"*) return 0 ;; *) return 1 ;; esac
+# Seconds, with a fraction where `date` has one.
+now() {
+    date +%s.%N | sed 's/\.*N$//'
 }
 
-# Runs a command with the time limit; its output goes to the file $log.
+since() {
+    echo "$1 $(now)" | awk '{ printf "%.1f", $2 - $1 }'
+}
+
+# The name of a test as a file's.
+file_of() {
+    echo "$1" | tr / _
+}
+
+# ---- What there is to run ----
+#
+# A line for each test: its name, what decides whether it passes (programs to build, files; commas between them; - where
+# that is not known), and its command. A command ends with its result, "N passed, N failed"; one after "succeeds" need not.
+
+programs() { # kind, real or emulated kernel sets, what comes before the command, what comes after the name
+    for source in tests/test_*.c; do
+        test=$(basename "$source" .c)
+        case $test in *_emulated) sets=emulated ;; *) sets=real ;; esac
+        [ $sets = "$2" ] && echo "$1/$test$4 $BUILD/$1/tests/$test $3$BUILD/$1/tests/$test"
+    done
+}
+
+scripts() { # the command eitp, what comes before the command of a test, what comes after its name
+    for script in tests/test_command_*.sh; do
+        echo "$(basename "$script" .sh)$3 $1,$script,tests/command.sh env EITP=$1 $2sh $script"
+    done
+}
+
+other_scripts() {
+    for script in tests/test_*.sh; do
+        case $script in tests/test_command_*) continue ;; esac
+        echo "$(basename "$script" .sh) $script,$(echo tools/*.[ch] tools/*.sh | tr ' ' ,) sh $script"
+    done
+}
+
+fuzzers() {
+    for source in tests/fuzz_*.c; do
+        name=$(basename "$source" .c)
+        echo "$name $BUILD/fuzz/tests/$name sh tools/fuzz.sh $name"
+    done
+}
+
+examples() {
+    for source in examples/*.c; do
+        program=$BUILD/${source%.c}
+        echo "example-$(basename "$program") $program succeeds test -x $program"
+    done
+}
+
+documents() {
+    echo "code_blocks $BUILD/eitp,$BUILD/declarations/eitp.h,$BUILD/libraries $1sh tools/code_blocks.sh"
+}
+
+list_test() {
+    scripts "$BUILD/eitp"
+    # What takes long and is the same code again has fewer cases.
+    programs packed real 'env EITP_TEST_QUICK=1 '
+    programs split emulated
+    [ "$sanitizers" = 0 ] || programs sanitized real 'env EITP_TEST_QUICK=1 '
+    programs split real
+    [ "$fuzzing" = 0 ] || fuzzers
+    examples
+    other_scripts
+    echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh pairwise"
+    documents
+}
+
+list_quick() {
+    scripts "$BUILD/split/eitp"
+    programs split emulated
+    programs split real
+    other_scripts
+}
+
+list_nightly() {
+    programs packed real
+    [ "$sanitizers" = 0 ] || programs sanitized real
+    [ "$sanitizers" = 0 ] || programs sanitized emulated
+    for set in $(instruction_sets); do
+        programs split real "env EITP_ISA=$set " "@$set"
+        for precision in fp32 bf16; do
+            scripts "$BUILD/eitp" "env EITP_ISA=$set EITP_TEST_PRECISION=$precision " "@$set-$precision"
+        done
+    done
+    [ "$fuzzing" = 0 ] || fuzzers
+    echo "analysis $BUILD/amalgamate succeeds sh tools/check.sh analysis"
+    echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh all"
+    documents 'env ALONE=1 '
+}
+
+# Those that this machine has.
+instruction_sets() {
+    "$MAKE" --no-print-directory -s "$BUILD/eitp" >"$logs/eitp.log" 2>&1
+    for set in ref avx2 avx512 avx512bf16 amx; do
+        EITP_ISA=$set "$BUILD/eitp" plan --init tiny >/dev/null 2>&1 && echo $set
+    done
+}
+
+# ---- What need not run ----
+
+hash_files() {
+    for tool in sha256sum 'shasum -a 256' cksum; do
+        command -v ${tool%% *} >/dev/null 2>&1 && break
+    done
+    $tool "$@"
+}
+
+# All that decides whether a test passes: its files, what tests compare with, and the environment.
+state_of() { # files with commas between them
+    cat "$logs/state"
+    hash_files $(echo "$1" | tr , ' ') 2>&1
+}
+
+# Leaves of the list those that are not as they were when they last passed, and says how many are.
+leave_changed() {
+    { hash_files $(find tests/golden tests/corpus -type f | sort) && env | grep '^EITP_\|^OMP_' | sort; } >"$logs/state"
+    before=$(wc -l <"$logs/list")
+    while read -r name files command; do
+        state=$known/$(file_of "$name")
+        state_of "$files" >"$state.now"
+        cmp -s "$state.now" "$state.passed" || echo "$name $files $command"
+    done <"$logs/list" >"$logs/changed"
+    mv "$logs/changed" "$logs/list"
+    same=$((before - $(wc -l <"$logs/list")))
+    echo "$same of $before test programs are as they were when they passed"
+}
+
+# ---- Running ----
+
+# With the time limit. Stopped itself, it stops what it runs.
 run_limited() {
     if command -v timeout >/dev/null 2>&1; then
-        timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
+        timeout -k 10 "$limit" "$@" </dev/null &
     else
-        "$@" >"$log" 2>&1 </dev/null
+        "$@" </dev/null &
     fi
+    child=$!
+    wait $child
 }
 
-# Adds a result line "N passed, N failed" to the sums; fails on any other line.
+# One test, its output in a log; then a line for the reporter: name, exit status, seconds.
+run_one() { # name, command
+    name=$1
+    log=$logs/$(file_of "$name").log
+    shift
+    began=$(now)
+    if [ "$1" = succeeds ]; then
+        shift
+        run_limited "$@" >"$log" 2>&1 && echo "1 passed, 0 failed" >>"$log"
+    else
+        run_limited "$@" >"$log" 2>&1
+    fi
+    echo "$name $? $(since "$began")"
+}
+
+# Takes one test after the other that no other worker has: making a directory succeeds once.
+work_off() {
+    trap 'kill $child 2>/dev/null; exit 130' INT TERM HUP
+    number=0
+    while read -r name files command; do
+        number=$((number + 1))
+        mkdir "$logs/taken/$number" 2>/dev/null && run_one "$name" $command
+    done <"$logs/list"
+}
+
+# The longest first, as far as is known from the last run or, before there was one, from tests/seconds.
+order() {
+    awk 'what == "times" { seconds[$2] = $1 }
+        what == "list" { printf "%s %s\n", seconds[$1] + 0, $0 }' \
+        what=times tests/seconds "$logs/times" what=list "$logs/list" |
+        sort -s -k1,1nr | cut -d' ' -f2-
+}
+
+run_all() {
+    [ -e "$logs/times" ] || : >"$logs/times"
+    order >"$logs/ordered" && mv "$logs/ordered" "$logs/list"
+    rm -rf "$logs/taken"
+    mkdir "$logs/taken"
+    # Threads that wait for others must not keep the processor from another program's.
+    : "${GOMP_SPINCOUNT:=100}" "${KMP_BLOCKTIME:=0}"
+    export GOMP_SPINCOUNT KMP_BLOCKTIME
+    started=0
+    while [ "$started" -lt "$JOBS" ]; do
+        work_off &
+        started=$((started + 1))
+    done
+    wait
+}
+
+# ---- Reporting ----
+
+passed=0
+failed=0
+
+fail() {
+    failed=$((failed + 1))
+    echo "FAILED $1: $2" | tee -a "$logs/failures"
+}
+
+# Adds a result line to the sums; fails on any other line.
 add_result() {
     set -- $1
     [ $# -eq 4 ] && [ "$2" = passed, ] && [ "$4" = failed ] || return 1
@@ -37,85 +234,103 @@ add_result() {
     result_failed=$3
 }
 
-fail() {
-    failed=$((failed + 1))
-    echo "FAILED $1: $2"
-}
-
-# One test: a program or script whose last line is its result.
-run() {
-    name=$1
-    shift
-    wanted "$name" || return 0
-    if [ ! -e "$1" ]; then
-        fail "$name" "was not built"
-        return 0
-    fi
-    case $1 in *.sh) set -- sh "$@" ;; esac
-    log=$logs/$(echo "$name" | tr / _).log
-    run_limited "$@"
-    status=$?
-    result=$(tail -n 1 "$log")
-    if add_result "$result"; then
-        # What says more than the result: failures with their explanations, and what was left out.
-        [ "$status" -eq 0 ] && [ "$result_failed" -eq 0 ] && grep '^SKIPPED' "$log"
-        [ "$status" -eq 0 ] && [ "$result_failed" -eq 0 ] || sed '$d' "$log" | tail -n 200
-        echo "$name: $result"
-        [ "$status" -eq 0 ] || [ "$result_failed" -gt 0 ] || fail "$name" "exit status $status"
-    else
+report_one() { # name, exit status
+    log=$logs/$(file_of "$1").log state=$known/$(file_of "$1")
+    if [ "$2" -eq 124 ] || [ "$2" -eq 137 ]; then
         tail -n 200 "$log"
-        [ "$status" -eq 124 ] && fail "$name" "still running after $limit seconds"
-        [ "$status" -eq 124 ] || fail "$name" "exit status $status and no result line"
-    fi
-}
-
-# A test that only has to build or to succeed.
-run_simple() {
-    name=$1
-    shift
-    wanted "$name" || return 0
-    log=$logs/$name.log
-    if run_limited "$@"; then
-        passed=$((passed + 1))
-        grep -i skipped "$log"
-        echo "$name: 1 passed, 0 failed"
-    else
+        fail "$1" "still running after $limit seconds, or killed"
+    elif ! add_result "$(tail -n 1 "$log")"; then
         tail -n 200 "$log"
-        fail "$name" "see above"
+        fail "$1" "exit status $2 and no result line"
+    elif [ "$2" -eq 0 ] && [ "$result_failed" -eq 0 ]; then
+        # What says more than the result: what was left out.
+        grep '^SKIPPED' "$log"
+        echo "$1: $(tail -n 1 "$log")"
+        [ ! -e "$state.now" ] || mv "$state.now" "$state.passed"
+    else
+        sed '$d' "$log" | tail -n 200
+        echo "$1: $(tail -n 1 "$log")"
+        [ "$result_failed" -gt 0 ] || fail "$1" "exit status $2"
+        [ "$result_failed" -eq 0 ] || echo "FAILED $1: $(tail -n 1 "$log"), see $log" >>"$logs/failures"
     fi
 }
 
-[ "${CHECK:-0}" = 1 ] && run_simple check "$MAKE" --no-print-directory check
-sh tools/install_dependencies.sh test
+# Reads the lines of run_one. A test without one did not end.
+report() {
+    : >"$logs/failures"
+    : >"$logs/times.new"
+    while read -r name status seconds; do
+        report_one "$name" "$status"
+        echo "$seconds $name" >>"$logs/times.new"
+    done
+    while read -r name files command; do
+        grep -q " $name\$" "$logs/times.new" || fail "$name" "did not end"
+    done <"$logs/list"
+    # Of those that did not run now, the last time is kept.
+    awk '!seen[$2]++' "$logs/times.new" "$logs/times" | sort -nr >"$logs/times.all" && mv "$logs/times.all" "$logs/times"
+    echo "== seconds: built in $built, tests $(since "$tests_began"); of each in $logs/times, the longest here:"
+    sort -nr "$logs/times.new" | head -n 12 | awk '{ printf "%s%s %s", n++ ? ", " : "", $2, $1 } END { print "" }'
+    [ "$mode" != nightly ] || summarize
+    if [ -s "$logs/failures" ]; then
+        echo "== what failed:"
+        cat "$logs/failures"
+    fi
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+}
 
-# Where the jobs are not shared out by a make above, this one shares them out.
-case ${MAKEFLAGS:-} in *jobserver*) jobs= ;; *) jobs=-j$JOBS ;; esac
-$MAKE --no-print-directory -k $jobs test-programs >"$logs/build.log" 2>&1 ||
-    grep -v "^$CC \|^$CLANG " "$logs/build.log" | tail -n 300
-$MAKE --no-print-directory -s print-skipped | tee "$logs/skipped"
+# What a nightly run was, a line for each kind.
+summarize() {
+    echo "== what was run:"
+    cut -d' ' -f2 "$logs/times.new" | awk '
+        /^packed\// { kind = "test programs packed, all shapes" }
+        /^sanitized\// { kind = "test programs under the sanitizers, all shapes and emulated sets" }
+        /^split\/.*@/ { sub(/.*@/, ""); kind = "test programs with the instruction set " $0 }
+        /^test_command.*@/ { sub(/.*@/, ""); kind = "tests of the command with " $0 }
+        /^fuzz_/ { kind = "fuzz targets, '"$FUZZ_SECONDS"' s each" }
+        /^analysis/ { kind = "cppcheck and clang-tidy, where they are installed" }
+        /^compile_matrix/ { kind = "every compiler, standard and option" }
+        /^code_blocks/ { kind = "every program in the documents compiled alone, as it stands there" }
+        { count[kind]++ }
+        END { for (kind in count) printf "%4d  %s\n", count[kind], kind }' | sort -k2
+}
 
-for source in tests/test_*.c; do
-    [ -e "$source" ] || continue
-    test=$(basename "$source" .c)
-    run "split/$test" "$BUILD/split/tests/$test"
-    case $test in *_emulated) continue ;; esac
-    # What takes long and is the same code again has fewer cases.
-    export EITP_TEST_QUICK=1
-    run "packed/$test" "$BUILD/packed/tests/$test"
-    grep -q 'SKIPPED sanitizers' "$logs/skipped" || run "sanitized/$test" "$BUILD/sanitized/tests/$test"
-    unset EITP_TEST_QUICK
-done
-for source in tests/test_*.sh; do
-    [ -e "$source" ] && run "$(basename "$source")" "$source"
-done
-for source in tests/fuzz_*.c; do
-    [ -e "$source" ] && run "$(basename "$source" .c)" tools/fuzz.sh "$(basename "$source" .c)"
-done
-for source in examples/*.c; do
-    [ -e "$source" ] && run_simple "example-$(basename "$source" .c)" test -x "$BUILD/examples/$(basename "$source" .c)"
-done
-run compile_matrix tools/compile_matrix.sh pairwise
-run code_blocks tools/code_blocks.sh
+# ---- ----
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+build() {
+    began=$(now)
+    # In the order of the list, where what is compiled longest comes first.
+    targets=$(cut -d' ' -f2 "$logs/list" | tr , '\n' | grep "^$BUILD/" | awk '!seen[$0]++')
+    # Where the jobs are not shared out by a make above, this one shares them out.
+    case ${MAKEFLAGS:-} in *jobserver*) jobs= ;; *) jobs=-j$JOBS ;; esac
+    $MAKE --no-print-directory -k $jobs eitp.h $targets >"$logs/build.log" 2>&1 ||
+        grep -v "^$CC \|^$CLANG " "$logs/build.log" | tail -n 300
+    built=$(since "$began")
+}
+
+case $mode in
+nightly) : "${FUZZ_RUNS:=1000000000}" "${FUZZ_SECONDS:=600}" ;;
+*) : "${FUZZ_RUNS:=20000}" "${FUZZ_SECONDS:=15}" ;;
+esac
+export FUZZ_RUNS FUZZ_SECONDS
+
+[ "$mode" = quick ] || sh tools/install_dependencies.sh test
+$MAKE --no-print-directory -s print-skipped >"$logs/skipped"
+[ "$mode" = quick ] || cat "$logs/skipped"
+sanitizers=1 fuzzing=1
+grep -q 'SKIPPED sanitizers' "$logs/skipped" && sanitizers=0
+[ $sanitizers = 0 ] && grep -q 'SKIPPED fuzzing' "$logs/skipped" && fuzzing=0
+
+{
+    [ "${CHECK:-0}" = 0 ] || echo "check - succeeds $MAKE --no-print-directory check"
+    list_$mode
+} | awk -v word="$TEST" 'index($1, word)' >"$logs/list"
+if [ ! -s "$logs/list" ]; then
+    echo "FAILED no test has '$TEST' in its name"
+    echo "0 passed, 1 failed"
+    exit 1
+fi
+build
+[ "$mode" != quick ] || leave_changed
+tests_began=$(now)
+run_all | report

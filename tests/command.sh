@@ -1,0 +1,160 @@
+# What the tests of the command share; tests/test_command_*.sh begin with it, in a directory of their own.
+#   EITP                  the command; $BUILD/eitp
+#   EITP_TEST_PRECISION   what models are trained in; fp32
+LC_ALL=C
+export LC_ALL
+BUILD=${BUILD:-build}
+case $BUILD in /*) ;; *) BUILD=$PWD/$BUILD ;; esac
+eitp=${EITP:-$BUILD/eitp}
+case $eitp in /*) ;; *) eitp=$PWD/$eitp ;; esac
+precision=${EITP_TEST_PRECISION:-fp32}
+passed=0
+failed=0
+mkdir -p "$BUILD"
+work=$(mktemp -d "$BUILD/$(basename "$0" .sh).XXXXXX") && cd "$work" || exit 1
+mkdir temporary
+TMPDIR=$work/temporary
+export TMPDIR
+
+# The last line of a test.
+finish() {
+    cd / && rm -rf "$work"
+    echo "$passed passed, $failed failed"
+    [ $failed -eq 0 ]
+    exit
+}
+
+pass() {
+    passed=$((passed + 1))
+}
+
+fail() {
+    failed=$((failed + 1))
+    echo "FAILED $*"
+}
+
+# The name of a check, and a command that must succeed.
+check() {
+    what=$1
+    shift
+    if "$@"; then pass; else fail "$what"; fi
+}
+
+# Exit code, what is said of it, and the arguments of eitp; output in files out and err.
+exits() {
+    expected=$1
+    what=$2
+    shift 2
+    "$eitp" "$@" >out 2>err </dev/null
+    got=$?
+    if [ $got -eq "$expected" ]; then pass; else
+        fail "$what: exit code $got, not $expected"
+        sed 's/^/    /' err
+    fi
+}
+
+# The same for input that is refused: the code, words of the one line on standard error, nothing on standard output, and
+# no directory "gone" afterwards.
+refuses() {
+    expected=$1
+    words=$2
+    shift 2
+    exits "$expected" "$words" "$@"
+    if [ "$(wc -l <err)" -eq 1 ] && grep -q '^error: ' err && grep -q -e "$words" err; then pass; else
+        fail "one line with \"$words\" is wanted for: $*"
+        sed 's/^/    /' err
+    fi
+    check "nothing on standard output: $*" test ! -s out
+    check "nothing left behind: $*" test ! -e gone
+    rm -rf gone
+}
+
+# Starts eitp in the background, as $process with its output in running.out and running.err, and returns when it has
+# said a pattern on standard error, or failed when it has ended without.
+start_until() {
+    pattern=$1
+    shift
+    rm -f said
+    mkfifo said
+    "$eitp" "$@" >running.out 2>said </dev/null &
+    process=$!
+    exec 3<said
+    : >running.err
+    while read -r line <&3; do
+        echo "$line" >>running.err
+        if echo "$line" | grep -q "$pattern"; then
+            # What it says from here on must find a reader.
+            cat <&3 >>running.err &
+            exec 3<&-
+            return 0
+        fi
+    done
+    exec 3<&-
+    return 1
+}
+
+same() {
+    cmp -s "$1" "$2"
+}
+
+differ() {
+    ! cmp -s "$1" "$2"
+}
+
+same_checkpoints() {
+    same "$1/model.safetensors" "$2/model.safetensors" && same "$1/optimizer.safetensors" "$2/optimizer.safetensors"
+}
+
+# The loss in what `eitp eval --json` printed.
+loss_of() {
+    sed 's/.*"loss": \([0-9.]*\),.*/\1/' "$1"
+}
+
+# Two losses in fp32 are the same but for the order of sums.
+agree() {
+    awk -v a="$1" -v b="$2" 'BEGIN { exit !((a - b) ^ 2 < 1e-12 && a > 0) }'
+}
+
+lines() {
+    wc -l <"$1" | tr -d ' '
+}
+
+# ---- what they train with, and on ----
+
+awk 'BEGIN {
+    for (i = 0; i < 400; i++)
+        printf "Line %d: a quick fox number %d jumps over %d lazy dogs, and it sees that %s.\n", i, i * 7 % 13,
+            i * i % 97, i % 3 ? "all is well" : "the sky is blue"
+}' >text.txt
+head -c 6000 text.txt >small.txt
+cat >tiny.json <<'END'
+{"model_type": "gpt2", "vocab_size": 257, "n_positions": 64, "n_embd": 16, "n_head": 2, "n_layer": 2,
+ "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1}
+END
+train="train --data text.txt --init tiny.json --block-size 16 --threads 1 --precision $precision"
+
+# A model that is large beside the process, so that budgets decide.
+sed -e 's/"n_embd": 16/"n_embd": 192/' -e 's/"n_layer": [0-9]*/"n_layer": 4/' \
+    -e 's/"vocab_size": [0-9]*/"vocab_size": 4000/' -e 's/"n_positions": [0-9]*/"n_positions": 512/' tiny.json >large.json
+large="train --data text.txt --init large.json --block-size 32 --batch-size 8 --threads 1 --eval-steps 0 --save-steps 0
+    --merge 4 --precision $precision"
+
+# Twelve steps of the tiny model, with every checkpoint, in the directory "straight".
+train_straight() {
+    exits 0 "train" $train --steps 12 --save-steps 4 --save-total-limit 0 --eval-steps 5 --lr 3e-3 --output-dir straight
+}
+
+# A copy of its model, to spoil.
+spoil() {
+    rm -rf spoiled
+    cp -r straight/checkpoint-12 spoiled
+}
+
+# A tokenizer of 360 tokens in the directory "tok", and the text packed with it.
+train_tokenizer() {
+    exits 0 "tokenizer train" tokenizer train --data text.txt --vocab-size 360 --output tok
+}
+
+pack_text() {
+    exits 0 "pack" pack --data text.txt --tokenizer tok --output packed.tok --json
+}

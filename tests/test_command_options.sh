@@ -1,0 +1,123 @@
+#!/bin/sh
+# The command: help, configuration files, sizes, and commands that are refused.
+. tests/command.sh
+
+train_straight
+train_tokenizer
+
+# ---- help and version ----
+
+exits 0 "help" help
+check "help lists commands" grep -q 'eitp train' out
+exits 0 "version" --version
+check "version has a number" grep -q '^eitp [0-9]*\.[0-9]' out
+exits 0 "help of a command" help train
+check "help has defaults" grep -q 'default: 500' out
+exits 0 "--help" tokenizer encode --help
+check "help of an action" grep -q -e '--tokenizer' out
+if [ -e /dev/full ]; then
+    "$eitp" --version >/dev/full 2>err
+    check "a result that cannot be written is code 5" test $? -eq 5
+fi
+
+# ---- configuration ----
+
+cat >config.json <<'END'
+{"training": {"batch_size": 2, "gradient_accumulation_steps": 3, "num_epochs": 2, "use_amp": false,
+              "empty_cache_every": 100},
+ "data": ["text.txt"], "model": {"init": "tiny.json"}, "run": {"anything": [1, 2]}}
+END
+exits 0 "--config" train --config config.json --batch-size 5 --print-config
+check "the command line beats the file" grep -q '^batch-size  *5  (command line)' out
+check "the file beats the default" grep -q '^grad-accum  *3  (config)' out
+check "defaults" grep -q '^block-size  *-  (not set)' out
+check "lists" grep -q '^data  *\["text.txt"\]  (config)' out
+exits 0 "--print-config --json" train --config config.json --print-config --json
+check "json" grep -q '"epochs": {"value": 2, "source": "config"}' out
+exits 0 "a run.json is a configuration" train --config straight/run.json --print-config
+check "run.json: steps" grep -q '^steps  *12  (config)' out
+exits 0 "aliases" train --per_device_train_batch_size 2 --max_length=32 --gradient_accumulation_steps 8 \
+    --learning_rate 1e-4 \
+    --num_epochs 3 --max_grad_norm 1 --save_total_limit 3 --precision 32 --no-strict-utf8 --print-config
+check "aliases: block size" grep -q '^block-size  *32  (command line)' out
+
+# ---- sizes ----
+
+budget_is() { # bytes, options...
+    bytes=$1
+    shift
+    exits 0 "--memory-budget: $*" "$@" --print-config --json
+    check "--memory-budget: $* is $bytes" grep -q "\"memory-budget\": {\"value\": $bytes, \"source\"" out
+}
+for size in 0=0 1=1 1000000=1000000 1000000B=1000000 900M=900000000 900MB=900000000 1.5G=1500000000 0.29G=290000000 \
+    1k=1000 1K=1000 2kB=2000 3T=3000000000000 512Mi=536870912 512MiB=536870912 2GiB=2147483648 1.5Gi=1610612736 \
+    1KiB=1024 1.0009Ki=1025 1Ti=1099511627776 9007199254740992=9007199254740992; do
+    budget_is "${size#*=}" train --memory-budget "${size%=*}"
+done
+budget_is 2048 train --max_memory=2Ki
+budget_is 3000000 plan --memory-budget 3M
+budget_is null train
+echo '{"memory_budget": "1.5G"}' >size.json
+budget_is 1500000000 train --config size.json
+echo '{"memory_budget": 1000000}' >size.json
+budget_is 1000000 train --config size.json
+echo '{"memory_budget": "much"}' >size.json
+refuses 1 "size.json:1: memory-budget 'much' is no size" train --config size.json
+for size in '' ' ' B M iB 1i 1m 1g 1b 1MBB 1MiM 1kB1 1KIB 1E 1P 1e9 1.5 1.5B 1. 1.M .5G 1.5.5G 1,5G 0x10 -1 -1G +1G ' 1G' \
+    '1 G' '1G ' 0.0001k inf nan auto 90%; do
+    refuses 1 "--memory-budget '$size' is no size; .* 900M, 1.5G or 512Mi" train --memory-budget "$size" \
+        --data text.txt --init tiny.json --output-dir gone
+done
+for size in 9007199254740993000 99999T 18446744073709551616 1"$(printf '%0400d' 0)"; do
+    refuses 1 "--memory-budget $size is out of range" train --memory-budget "$size" --data text.txt --init tiny.json \
+        --output-dir gone
+done
+refuses 1 "needs a value" train --memory-budget
+refuses 1 "is no option of 'eitp eval'" eval --memory-budget 1G
+exits 0 "--memory-budget in the help" train --help
+check "--memory-budget in the help: its argument" grep -q '^  --memory-budget SIZE  *most memory .* 900M or 1.5Gi' out
+
+# ---- configurations that are refused ----
+
+for content in '' '{' '{"batch_size": }' '{"batch_size": 1} x' '[1]' '{"batch_size": "two"}' '{"batch_size": [1, 2]}' \
+    '{"batch_size": 1, "a": {"batch-size": 2}}' '{"batchsize": 1}' '{"batch_size": 01}' '{"a": "\ud800"}' '{"a": "' \
+        '{"lr": nan}' \
+    '{"training": {"lr": {"lr": [[1]]}}}' '{"precision": "fp8"}' '{"use_amp": 1}'; do
+    printf '%s' "$content" >bad.json
+    refuses 1 "bad.json" train --config bad.json --data text.txt --init tiny.json --output-dir gone
+done
+
+# ---- bad commands ----
+
+refuses 1 "unknown command 'trian'" trian
+refuses 1 "a command is missing" ""
+refuses 1 "did you mean 'batch-size'" train --batchsize 2
+refuses 1 "unknown option 'batch'" train --batch 2
+refuses 1 "needs a value" train --batch-size
+refuses 1 "takes no value" train --auto-resume=yes
+refuses 1 "out of range" train --batch-size 0
+refuses 1 "is no whole number" train --steps 1.5
+refuses 1 "is no number" train --lr nan
+refuses 1 "is no number" train --lr 0x10
+refuses 1 "is none of its values; use constant, linear or cosine" train --lr-schedule fast
+refuses 1 "is none of its values; use auto, fp32, bf16 or fp16" train --precision fp8
+refuses 1 "must be 0 to the" train --data text.txt --init tiny.json --output-dir gone --grad-accum 2 --merge 3
+refuses 1 "is no option of 'eitp eval'" eval --lr 1
+refuses 1 "unexpected argument" train text.txt
+refuses 1 "two dashes" train -x
+refuses 1 "--model or --init is needed" train --data text.txt --output-dir gone
+refuses 1 "exclude each other" train --data text.txt --init tiny --model straight --output-dir gone
+refuses 1 "goes with --init" train --data text.txt --model straight --vocab-size 300 --output-dir gone
+refuses 1 "--data is needed" train --init tiny.json --output-dir gone
+refuses 1 "cuda" $train --device cuda --output-dir gone
+refuses 1 "cuda" eval --model straight --data text.txt --device cuda
+refuses 1 "unknown action" tokenizer make
+refuses 1 "are needed" eval --model straight
+refuses 1 "is needed" generate --prompt x
+refuses 1 "are needed" pack --data text.txt
+refuses 1 "no tokenizer" tokenizer inspect --tokenizer straight/data
+refuses 1 "has a tokenizer already" tokenizer train --data text.txt --output tok
+refuses 1 "no token id" tokenizer decode --tokenizer tok 12x
+refuses 1 "360" tokenizer decode --tokenizer tok 360
+
+finish

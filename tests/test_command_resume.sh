@@ -1,0 +1,76 @@
+#!/bin/sh
+# The command: resuming, bit for bit.
+. tests/command.sh
+
+train_straight
+for threads in 1 2 3; do
+    mkdir resumed$threads
+    cp -r straight/checkpoint-4 straight/checkpoint-8 straight/metrics.jsonl straight/run.json resumed$threads
+    exits 0 "resume with $threads threads" train --resume auto --output-dir resumed$threads --threads $threads
+    check "resumed with $threads threads: the same bits" same_checkpoints \
+        straight/checkpoint-12 resumed$threads/checkpoint-12
+    for file in straight resumed$threads; do
+        sed 's/, "tokens_per_s.*//; s/, "val_time_s.*//' $file/metrics.jsonl >$file.records
+    done
+    check "resumed with $threads threads: the records of one run" same straight.records resumed$threads.records
+done
+rm -r resumed1/checkpoint-8 resumed1/checkpoint-12
+printf '{"step": 5, "lo' >>resumed1/metrics.jsonl
+exits 0 "resume DIR" train --resume_from_checkpoint=resumed1/checkpoint-4 --threads 1
+check "resume DIR: the same bits" same_checkpoints straight/checkpoint-12 resumed1/checkpoint-12
+check "records that were cut short are gone" test "$(grep -c '"loss": ' resumed1/metrics.jsonl)" -eq 12
+exits 0 "nothing left to do" train --auto-resume --output-dir resumed1
+check "says so" grep -q 'nothing to do' err
+exits 0 "resume elsewhere" train --resume straight/checkpoint-8 --output-dir elsewhere --threads 1 -q
+check "resume elsewhere: the same bits" same_checkpoints straight/checkpoint-12 elsewhere/checkpoint-12
+exits 0 "longer" train --resume auto --output-dir elsewhere --steps 14 --threads 1
+check "a longer schedule is said" grep -q 'warning: schedule_steps was 12' err
+exits 0 "auto without a checkpoint" $train --steps 1 --resume auto --output-dir fresh
+check "says that a new run begins" grep -q 'a new run begins' err
+
+refuses 1 "has checkpoint-12 already" $train --output-dir straight
+exits 0 "another run" $train --steps 1 --eval-steps 0 --output-dir another -q
+refuses 1 "of another run" train --resume straight/checkpoint-8 --output-dir another
+refuses 1 "of later steps" train --resume straight/checkpoint-8
+cp -r straight/checkpoint-12 other
+refuses 1 "made with batch_size 1" train --resume other --data text.txt --batch-size 2 --output-dir gone
+refuses 1 "made with data_hash" train --resume other --data tiny.json --data text.txt --output-dir gone
+refuses 1 "no run.json" train --resume other --output-dir gone
+refuses 1 "there is no directory" train --resume nowhere --output-dir gone
+printf 'x' | dd of=other/model.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
+refuses 1 "damaged" train --resume other --data text.txt --output-dir gone
+rm other/trainer_state.json
+refuses 1 "start from it with --model" train --resume other --data text.txt --output-dir gone
+
+# ---- what goes on from a checkpoint, and what cannot ----
+
+refuses 1 "made with grad_accum 4, and this run has 2; leave --grad-accum out" train --resume straight/checkpoint-12 \
+    --grad-accum 2 --output-dir gone
+refuses 1 "made with batch_size 1, and this run has 3; leave --batch-size out" train --resume straight/checkpoint-12 \
+    --batch-size 3 --output-dir gone
+exits 0 "fewer steps than were made" train --resume straight/checkpoint-12 --steps 2 --output-dir straight --threads 1
+check "fewer steps than were made: said" grep -q 'step 12 was made already, and 2 were asked for: nothing to do' err
+check "fewer steps than were made: the end" grep -q '^finished: step 12 (2 were asked for)' out
+
+# Kernels that the environment asks for, and that are not the checkpoint's: of a run that is resumed, refused.
+made_with=$(sed -n 's/.*"numerics": "cpu-\([a-z0-9]*\)-.*/\1/p' straight/checkpoint-12/trainer_state.json)
+other=ref
+[ "$made_with" != ref ] || other=avx2
+environment=${EITP_ISA-}
+export EITP_ISA=$other
+refuses 1 "made with EITP_ISA $made_with, and the environment has $other" train --resume straight/checkpoint-12 --steps 14 \
+    --output-dir gone
+EITP_ISA=$made_with
+exits 0 "the same kernels" train --resume straight/checkpoint-12 --steps 13 --output-dir same_kernels --threads 1
+EITP_ISA=$environment
+[ -n "$environment" ] || unset EITP_ISA
+environment=${EITP_PRODUCTS-}
+other=openblas
+! grep -q '"numerics": ".*openblas' straight/checkpoint-12/trainer_state.json || other=own
+export EITP_PRODUCTS=$other
+refuses 1 "made with EITP_PRODUCTS [a-z]*, and the environment has $other" train --resume straight/checkpoint-12 \
+    --steps 14 --output-dir gone
+EITP_PRODUCTS=$environment
+[ -n "$environment" ] || unset EITP_PRODUCTS
+
+finish

@@ -1,0 +1,100 @@
+#!/bin/sh
+# The command: what stops a run before its end: signals, steps that are not finite, memory that goes short.
+. tests/command.sh
+
+# ---- signals, and steps that are not finite ----
+
+stop_by() {
+    signal=$1
+    code=$2
+    check "$signal: a first step" start_until 'step 1/' $train --steps 100000000 --eval-steps 0 --save-steps 0 \
+        --output-dir signal$signal
+    refuses 1 "another process trains" $train --output-dir signal$signal
+    kill -$signal $process
+    wait $process
+    check "$signal: exit code" test $? -eq "$code"
+    check "$signal: one checkpoint" test "$(ls -d signal$signal/checkpoint-* | wc -l)" -eq 1
+    check "$signal: says so" grep -q "stopped by SIG$signal" running.out
+    step=$(ls signal$signal | sed -n 's/checkpoint-//p')
+    check "$signal: the records reach to the checkpoint" grep -q "^{\"step\": $step, " signal$signal/metrics.jsonl
+    exits 0 "$signal: resume" train --resume auto --output-dir signal$signal --steps $((step + 1)) --threads 1 -q
+}
+stop_by TERM 143
+stop_by INT 130
+
+exits 4 "not finite" $train --steps 40 --lr 1000 --max-grad-norm 0 --weight-decay 1000 --eval-steps 0 \
+    --max-nonfinite 3 \
+    --output-dir infinite --json
+check "not finite: a checkpoint" \
+    test -d infinite/checkpoint-"$(sed 's/.*"checkpoint": "infinite.checkpoint-\([0-9]*\).*/\1/' out)"
+check "not finite: said" grep -q '^error: 3 steps in a row' err
+check "not finite: in the result" grep -q '"stopped": "nonfinite"' out
+
+# ---- memory that goes short ----
+
+short="$large --memory-budget 4G --optimizer adamw --recompute none"
+
+# How many kB of addresses a run takes that goes on as it began; a limit of little more is a machine that is short of
+# memory from then on, though the run still fits.
+addresses_of() {
+    check "a step to measure" start_until 'step 1/' $short --steps 100000000 --output-dir measured "$@"
+    addresses=$(sed -n 's/^VmPeak:[^0-9]*\([0-9]*\) kB$/\1/p' /proc/$process/status)
+    kill -9 $process
+    wait $process 2>/dev/null
+    rm -rf measured
+}
+
+short_of_memory() { # kB that are left, options
+    left=$1
+    shift
+    (
+        ulimit -v $((addresses + left))
+        exec "$eitp" $short "$@" >out 2>err </dev/null
+    )
+}
+if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
+    addresses_of
+    short_of_memory 12000 --steps 3 --auto-shrink --output-dir shrunk
+    check "a run that shrinks goes on" test $? -eq 0 -a -d shrunk/checkpoint-3
+    check "shrinking: why" grep -q '^warning: memory is short: [0-9.]* MB are left (RLIMIT_AS), and ' err
+    check "shrinking: what" grep -q '^warning: shrunk after step 0: arena and gradients have [0-9.]* MB, not ' err
+    check "shrinking: the record" grep -q '^{"step": 0, "event": "memory_pressure", .* "shrunk": true}' shrunk/metrics.jsonl
+    check "shrinking: the checkpoint" grep -q '"shrunk_from": {"batch_size": 8, "grad_accum": 4, "merged": 4}' \
+        shrunk/checkpoint-3/trainer_state.json
+    cp -r shrunk again
+    exits 0 "a shrunk run goes on with the command that began it" $large --steps 5 --output-dir shrunk --resume auto
+    check "going on shrunk is said" grep -q "is of a run that was made smaller: batch size 8, accumulation 4, 2 merged" err
+    exits 0 "a shrunk run goes on by itself" train --resume again --steps 5 --threads 1
+    check "both are the same run" same_checkpoints shrunk/checkpoint-5 again/checkpoint-5
+    refuses 1 "was made with batch_size 8, and this run has 4" $large --steps 6 --output-dir shrunk --resume auto \
+        --batch-size 4
+    short_of_memory 12000 --steps 2 --output-dir unshrunk
+    check "without --auto-shrink it is said" test $? -eq 0 -a "$(grep -c 'memory is short: .* --auto-shrink' err)" -eq 1
+
+    addresses_of --batch-size 1 --grad-accum 1 --merge 1
+    short_of_memory 6000 --batch-size 1 --grad-accum 1 --merge 1 --steps 100000000 --auto-shrink \
+        --output-dir stopped --json
+    check "memory that stays short stops a run with code 3" test $? -eq 3
+    check "stopped: nothing smaller" grep -q '^warning: there is no smaller way to run' err
+    check "stopped: said" grep -q '^error: memory stays short, with .* go on with --resume auto' err
+    check "stopped: in the result" grep -q '"stopped": "pressure"' out
+    step=$(sed 's/.*"checkpoint": "stopped.checkpoint-\([0-9]*\).*/\1/' out)
+    check "stopped: with a checkpoint" test -d "stopped/checkpoint-$step"
+    exits 0 "stopped: it goes on" train --resume stopped --steps $((step + 1)) --threads 1
+else
+    echo "SKIPPED memory that goes short: there is no /proc/self/status, or the shell has no ulimit -v"
+fi
+exits 0 "--auto-shrink is off" train --print-config
+check "--auto-shrink is off by default" grep -q '^auto-shrink  *false  (default)' out
+exits 0 "--auto-shrink with a profile" train --profile safe --print-config
+check "--auto-shrink is on in a careful profile" grep -q '^auto-shrink  *true  (default)' out
+exits 0 "--no-auto-shrink" train --profile low-memory --no-auto-shrink --print-config
+check "--no-auto-shrink turns it off" grep -q '^auto-shrink  *false  (command line)' out
+exits 0 "--profile full" train --profile full --print-config
+check "--auto-shrink is off in the profile full" grep -q '^auto-shrink  *false  (default)' out
+refuses 1 "is no option of 'eitp eval'" eval --auto-shrink
+
+exits 0 "a profile" train --data text.txt --init tiny.json --profile low-memory --block-size 16 --print-config
+check "a profile's batch" grep -q '^grad-accum  *16  (default)' out
+
+finish

@@ -1,0 +1,50 @@
+#!/bin/sh
+# The command: tokenizers and token files.
+. tests/command.sh
+
+train_tokenizer
+exits 0 "tokenizer inspect" tokenizer inspect --tokenizer tok --json
+check "inspect: size" grep -q '"tokens": 360, "end_of_text": 359' out
+exits 0 "encode" tokenizer encode --tokenizer tok --data text.txt
+check "fewer tokens than bytes" test "$(wc -w <out)" -lt 15000
+"$eitp" tokenizer decode --tokenizer tok <out >back
+check "decoding gives the text back" same back text.txt
+exits 0 "encode a word" tokenizer encode --tokenizer tok --text 'lazy dogs' --json
+check "encode: count" grep -q '"count": [1-4]}' out
+exits 0 "decode arguments" tokenizer decode --tokenizer tok 34 35
+check "decode arguments: text" test "$(cat out)" = CD
+pack_text
+check "pack: what it says" grep -q '"bytes_per_token": [2-9].*"unigram_entropy": [1-9]' out
+# An end-of-text of another name separates documents, and is named in what a run saves.
+mkdir renamed
+sed 's/<|endoftext|>/<end>/' tok/tokenizer.json >renamed/tokenizer.json
+printf '{"eos_token": {"content": "<end>", "lstrip": false}, "bos_token": null, "unk_token": null}' >renamed/tokenizer_config.json
+exits 0 "inspect another end-of-text" tokenizer inspect --tokenizer renamed --json
+check "another end-of-text" grep -q '"end_of_text": 359, "begin_of_text": -1, "padding": -1, "unknown": -1' out
+exits 0 "pack with another end-of-text" pack --data text.txt --tokenizer renamed --output renamed.tok --json
+check "another end-of-text is packed" grep -q '"documents": 1, "end_of_text": 359' out
+exits 0 "train without that tokenizer" train --data renamed.tok --init tiny.json --vocab-size 360 --steps 1 --output-dir ended
+check "the token file's end-of-text is named" grep -q '"eos_token_id": 359' ended/checkpoint-1/config.json
+check "generation too" grep -q '"eos_token_id": 359' ended/checkpoint-1/generation_config.json
+exits 0 "train on a token file" train --data packed.tok --tokenizer tok --init tiny.json --vocab-size 360 --steps 2 \
+    --threads 1 \
+    --output-dir tokens
+check "the tokenizer is saved with the model" same tok/tokenizer.json tokens/checkpoint-2/tokenizer.json
+exits 0 "eval finds the tokenizer" eval --model tokens --data text.txt --threads 1
+exits 0 "generate finds the tokenizer" generate --model tokens --prompt 'Line' --tokens 3 --threads 1
+exits 0 "fine-tune" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned \
+    --val-data text.txt --print-config
+check "fine-tuning has another learning rate" grep -q '^lr  *5e-05  (default)' out
+check "--print-config does nothing" test ! -e tuned
+exits 0 "fine-tune" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned --val-data text.txt
+check "packed data of text and validation" test "$(ls tuned/data | wc -l)" -eq 1
+exits 0 "packed once" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned2
+rm -r tuned2/checkpoint-2
+exits 0 "packed data is used again" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned2
+check "packed data is used again: said" grep -q 'data as packed before' err
+rm -r tuned2/checkpoint-2
+printf 'x' | dd of="$(ls tuned2/data/*)" bs=1 seek=3000 conv=notrunc 2>/dev/null
+exits 0 "damaged packed data" train --model tokens --data text.txt --steps 2 --threads 1 --output-dir tuned2
+check "damaged packed data is made again" same "$(ls tuned2/data/*)" "$(ls tuned/data/*)"
+
+finish

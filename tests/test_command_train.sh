@@ -1,0 +1,49 @@
+#!/bin/sh
+# The command: training, and what does not change its bits.
+. tests/command.sh
+
+train_straight
+check "all checkpoints are kept" test -d straight/checkpoint-4 -a -d straight/checkpoint-8 -a -d straight/checkpoint-12
+check "a record for each step" test "$(grep -c '"loss": ' straight/metrics.jsonl)" -eq 12
+check "a record for each evaluation" test "$(grep -c '"val_loss": ' straight/metrics.jsonl)" -eq 4
+check "the first evaluation is before step 1" sh -c \
+    'head -n 1 straight/metrics.jsonl | grep -q "{\"step\": 0, \"val_loss\""'
+for key in step loss lr grad_norm tokens_per_s step_time_s rss_bytes; do
+    check "records have $key" test "$(grep '"loss": ' straight/metrics.jsonl | grep -c "\"$key\": [0-9]")" -eq 12
+done
+check "the loss falls" awk -F '"val_loss": ' 'NF > 1 { split($2, a, ","); last = a[1]; if (!n++) first = last }
+    END { exit !(last < first - 0.05) }' straight/metrics.jsonl
+check "run.json" grep -q '"steps": 12' straight/run.json
+for file in config.json model.safetensors optimizer.safetensors tokenizer.json trainer_state.json; do
+    check "checkpoints have $file" test -s straight/checkpoint-12/$file
+done
+check "the log names the bytes" grep -q 'ids are bytes' err
+check "the log says why it is the CPU" grep -q 'device auto: cpu.*no CUDA' err
+check "the log has the memory" grep -q '^memory: parameters' err
+
+exits 0 "prune" $train --steps 12 --save-steps 3 --lr 3e-3 --eval-steps 0 --output-dir pruned -q
+check "the newest two are kept" test "$(ls -d pruned/checkpoint-* | tr '\n' ' ')" = \
+    "pruned/checkpoint-12 pruned/checkpoint-9 "
+check "quiet" test ! -s err
+check "--eval-steps 0: only at the end" test "$(grep -n val_loss pruned/metrics.jsonl | cut -d: -f1)" = 13
+check "how often it is saved changes nothing" same_checkpoints straight/checkpoint-12 pruned/checkpoint-12
+
+exits 0 "epochs" $train --epochs 0.01 --batch-size 3 --grad-accum 2 --output-dir epochs --save-steps 0 \
+    --val-fraction 0 --json
+check "an epoch ends in the middle of a step" grep -q '"step": 4, "steps": 4.*"tokens": 352,.*"stopped": null' out
+check "without validation there is none" sh -c '! grep -q val_loss epochs/metrics.jsonl'
+check "--save-steps 0: only at the end" test "$(ls -d epochs/checkpoint-*)" = epochs/checkpoint-4
+
+for threads in 2 3; do
+    exits 0 "threads $threads" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir threads$threads \
+        --threads $threads -q
+    check "$threads threads give the same bits" same_checkpoints straight/checkpoint-12 threads$threads/checkpoint-12
+done
+exits 0 "another seed" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir seed --seed 1 -q
+check "another seed gives other bits" differ \
+    straight/checkpoint-12/model.safetensors seed/checkpoint-12/model.safetensors
+exits 0 "no dropout" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir dropout --dropout 0 -q
+check "dropout is real" differ straight/checkpoint-12/model.safetensors dropout/checkpoint-12/model.safetensors
+check "dropout is in config.json" grep -q '"attn_pdrop": 0,' dropout/checkpoint-12/config.json
+
+finish

@@ -1,0 +1,65 @@
+#!/bin/sh
+# Compares eitp with PyTorch, transformers, tokenizers and PEFT; ends with "N passed, N failed". Run by `make parity`, from the
+# root. They are installed with pip in a virtual environment, $BUILD/parity-venv, in the versions that the golden values
+# were made with; INSTALL=0 keeps it from doing so.
+#   PYTHON       a Python that has them: nothing is installed
+#   MEGABYTES    text that tokenizers are compared on
+set -u
+BUILD=${BUILD:-build} MEGABYTES=${MEGABYTES:-50}
+work=$BUILD/parity
+versions='torch==2.15.0 transformers==5.23.0 tokenizers==0.23.3 safetensors==0.8.0 numpy==2.4.6 peft'
+passed=0
+failed=0
+mkdir -p "$work"
+
+has_peers() {
+    "$1" -c 'import torch, transformers, tokenizers, safetensors, numpy, peft' 2>/dev/null
+}
+
+install() {
+    echo "installing $versions in $BUILD/parity-venv with pip, some gigabytes (INSTALL=0 keeps it from doing so)"
+    python3 -m venv "$BUILD/parity-venv" &&
+        # Without what only GPUs need, where that index can be reached.
+        { "$PYTHON" -m pip install -q --extra-index-url https://download.pytorch.org/whl/cpu $versions >"$work/pip.log" 2>&1 ||
+            "$PYTHON" -m pip install -q $versions >>"$work/pip.log" 2>&1; }
+}
+
+if [ -z "${PYTHON:-}" ]; then
+    PYTHON=$BUILD/parity-venv/bin/python
+    if ! has_peers "$PYTHON"; then
+        if [ "${INSTALL:-1}" = 0 ]; then
+            echo "FAILED $BUILD/parity-venv lacks a library, and INSTALL=0 forbids to install it"
+            echo "0 passed, 1 failed"
+            exit 1
+        fi
+        install || {
+            tail -n 5 "$work/pip.log"
+            echo "0 passed, 1 failed"
+            exit 1
+        }
+    fi
+fi
+
+compare() { # name, script, arguments
+    name=$1
+    shift
+    if "$PYTHON" "$@" >"$work/$name.log" 2>&1; then
+        passed=$((passed + 1))
+        echo "$name: $(tail -n 1 "$work/$name.log")"
+    else
+        failed=$((failed + 1))
+        tail -n 20 "$work/$name.log"
+        echo "FAILED $name: $*"
+    fi
+}
+
+for part in ops gpt2 tokenizer; do
+    compare golden-$part tools/peers/golden.py "$work/golden" $part
+done
+compare losses-fp32 tools/peers/losses.py --eitp "$BUILD/eitp"
+compare losses-bf16 tools/peers/losses.py --eitp "$BUILD/eitp" --precision bf16
+compare peft tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp"
+compare peft-rslora tools/peers/peft_roundtrip.py --eitp "$BUILD/eitp" --rslora --targets c_attn
+compare tokenizers tools/peers/tokenizers_parity.py --eitp "$BUILD/eitp" --megabytes "$MEGABYTES"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Make the golden values again, elsewhere, and compare them with those that are committed.
+
+    python3 tools/peers/golden.py DIRECTORY [PART...]     parts: ops, gpt2, tokenizer; all without one
+
+The makers are tools/make_*_golden.py. Numbers may differ in the last digits where the versions or the processor do: float64
+ones by 1e-9, float32 ones by 1e-6, of the largest of their tensor; everything else must be the same. Prints one line of JSON.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+
+TOOLS = pathlib.Path(__file__).resolve().parent.parent
+COMMITTED = TOOLS.parent / "tests" / "golden"
+
+
+def compare_tensors(made, committed):
+    """The largest difference, relative to what is allowed."""
+    import numpy
+    from safetensors.numpy import load_file
+
+    try:
+        new, old = load_file(made), load_file(committed)
+    except (TypeError, AttributeError, KeyError):  # BF16, which numpy lacks
+        return 0.0 if made.read_bytes() == committed.read_bytes() else float("inf")
+    if {name: (a.dtype, a.shape) for name, a in new.items()} != {name: (a.dtype, a.shape) for name, a in old.items()}:
+        return float("inf")
+    worst = 0.0
+    for name, a in new.items():
+        b = old[name]
+        if a.dtype.kind != "f":
+            worst = max(worst, 0.0 if numpy.array_equal(a, b) else float("inf"))
+            continue
+        same = (a == b) | (numpy.isnan(a) & numpy.isnan(b))
+        if same.all():
+            continue
+        allowed = {8: 1e-9, 4: 1e-6, 2: 1e-2}[a.dtype.itemsize] * max(float(numpy.abs(b[numpy.isfinite(b)]).max()), 1e-30)
+        difference = numpy.where(same, 0, numpy.abs(a.astype(numpy.float64) - b.astype(numpy.float64)))
+        worst = max(worst, float(difference.max()) / allowed)
+    return worst
+
+
+def compare(made, committed):
+    result = {"files": 0, "same_bytes": 0, "worst": 0.0}
+    for file in sorted(path for path in committed.rglob("*") if path.is_file()):
+        other = made / file.relative_to(committed)
+        result["files"] += 1
+        if not other.exists():
+            raise SystemExit(f"{file} is not made")
+        if other.read_bytes() == file.read_bytes():
+            result["same_bytes"] += 1
+        elif file.suffix == ".safetensors":
+            worst = compare_tensors(other, file)
+            result["worst"] = max(result["worst"], worst)
+            if not worst <= 1:
+                raise SystemExit(f"{other} and {file} differ: {worst} times what is allowed")
+        elif file.name not in ("config.json", "generation_config.json"):  # which name the version that wrote them
+            raise SystemExit(f"{other} and {file} differ")
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("part", nargs="*", default=["ops", "gpt2", "tokenizer"])
+    arguments = parser.parse_args()
+    makers = {"ops": ("make_op_golden.py", "ops/ops.safetensors"), "gpt2": ("make_gpt2_golden.py", "gpt2")}
+    makers["tokenizer"] = ("make_tokenizer_golden.py", "tokenizer")
+    result = {}
+    for part in arguments.part:
+        maker, target = makers[part]
+        target = arguments.directory / target
+        subprocess.run([sys.executable, str(TOOLS / maker), str(target)], check=True, stdout=subprocess.DEVNULL)
+        result[part] = compare(arguments.directory / part, COMMITTED / part)
+    print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
