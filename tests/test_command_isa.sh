@@ -5,7 +5,7 @@
 cat >wide.json <<'END'
 {"model_type": "gpt2", "vocab_size": 257, "n_positions": 64, "n_embd": 64, "n_head": 4, "n_layer": 3}
 END
-common="train --data text.txt --block-size 16 --steps 3 --lr 3e-3 --eval-steps 0 --merge 4"
+common="train --data text.txt --block-size 16 --steps 3 --lr 3e-3 --eval-steps 0"
 
 # What `auto` is, and what a layer norm of 64 x 768 moves in it.
 auto_of() {
@@ -40,6 +40,25 @@ same_bits() {
     check "$run: resuming gives the same bits" same_checkpoints $run-1/checkpoint-3 $run-4/checkpoint-3
 }
 
+# Nor does the number of micro-batches that a pass takes: rows of an odd number, dropout, threads; all weights, and
+# adapters.
+same_passes() {
+    run=$set-$1-passes
+    passes="$common --block-size 17 --grad-accum 5 --precision $1"
+    for way in "1 1" "2 2" "4 1" "4 2"; do
+        merge=${way% *}
+        threads=${way#* }
+        exits 0 "$run: $way" $passes --init wide.json --dropout 0.1 --merge $merge --threads $threads --output-dir $run
+        exits 0 "$run: $way, adapters" $passes --model "$set" --lora-rank 4 --lora-dropout 0.1 --merge $merge \
+            --threads $threads --output-dir $run-adapted
+        cat $run/checkpoint-3/*.safetensors >"$run.$merge.$threads"
+        cat $run-adapted/checkpoint-3/*.safetensors >"$run-adapted.$merge.$threads"
+        check "$run: $way gives the same bits" same "$run.1.1" "$run.$merge.$threads"
+        check "$run: $way gives the same bits of adapters" same "$run-adapted.1.1" "$run-adapted.$merge.$threads"
+        rm -r $run $run-adapted
+    done
+}
+
 best=
 for set in ref avx2 avx512 avx512bf16 amx; do
     EITP_ISA=$set
@@ -54,6 +73,8 @@ for set in ref avx2 avx512 avx512bf16 amx; do
     choice
     same_bits fp32
     same_bits bf16
+    same_passes fp32
+    same_passes bf16
 done
 
 set=$best
