@@ -39674,8 +39674,10 @@ static eitp_status eitp__have_same_values(const eitp_host *host, const eitp__saf
     const int64_t piece = 32768;
     const size_t bytes = 2 * (size_t)piece * sizeof(float);
     float *values = (float *)eitp__allocate_uninitialized(host, bytes);
-    eitp_status status = values ? EITP_OK : eitp__fail_memory(error, bytes, "reading weights");
+    eitp_status status = EITP_OK;
     *same = 1;
+    if (!values)
+        return eitp__fail_memory(error, bytes, "reading weights");
     for (int64_t first = 0; first < a->count && !status && *same; first += piece) {
         const int64_t count = a->count - first < piece ? a->count - first : piece;
         status = eitp__safetensors_read_f32(collection, a, first, count, values, NULL, error);
