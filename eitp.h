@@ -38898,7 +38898,8 @@ int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
 }
 
 int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which) {
-    return tokenizer && which >= 0 && which < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[which] : -1;
+    const int index = (int)which;
+    return tokenizer && index >= 0 && index < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[index] : -1;
 }
 
 int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
@@ -41388,17 +41389,19 @@ static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors
 static eitp_status eitp__have_same_values(const eitp_host *host, const eitp__safetensors *collection,
                                           const eitp__safetensors_entry *a, const eitp__safetensors_entry *b, int *same,
                                           eitp_error *error) {
-    enum { PIECE = 32768 };
-    const size_t bytes = 2 * PIECE * sizeof(float);
+    const int64_t piece = 32768;
+    const size_t bytes = 2 * (size_t)piece * sizeof(float);
     float *values = (float *)eitp__allocate_uninitialized(host, bytes);
-    eitp_status status = values ? EITP_OK : eitp__fail_memory(error, bytes, "reading weights");
+    eitp_status status = EITP_OK;
     *same = 1;
-    for (int64_t first = 0; first < a->count && !status && *same; first += PIECE) {
-        const int64_t count = a->count - first < PIECE ? a->count - first : PIECE;
+    if (!values)
+        return eitp__fail_memory(error, bytes, "reading weights");
+    for (int64_t first = 0; first < a->count && !status && *same; first += piece) {
+        const int64_t count = a->count - first < piece ? a->count - first : piece;
         status = eitp__safetensors_read_f32(collection, a, first, count, values, NULL, error);
         if (!status)
-            status = eitp__safetensors_read_f32(collection, b, first, count, values + PIECE, NULL, error);
-        *same = !status && !memcmp(values, values + PIECE, (size_t)count * sizeof *values);
+            status = eitp__safetensors_read_f32(collection, b, first, count, values + piece, NULL, error);
+        *same = !status && !memcmp(values, values + piece, (size_t)count * sizeof *values);
     }
     eitp__release(host, values, bytes);
     return status;

@@ -186,7 +186,8 @@ int32_t eitp_tokenizer_size(const eitp_tokenizer *tokenizer) {
 }
 
 int32_t eitp_tokenizer_special(const eitp_tokenizer *tokenizer, eitp_special_token which) {
-    return tokenizer && which >= 0 && which < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[which] : -1;
+    const int index = (int)which;
+    return tokenizer && index >= 0 && index < EITP_SPECIAL_TOKEN_COUNT ? tokenizer->special[index] : -1;
 }
 
 int32_t eitp_tokenizer_end_of_text(const eitp_tokenizer *tokenizer) {
