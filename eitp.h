@@ -4870,6 +4870,9 @@ EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer,
 /* Runs that a step takes. */
 EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer);
 
+/* The same in full ones: the last may have fewer micro-batches than the others. */
+EITP__PRIVATE double eitp__trainer_full_runs(const eitp_trainer *trainer);
+
 EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config);
 EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
 
@@ -42949,6 +42952,10 @@ EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer) {
     return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
 }
 
+EITP__PRIVATE double eitp__trainer_full_runs(const eitp_trainer *trainer) {
+    return (double)trainer->config.grad_accum / (double)trainer->config.merged;
+}
+
 /* Where the sequences of a run lie: micro-batches begin where sums over rows can be cut, unless rows are dense. */
 static eitp__layout eitp__run_layout(const eitp_trainer *trainer) {
     const eitp_trainer_config *config = &trainer->config;
@@ -43109,7 +43116,7 @@ EITP__PRIVATE eitp_status eitp__trainer_estimate(eitp_trainer *trainer, size_t o
     needs->arena = update.arena_bytes + update.workspace_bytes;
     needs->arena = needs->run > needs->arena ? needs->run : needs->arena;
     needs->arena = others > needs->arena ? others : needs->arena;
-    needs->seconds = (double)eitp__trainer_runs(trainer) * run.seconds + update.seconds;
+    needs->seconds = eitp__trainer_full_runs(trainer) * run.seconds + update.seconds;
     eitp__trainer_discard(trainer);
     eitp__variables_rewind(context, variables, segments);
     if (!status && trainer->validates)
@@ -44424,7 +44431,7 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, co
                             size_t resident, eitp_rung *rung) {
     const eitp_context *context = eitp_model_context(trainer->model);
     eitp_plan_stats run = eitp_plan_statistics(trainer->gradient_plan), update = EITP__ZERO;
-    double runs = (double)eitp__trainer_runs(trainer);
+    double runs = (double)eitp__trainer_runs(trainer), full_runs = eitp__trainer_full_runs(trainer);
     int is_wide = eitp_context_precision(context) == EITP_F32;
     if (trainer->update_plan)
         update = eitp_plan_statistics(trainer->update_plan);
@@ -44444,10 +44451,10 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, co
     rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace;
     rung->process += rung->total / EITP__PAGE_TABLES;
     rung->total += rung->process;
-    rung->flops = runs * run.flops + update.flops;
-    rung->recomputed_flops = runs * run.recomputed_flops;
+    rung->flops = full_runs * run.flops + update.flops;
+    rung->recomputed_flops = full_runs * run.recomputed_flops;
     rung->recomputed = run.recomputed;
-    rung->seconds = runs * run.seconds + update.seconds;
+    rung->seconds = full_runs * run.seconds + update.seconds;
     rung->file_reads = runs * run.file_reads + update.file_reads;
     rung->file_writes = runs * run.file_writes + update.file_writes;
     rung->fits = !fit->budget || rung->total <= fit->budget;

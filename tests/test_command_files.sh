@@ -20,6 +20,11 @@ head -c 3000 packed.tok >cut.tok
 refuses 1 "no such file" train --data missing.txt --init tiny.json --output-dir gone
 refuses 1 "holds no text" train --data empty.txt --init tiny.json --output-dir gone
 refuses 1 "short.txt\|tokens" train --data short.txt --init tiny.json --output-dir gone
+mkdir loops
+cp small.txt loops
+ln -s . loops/a
+ln -s . loops/b
+refuses 1 "more than 32 deep, perhaps by a symbolic link" train --data loops --init tiny.json --output-dir gone
 refuses 1 "not UTF-8" train --data latin.txt --init tiny.json --strict-utf8 --output-dir gone
 refuses 1 "cut short" train --data cut.tok --init tiny.json --vocab-size 360 --output-dir gone
 refuses 1 "vocabulary" train --data packed.tok --init tiny.json --output-dir gone

@@ -244,6 +244,23 @@ static void planning_grows_with_the_graph(void) {
     }
 }
 
+/* Of 8, 5 and 4 micro-batches in passes of 4: the last pass of the second has a quarter of the rows. */
+static void a_pass_costs_what_its_rows_cost(void) {
+    static const int64_t accumulations[] = {8, 5, 4};
+    double flops[3] = {0, 0, 0};
+    for (int i = 0; i < 3; i++) {
+        eitp_fit fit = small_fit("fp32");
+        eitp_rung rung = EITP__ZERO;
+        fit.trainer.grad_accum = accumulations[i];
+        fit.trainer.keep_gradients = 1;
+        rung.merged = 4;
+        REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
+        flops[i] = rung.flops;
+    }
+    CHECK_THAT(fabs(4 * (flops[1] - flops[2]) / (flops[0] - flops[2]) - 1) < 1e-9, "%g, %g, %g", flops[0], flops[1],
+               flops[2]);
+}
+
 /* What only plans are made in runs nothing. */
 static void a_context_for_plans_runs_nothing(void) {
     eitp_context_config config = eitp_context_config_default();
@@ -325,6 +342,7 @@ int main(int argc, char **argv) {
                                       TEST(a_rung_is_what_is_made),
                                       TEST(streaming_is_the_last_resort),
                                       TEST(planning_grows_with_the_graph),
+                                      TEST(a_pass_costs_what_its_rows_cost),
                                       TEST(a_context_for_plans_runs_nothing),
                                       TEST(every_failed_allocation_is_an_error)};
     return RUN_TESTS(tests, argc, argv);

@@ -50,6 +50,7 @@ typedef struct listing {
     uint64_t hash; /* the sum over all files, whose order does not matter */
     char *path;
     int depth;
+    int is_too_deep; /* a link to a parent, most likely: packing refuses it by name */
 } listing;
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
@@ -69,7 +70,7 @@ static int list_entry(void *user, const char *name) {
     list->depth--;
     free(list->path);
     list->path = parent;
-    return 0;
+    return list->is_too_deep;
 }
 
 /*
@@ -79,7 +80,8 @@ static int list_entry(void *user, const char *name) {
 static int list_path(listing *list) {
     const eitp_host host = command_host();
     const eitp_path_info info = files_info(list->path);
-    if (info.kind == EITP_PATH_DIRECTORY && list->depth < 33)
+    list->is_too_deep |= list->depth > 32;
+    if (info.kind == EITP_PATH_DIRECTORY && !list->is_too_deep)
         return host.files.list(host.files.user, list->path, list_entry, list);
     if (info.kind == EITP_PATH_FILE) {
         uint64_t hash = hash_bytes(14695981039346656037u, list->path, strlen(list->path));
@@ -100,7 +102,7 @@ static uint64_t data_fingerprint(const option_set *o, option_id id, const eitp_t
         listing list;
         char *whole = realpath(paths->texts[i], NULL);
         list.hash = 0;
-        list.depth = 0;
+        list.depth = list.is_too_deep = 0;
         list.path = whole ? whole : command_copy(paths->texts[i]);
         list_path(&list);
         free(list.path);

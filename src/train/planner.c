@@ -66,7 +66,7 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, co
                             size_t resident, eitp_rung *rung) {
     const eitp_context *context = eitp_model_context(trainer->model);
     eitp_plan_stats run = eitp_plan_statistics(trainer->gradient_plan), update = EITP__ZERO;
-    double runs = (double)eitp__trainer_runs(trainer);
+    double runs = (double)eitp__trainer_runs(trainer), full_runs = eitp__trainer_full_runs(trainer);
     int is_wide = eitp_context_precision(context) == EITP_F32;
     if (trainer->update_plan)
         update = eitp_plan_statistics(trainer->update_plan);
@@ -86,10 +86,10 @@ static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, co
     rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace;
     rung->process += rung->total / EITP__PAGE_TABLES;
     rung->total += rung->process;
-    rung->flops = runs * run.flops + update.flops;
-    rung->recomputed_flops = runs * run.recomputed_flops;
+    rung->flops = full_runs * run.flops + update.flops;
+    rung->recomputed_flops = full_runs * run.recomputed_flops;
     rung->recomputed = run.recomputed;
-    rung->seconds = runs * run.seconds + update.seconds;
+    rung->seconds = full_runs * run.seconds + update.seconds;
     rung->file_reads = runs * run.file_reads + update.file_reads;
     rung->file_writes = runs * run.file_writes + update.file_writes;
     rung->fits = !fit->budget || rung->total <= fit->budget;

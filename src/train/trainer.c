@@ -74,6 +74,10 @@ EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer) {
     return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
 }
 
+EITP__PRIVATE double eitp__trainer_full_runs(const eitp_trainer *trainer) {
+    return (double)trainer->config.grad_accum / (double)trainer->config.merged;
+}
+
 /* Where the sequences of a run lie: micro-batches begin where sums over rows can be cut, unless rows are dense. */
 static eitp__layout eitp__run_layout(const eitp_trainer *trainer) {
     const eitp_trainer_config *config = &trainer->config;
@@ -234,7 +238,7 @@ EITP__PRIVATE eitp_status eitp__trainer_estimate(eitp_trainer *trainer, size_t o
     needs->arena = update.arena_bytes + update.workspace_bytes;
     needs->arena = needs->run > needs->arena ? needs->run : needs->arena;
     needs->arena = others > needs->arena ? others : needs->arena;
-    needs->seconds = (double)eitp__trainer_runs(trainer) * run.seconds + update.seconds;
+    needs->seconds = eitp__trainer_full_runs(trainer) * run.seconds + update.seconds;
     eitp__trainer_discard(trainer);
     eitp__variables_rewind(context, variables, segments);
     if (!status && trainer->validates)

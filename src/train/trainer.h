@@ -70,6 +70,9 @@ EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer,
 /* Runs that a step takes. */
 EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer);
 
+/* The same in full ones: the last may have fewer micro-batches than the others. */
+EITP__PRIVATE double eitp__trainer_full_runs(const eitp_trainer *trainer);
+
 EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config);
 EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
 
