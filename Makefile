@@ -172,7 +172,7 @@ $(BUILD)/sanitized/libeitp.a: $(MODULES:%.c=$(BUILD)/sanitized/%.o)
 $(BUILD)/fuzz/libeitp.a: $(patsubst %.c,$(BUILD)/fuzz/%.o,$(filter src/%,$(MODULES)))
 	$(archive)
 
-link_split = $(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBRARIES)
+link_split = $(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBRARIES)
 $(BUILD)/split/eitp: $(COMMAND_OBJECTS) $(BUILD)/split/libeitp.a
 	$(link_split)
 $(BUILD)/split/tests/test_%: $(BUILD)/split/tests/test_%.o $(BUILD)/split/libeitp.a
@@ -181,7 +181,7 @@ $(BUILD)/split/tests/test_%_emulated: $(BUILD)/split/tests/test_%_emulated.o $(B
 	$(BUILD)/split/libeitp.a
 	$(link_split)
 
-link_sanitized = $(CC) $(SANITIZERS) $(LDFLAGS) $^ -o $@ $(LIBRARIES)
+link_sanitized = $(CC) $(SANITIZERS) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBRARIES)
 $(BUILD)/sanitized/tests/test_%: $(BUILD)/sanitized/tests/test_%.o $(BUILD)/sanitized/libeitp.a
 	$(link_sanitized)
 $(BUILD)/sanitized/tests/test_%_emulated: $(BUILD)/sanitized/tests/test_%_emulated.o $(BUILD)/sanitized/tests/emulated.o \
