@@ -3850,8 +3850,8 @@ static inline EITP__UNUSED int eitp__step_read_count(const eitp__step *step) {
 /*
  * Passes go over all steps again and again, so they do not follow pointers: plan->owners has, from step->owners on, a
  * number for each tensor that the step reads, for each output, and for each value that an output replaces. It is the
- * id of the tensor in the arena that owns the memory, -2 - v where that is variable v, and EITP__NO_OWNER where there
- * is no tensor, or where an output lies in memory of another tensor. Lists a step's; 0: no memory.
+ * id of the tensor in the arena that owns the memory, -2 - v if that is variable v, and EITP__NO_OWNER for an absent
+ * operand or an output in another tensor's memory. Lists the owners of a step; 0 if out of memory.
  */
 enum { EITP__NO_OWNER = -1 };
 EITP__PRIVATE int eitp__list_owners(eitp_plan *plan, eitp__step *step);
@@ -33433,7 +33433,7 @@ EITP__PRIVATE int eitp__plan_place(eitp_plan *plan) {
 /* >>src/tensor/plan.c */
 /* Plans: creation by passes, the calls they become, and running them. */
 
-/* The number of an input among the plan's; -1 where the tensor is none. */
+/* Index of an input among the plan's inputs, or -1 if the tensor is not an input. */
 static int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor) {
     for (size_t i = 0; i < plan->input_count && tensor->leaf == EITP__INPUT; i++) {
         if (plan->inputs[i].tensor == tensor)

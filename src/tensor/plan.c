@@ -1,7 +1,7 @@
 /* Plans: creation by passes, the calls they become, and running them. */
 #include "tensor/measure.h"
 
-/* The number of an input among the plan's; -1 where the tensor is none. */
+/* Index of an input among the plan's inputs, or -1 if the tensor is not an input. */
 static int eitp__input_index(const eitp_plan *plan, const eitp_tensor *tensor) {
     for (size_t i = 0; i < plan->input_count && tensor->leaf == EITP__INPUT; i++) {
         if (plan->inputs[i].tensor == tensor)
