@@ -3,6 +3,7 @@
 # root. They are installed with pip in a virtual environment, $BUILD/parity-venv, in the versions that the golden values
 # were made with; INSTALL=0 keeps it from doing so.
 #   PYTHON       a Python that has them: nothing is installed
+#   PIP_EXTRA_INDEX_URL   as pip has it: an index with a PyTorch for processors alone saves gigabytes
 #   MEGABYTES    text that tokenizers are compared on
 set -u
 BUILD=${BUILD:-build} MEGABYTES=${MEGABYTES:-50}
@@ -18,10 +19,7 @@ has_peers() {
 
 install() {
     echo "installing $versions in $BUILD/parity-venv with pip, some gigabytes (INSTALL=0 keeps it from doing so)"
-    python3 -m venv "$BUILD/parity-venv" &&
-        # Without what only GPUs need, where that index can be reached.
-        { "$PYTHON" -m pip install -q --extra-index-url https://download.pytorch.org/whl/cpu $versions >"$work/pip.log" 2>&1 ||
-            "$PYTHON" -m pip install -q $versions >>"$work/pip.log" 2>&1; }
+    python3 -m venv "$BUILD/parity-venv" && "$PYTHON" -m pip install -q $versions >"$work/pip.log" 2>&1
 }
 
 if [ -z "${PYTHON:-}" ]; then
