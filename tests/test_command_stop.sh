@@ -63,7 +63,7 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
         shrunk/checkpoint-3/trainer_state.json
     cp -r shrunk again
     exits 0 "a shrunk run goes on with the command that began it" $large --steps 5 --output-dir shrunk --resume auto
-    check "going on shrunk is said" grep -q "is of a run that was made smaller: batch size 8, accumulation 4, 2 merged" err
+    check "going on shrunk is said" grep -q "is of a run that was made smaller: batch size 8, accumulation 4, [12] merged" err
     exits 0 "a shrunk run goes on by itself" train --resume again --steps 5 --threads 1
     check "both are the same run" same_checkpoints shrunk/checkpoint-5 again/checkpoint-5
     refuses 1 "was made with batch_size 8, and this run has 4" $large --steps 6 --output-dir shrunk --resume auto \
