@@ -135,7 +135,7 @@
  *   wrong, where, what to do. NULL may be passed for it. After a failure nothing is half made: outputs are NULL or
  *   untouched. A failed allocation is an error like any other. Ops return tensors instead: NULL after a failure,
  *   and on NULL; the first failure is told by eitp_graph_status and eitp_plan_create. Destroying NULL is harmless.
- *   Where an object is needed, NULL is an error like any other, or gives zeros where there is no status.
+ *   NULL for a required object is an error; functions that return no status return zeros.
  *
  * THREADS
  *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and
@@ -1190,7 +1190,7 @@ typedef struct eitp_optimizer_info {
     eitp_moments moments;
 } eitp_optimizer_info;
 
-/* NULL where there is no such optimizer. */
+/* NULL if the optimizer is unknown. */
 EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
 
 typedef enum eitp_schedule_kind {
@@ -2749,7 +2749,7 @@ typedef struct eitp__call {
     const float *carry; /* with `accumulates`: NULL means 1 */
 } eitp__call;
 
-/* The loss of a row whose target is no token of the vocabulary, or the ignored one; the gradient of its logits too. */
+/* Loss and logit gradient of a row whose target is the ignored one (0) or outside the vocabulary (NaN). */
 static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *call, int32_t target) {
     return target == call->integers[0] ? 0.0f : (float)NAN;
 }
@@ -30569,7 +30569,7 @@ EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin,
     return eitp__is_zeros(b) ? a : eitp__is_zeros(a) ? b : eitp_add(a, b);
 }
 
-/* Of a padded tensor, the rows of what is padded that are among them; zeros where there are none. */
+/* Pads the rows of x that fall in [begin, end); zeros if none do. */
 EITP__PRIVATE eitp_tensor *eitp__rows_pad(const eitp__node *node, int64_t begin, int64_t end) {
     eitp_tensor *x = node->inputs[0];
     const eitp_tensor *y = node->outputs[0];
@@ -32160,8 +32160,8 @@ typedef struct eitp__recompute {
 enum { EITP__RECOMPUTE_DEPTH = 8, EITP__RECOMPUTE_STEPS = 24 };
 
 /*
- * How many are made again in one round, where they are worth nearly the same: layers are alike. In a large graph it is
- * a part of its steps, so that twice as many layers take no more rounds.
+ * Values of nearly equal benefit that one round recomputes: layers are alike. In a large graph it is a fraction of the
+ * steps, so that twice as many layers take no more rounds.
  */
 enum { EITP__RECOMPUTE_ROUND = 64, EITP__RECOMPUTE_ROUND_STEPS = 24 };
 
@@ -32720,7 +32720,7 @@ static int eitp__is_idle(const eitp__recompute *r, const eitp__step *step) {
     return 1;
 }
 
-/* Leaves out steps whose values were made again for an earlier use too, and then what only those read. */
+/* Drops steps whose values are also recomputed for an earlier use, then the steps that only those read. */
 static void eitp__drop_idle(eitp__recompute *r) {
     eitp_plan *plan = r->plan;
     size_t end = plan->step_count, begin = end;
@@ -33271,7 +33271,7 @@ static size_t eitp__first_run(const eitp__placing *p, const eitp__place_node *no
     return low;
 }
 
-/* Adds a run behind another, where there is no gap between them. */
+/* Extends a run by the run that begins at its end. */
 static void eitp__join_runs(eitp__place_run *run, const eitp__place_run *next) {
     run->end = next->end;
     run->first = run->first > next->first ? run->first : next->first;
@@ -36093,21 +36093,41 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     return status;
 }
 
+/* True if rows of the parameter's gradient were accumulated beside it, for any number of ids. */
+static int eitp__has_gradient_rows(const eitp_context *context, const char *parameter) {
+    static const char prefix[] = "gradient_rows.";
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        const char *name = context->variables[i].info.name;
+        if (!strncmp(name, prefix, sizeof prefix - 1)) {
+            name = strchr(name + sizeof prefix - 1, '.');
+            if (name && !strcmp(name + 1, parameter))
+                return 1;
+        }
+    }
+    return 0;
+}
+
 /*
  * The accumulated gradient of a parameter, with the rows that were accumulated beside it added; NULL if the graph has
  * failed.
  */
-static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const char *gradient, eitp_tensor *unique,
-                                               eitp_error *error) {
+static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const char *gradient, eitp_tensor *unique) {
     eitp_graph *graph = parameter->graph;
     eitp_tensor *sum = eitp_variable_tensor(graph, gradient, EITP_GRADIENT, eitp__wide(parameter->dtype),
                                             parameter->rank, parameter->shape);
-    char name[256];
+    const char *parameter_name = eitp__variable_name(parameter);
     int64_t shape[2];
-    if (!sum || !unique ||
-        eitp__rows_gradient_name(eitp__variable_name(parameter), unique->shape[0], name, sizeof name, error) ||
-        eitp_variable_find(graph->context, name) < 0)
+    char name[EITP__STATE_NAME];
+    if (!sum || !eitp__has_gradient_rows(graph->context, parameter_name))
         return sum;
+    if (!unique || eitp__rows_gradient_name(parameter_name, unique->shape[0], name, sizeof name, NULL) ||
+        eitp_variable_find(graph->context, name) < 0) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT,
+                         "rows of the gradient of '%s' were accumulated by eitp_embedding_unique; set "
+                         "eitp_adamw_config.unique to an input of as many ids",
+                         parameter_name);
+        return NULL;
+    }
     shape[0] = unique->shape[0];
     shape[1] = parameter->shape[1];
     return eitp_accumulate(
@@ -36134,11 +36154,11 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
             continue;
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);
-        status = eitp_graph_status(graph, error);
-        if (!status)
+        if (pairs.parameters[pairs.count])
             pairs.gradients[pairs.count] =
-                eitp__accumulated_gradient(pairs.parameters[pairs.count], name, config->unique, error);
+                eitp__accumulated_gradient(pairs.parameters[pairs.count], name, config->unique);
         pairs.count++;
+        status = eitp_graph_status(graph, error);
     }
     if (!status)
         status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
@@ -41297,7 +41317,7 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
             continue;
         entry = eitp__safetensors_find(collection, variable.name);
         if (!entry)
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no tensor '%s'", path, variable.name);
+            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path, variable.name);
         status = eitp__check_entry(&variable, collection, entry, error);
         if (status)
             return status;
@@ -41931,7 +41951,7 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
         const eitp__safetensors_entry *entry = eitp__lora_entry(collection, &parameter);
         if (!entry)
             return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "%s: there is no tensor '" EITP__LORA_PREFIX "%s', which " EITP__LORA_CONFIG_FILE
+                              "%s: missing tensor '" EITP__LORA_PREFIX "%s', which " EITP__LORA_CONFIG_FILE
                               " and the model ask for",
                               path, parameter.name);
         if (entry->dtype < 0 || !eitp__is_floating((eitp_dtype)entry->dtype))

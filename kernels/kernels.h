@@ -277,7 +277,7 @@ typedef struct eitp__call {
     const float *carry; /* with `accumulates`: NULL means 1 */
 } eitp__call;
 
-/* The loss of a row whose target is no token of the vocabulary, or the ignored one; the gradient of its logits too. */
+/* Loss and logit gradient of a row whose target is the ignored one (0) or outside the vocabulary (NaN). */
 static inline EITP__UNUSED float eitp__loss_without_target(const eitp__call *call, int32_t target) {
     return target == call->integers[0] ? 0.0f : (float)NAN;
 }

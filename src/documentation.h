@@ -135,7 +135,7 @@
  *   wrong, where, what to do. NULL may be passed for it. After a failure nothing is half made: outputs are NULL or
  *   untouched. A failed allocation is an error like any other. Ops return tensors instead: NULL after a failure,
  *   and on NULL; the first failure is told by eitp_graph_status and eitp_plan_create. Destroying NULL is harmless.
- *   Where an object is needed, NULL is an error like any other, or gives zeros where there is no status.
+ *   NULL for a required object is an error; functions that return no status return zeros.
  *
  * THREADS
  *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and

@@ -1045,7 +1045,7 @@ static void damaged_adapters_are_errors(void) {
     CHECK_THAT(refused > (long)header * 3 / 4, "%ld of %zu", refused, header + 40);
     /* Whole files that do not belong together. */
     for (int k = 0; k < 3; k++) {
-        static const char *const words[] = {"is not [3, 24]", "there is no tensor", "4 tensors, but 2"};
+        static const char *const words[] = {"is not [3, 24]", "missing tensor", "4 tensors, but 2"};
         eitp_gpt2_config shape = small_shape();
         REQUIRE(write_file(directory, "adapter_model.safetensors", whole, size));
         other = lora;

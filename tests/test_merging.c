@@ -138,12 +138,42 @@ static void a_resumed_run_takes_what_passes_it_can(void) {
     scratch_remove(directory);
 }
 
+/* An update that is not told of the distinct ids, or of another number of them, would leave the lookup's part out. */
+static void gradient_rows_are_not_forgotten(void) {
+    static const int64_t shape[] = {5, 3}, three = 3, two = 2, one = 1;
+    eitp_context_config config = eitp_context_config_default();
+    eitp_adamw_config adamw = eitp_adamw_config_default();
+    eitp_context *context = NULL;
+    eitp_graph *graph = NULL;
+    eitp_tensor *ids, *rows;
+    eitp_update update;
+    REQUIRE_OK(eitp_context_create(&config, &context, &error_), error_);
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+    ids = eitp_input(graph, "ids", EITP_I32, 1, &three);
+    rows = eitp_embedding_unique(eitp_parameter(graph, "table", 2, shape), ids,
+                                 eitp_input(graph, "unique", EITP_I32, 1, &three),
+                                 eitp_input(graph, "inverse", EITP_I32, 1, &three));
+    REQUIRE_OK(eitp_accumulate_gradients(eitp_sum(rows, EITP_ALL_DIMENSIONS, 0),
+                                         eitp_input(graph, "carry", EITP_F32, 1, &one), &error_),
+               error_);
+    eitp_graph_destroy(graph);
+    for (int way = 0; way < 3; way++) {
+        eitp_status status;
+        REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
+        adamw.unique = way ? eitp_input(graph, "unique", EITP_I32, 1, way == 1 ? &two : &three) : NULL;
+        status = eitp_adamw_apply(graph, &adamw, &update, &error_);
+        CHECK_THAT(way == 2 ? !status : status == EITP_ERROR_ARGUMENT && strstr(error_.message, "'table'") != NULL,
+                   "way %d: %s", way, status ? error_.message : "accepted");
+        eitp_graph_destroy(graph);
+    }
+    eitp_context_destroy(context);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(merging_changes_no_bit),
-        TEST(gaps_change_no_bit),
-        TEST(dense_rows_change_bits),
-        TEST(a_resumed_run_takes_what_passes_it_can),
+        TEST(merging_changes_no_bit),          TEST(gaps_change_no_bit),
+        TEST(dense_rows_change_bits),          TEST(a_resumed_run_takes_what_passes_it_can),
+        TEST(gradient_rows_are_not_forgotten),
     };
     return RUN_TESTS(tests, argc, argv);
 }

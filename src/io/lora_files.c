@@ -58,7 +58,7 @@ static eitp_status eitp__lora_check_tensors(const eitp_model *model, const eitp_
         const eitp__safetensors_entry *entry = eitp__lora_entry(collection, &parameter);
         if (!entry)
             return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "%s: there is no tensor '" EITP__LORA_PREFIX "%s', which " EITP__LORA_CONFIG_FILE
+                              "%s: missing tensor '" EITP__LORA_PREFIX "%s', which " EITP__LORA_CONFIG_FILE
                               " and the model ask for",
                               path, parameter.name);
         if (entry->dtype < 0 || !eitp__is_floating((eitp_dtype)entry->dtype))

@@ -198,7 +198,7 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
             continue;
         entry = eitp__safetensors_find(collection, variable.name);
         if (!entry)
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: there is no tensor '%s'", path, variable.name);
+            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path, variable.name);
         status = eitp__check_entry(&variable, collection, entry, error);
         if (status)
             return status;

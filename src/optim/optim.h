@@ -96,7 +96,7 @@ typedef struct eitp_optimizer_info {
     eitp_moments moments;
 } eitp_optimizer_info;
 
-/* NULL where there is no such optimizer. */
+/* NULL if the optimizer is unknown. */
 EITP_API const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer);
 
 typedef enum eitp_schedule_kind {

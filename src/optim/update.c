@@ -332,21 +332,41 @@ eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *conf
     return status;
 }
 
+/* True if rows of the parameter's gradient were accumulated beside it, for any number of ids. */
+static int eitp__has_gradient_rows(const eitp_context *context, const char *parameter) {
+    static const char prefix[] = "gradient_rows.";
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        const char *name = context->variables[i].info.name;
+        if (!strncmp(name, prefix, sizeof prefix - 1)) {
+            name = strchr(name + sizeof prefix - 1, '.');
+            if (name && !strcmp(name + 1, parameter))
+                return 1;
+        }
+    }
+    return 0;
+}
+
 /*
  * The accumulated gradient of a parameter, with the rows that were accumulated beside it added; NULL if the graph has
  * failed.
  */
-static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const char *gradient, eitp_tensor *unique,
-                                               eitp_error *error) {
+static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const char *gradient, eitp_tensor *unique) {
     eitp_graph *graph = parameter->graph;
     eitp_tensor *sum = eitp_variable_tensor(graph, gradient, EITP_GRADIENT, eitp__wide(parameter->dtype),
                                             parameter->rank, parameter->shape);
-    char name[256];
+    const char *parameter_name = eitp__variable_name(parameter);
     int64_t shape[2];
-    if (!sum || !unique ||
-        eitp__rows_gradient_name(eitp__variable_name(parameter), unique->shape[0], name, sizeof name, error) ||
-        eitp_variable_find(graph->context, name) < 0)
+    char name[EITP__STATE_NAME];
+    if (!sum || !eitp__has_gradient_rows(graph->context, parameter_name))
         return sum;
+    if (!unique || eitp__rows_gradient_name(parameter_name, unique->shape[0], name, sizeof name, NULL) ||
+        eitp_variable_find(graph->context, name) < 0) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT,
+                         "rows of the gradient of '%s' were accumulated by eitp_embedding_unique; set "
+                         "eitp_adamw_config.unique to an input of as many ids",
+                         parameter_name);
+        return NULL;
+    }
     shape[0] = unique->shape[0];
     shape[1] = parameter->shape[1];
     return eitp_accumulate(
@@ -373,11 +393,11 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
             continue;
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);
-        status = eitp_graph_status(graph, error);
-        if (!status)
+        if (pairs.parameters[pairs.count])
             pairs.gradients[pairs.count] =
-                eitp__accumulated_gradient(pairs.parameters[pairs.count], name, config->unique, error);
+                eitp__accumulated_gradient(pairs.parameters[pairs.count], name, config->unique);
         pairs.count++;
+        status = eitp_graph_status(graph, error);
     }
     if (!status)
         status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);

@@ -67,7 +67,7 @@ EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin,
     return eitp__is_zeros(b) ? a : eitp__is_zeros(a) ? b : eitp_add(a, b);
 }
 
-/* Of a padded tensor, the rows of what is padded that are among them; zeros where there are none. */
+/* Pads the rows of x that fall in [begin, end); zeros if none do. */
 EITP__PRIVATE eitp_tensor *eitp__rows_pad(const eitp__node *node, int64_t begin, int64_t end) {
     eitp_tensor *x = node->inputs[0];
     const eitp_tensor *y = node->outputs[0];

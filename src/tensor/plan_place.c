@@ -173,7 +173,7 @@ static size_t eitp__first_run(const eitp__placing *p, const eitp__place_node *no
     return low;
 }
 
-/* Adds a run behind another, where there is no gap between them. */
+/* Extends a run by the run that begins at its end. */
 static void eitp__join_runs(eitp__place_run *run, const eitp__place_run *next) {
     run->end = next->end;
     run->first = run->first > next->first ? run->first : next->first;

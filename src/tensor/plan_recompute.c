@@ -80,8 +80,8 @@ typedef struct eitp__recompute {
 enum { EITP__RECOMPUTE_DEPTH = 8, EITP__RECOMPUTE_STEPS = 24 };
 
 /*
- * How many are made again in one round, where they are worth nearly the same: layers are alike. In a large graph it is
- * a part of its steps, so that twice as many layers take no more rounds.
+ * Values of nearly equal benefit that one round recomputes: layers are alike. In a large graph it is a fraction of the
+ * steps, so that twice as many layers take no more rounds.
  */
 enum { EITP__RECOMPUTE_ROUND = 64, EITP__RECOMPUTE_ROUND_STEPS = 24 };
 
@@ -640,7 +640,7 @@ static int eitp__is_idle(const eitp__recompute *r, const eitp__step *step) {
     return 1;
 }
 
-/* Leaves out steps whose values were made again for an earlier use too, and then what only those read. */
+/* Drops steps whose values are also recomputed for an earlier use, then the steps that only those read. */
 static void eitp__drop_idle(eitp__recompute *r) {
     eitp_plan *plan = r->plan;
     size_t end = plan->step_count, begin = end;
