@@ -31,7 +31,7 @@
  *     eitp_token_file *tokens = NULL;
  *     eitp_model *model = NULL;
  *     eitp_trainer *trainer = NULL;
- *     eitp_gpt2_config shape;
+ *     eitp_transformer_config shape;
  *     eitp_token_file_info info;
  *     eitp_token_range all, none;
  *     eitp_step_report step = {0, 0, 0, 0, 0, 0};
@@ -42,10 +42,10 @@
  *                  eitp_pack(&settings.host, tokenizer, &texts, "text.tok", &info, &error) ||
  *                  eitp_token_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
  *                  eitp_split_tokens(info.token_count, 0, run.block_size, &all, &none, &error) ||
- *                  eitp_gpt2_config_named("tiny", &shape, &error);
+ *                  eitp_transformer_config_named("tiny", &shape, &error);
  *     shape.vocabulary = 257; // the bytes and <|endoftext|>
  *     run.schedule.peak = 1e-3;
- *     failed = failed || eitp_gpt2_create(context, &shape, &model, &error) ||
+ *     failed = failed || eitp_model_create(context, &shape, &model, &error) ||
  *              eitp_model_initialize(model, 1, &error) ||
  *              eitp_trainer_create(model, tokens, all, NULL, none, tokenizer, &run, &trainer, &error);
  *     while (!failed && step.step < 80) {
@@ -96,8 +96,9 @@
  *        parameters.
  *     2. eitp_tokenizer_load, or eitp_tokenizer_train and eitp_tokenizer_save, or eitp_tokenizer_bytes.
  *     3. eitp_pack makes a token file; eitp_token_file_open opens it; eitp_split_tokens holds some back for validation.
- *     4. eitp_model_load for a Hugging Face directory; or eitp_gpt2_config_named, eitp_gpt2_config_read, or your own
- *        eitp_gpt2_config, then eitp_gpt2_create and eitp_model_initialize.
+ *     4. eitp_model_load for a Hugging Face directory; or eitp_transformer_config_named,
+ *        eitp_transformer_config_read, or your own eitp_transformer_config, then eitp_model_create and
+ *        eitp_model_initialize.
  *     5. eitp_trainer_config_default, eitp_trainer_create: takes all memory that training needs. To go on from a
  *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
  *     6. Your loop: eitp_trainer_step; now and then eitp_trainer_evaluate, eitp_trainer_save, eitp_checkpoint_prune.
@@ -900,7 +901,7 @@ typedef struct eitp_token_ids {
 } eitp_token_ids;
 
 /* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019). */
-typedef struct eitp_gpt2_config {
+typedef struct eitp_transformer_config {
     int64_t vocabulary;
     int64_t positions; /* the longest sequence */
     int64_t width;
@@ -917,25 +918,27 @@ typedef struct eitp_gpt2_config {
     /* For programs that generate: what begins a text, each of what ends it, and what fills a batch. Ids that are not in
        the vocabulary stand for nothing. */
     eitp_token_ids begin, end, padding;
-} eitp_gpt2_config;
+} eitp_transformer_config;
 
 /*
  * "gpt2" (124M parameters), "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", and "tiny" (4 layers of 128), all
  * with the vocabulary of 50257 tokens.
  */
-EITP_API eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, eitp_error *error);
+EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
+                                                   eitp_error *error);
 
 /* Reads a Hugging Face config.json; what it asks for and eitp has not is an error that names it. */
-EITP_API eitp_status eitp_gpt2_config_read(const eitp_host *host, const char *path, eitp_gpt2_config *config,
-                                           eitp_error *error);
+EITP_API eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path,
+                                                  eitp_transformer_config *config, eitp_error *error);
 
 /*
- * Writes the configuration as a config.json, which eitp_gpt2_config_read and Hugging Face's transformers read.
+ * Writes the configuration as a config.json, which eitp_transformer_config_read and Hugging Face's transformers read.
  * `end_of_text` takes the place of the configuration's special tokens, unless it is one of those that end a text; -1:
  * they are written as they are.
  */
-EITP_API eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
-                                            int32_t end_of_text, eitp_dtype dtype, eitp_error *error);
+EITP_API eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
+                                                   const eitp_transformer_config *config, int32_t end_of_text,
+                                                   eitp_dtype dtype, eitp_error *error);
 
 typedef struct eitp_model eitp_model;
 
@@ -943,11 +946,11 @@ typedef struct eitp_model eitp_model;
  * Declares the parameters in the context, matrices in its precision; they have no values yet. The model must be
  * destroyed before the context.
  */
-EITP_API eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
-                                      eitp_error *error);
+EITP_API eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_config *config, eitp_model **model,
+                                       eitp_error *error);
 EITP_API void eitp_model_destroy(eitp_model *model);
 
-EITP_API eitp_gpt2_config eitp_model_config(const eitp_model *model);
+EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
 
@@ -1568,21 +1571,21 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
  * them. Where config.json ties the output head to the token embedding, and the weights have both and they differ, the
  * head is not tied, as in transformers from version 5 on, and a warning is logged.
  */
-EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
-                                            eitp_error *error);
+EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
+                                            eitp_transformer_config *config, eitp_error *error);
 
 /*
  * The weights of such a directory alone, into a model that was made with its configuration: what is frozen, or gets
- * adapters, is so before it has values. eitp_model_config_read, eitp_gpt2_create and this are eitp_model_load. A head
+ * adapters, is so before it has values. eitp_model_config_read, eitp_model_create and this are eitp_model_load. A head
  * in the weights that differs from the embedding is EITP_ERROR_ARGUMENT where the model's is tied to it.
  */
 EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
 
 /*
- * Writes config.json, generation_config.json and model.safetensors, without adapters, into a directory, which is made
- * where it is missing. `end_of_text` as of eitp_gpt2_config_write; see eitp_model_set_special_tokens too. What the
- * generation_config.json of the directory that the weights are from says beside special tokens is kept. `checksum` as
- * of eitp_variables_save.
+ * Writes config.json, generation_config.json and model.safetensors, without adapters, into a directory, which is
+ * created if missing. `end_of_text` as of eitp_transformer_config_write; see eitp_model_set_special_tokens too. What
+ * the generation_config.json of the directory that the weights are from says beside special tokens is kept. `checksum`
+ * as of eitp_variables_save.
  */
 EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                                      uint32_t *checksum, eitp_error *error);
@@ -1696,7 +1699,7 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 /* A run that is to be planned. */
 typedef struct eitp_fit {
     eitp_context_config context; /* its parameters, stream_path and plans_only are the planner's */
-    eitp_gpt2_config model;
+    eitp_transformer_config model;
     eitp_trainer_config trainer;
     int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
     /* Where nothing fits in memory, variables may be streamed from a file, as few as will do; 0: the context's `stream`
@@ -3933,13 +3936,13 @@ EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first
                                                    eitp_error *error);
 /* <<src/tensor/measure.h */
 
-/* >>src/model/gpt2.h */
+/* >>src/model/transformer.h */
 /* GPT-2's parameters, in one table, and its graph. */
 
 struct eitp_model {
     eitp_context *context;
     eitp_host host;
-    eitp_gpt2_config config;
+    eitp_transformer_config config;
     eitp_lora_config lora; /* rank 0: none */
     char *source;          /* the directory that its weights are from; NULL: none */
     char *generation;      /* members of generation_config.json that are kept; NULL: none */
@@ -3961,22 +3964,23 @@ typedef struct eitp__parameter {
 } eitp__parameter;
 
 /* All parameters in a fixed order: the count, and number `index`. */
-EITP__PRIVATE int64_t eitp__gpt2_parameter_count(const eitp_gpt2_config *config);
-EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *config, int64_t index);
+EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config);
+EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index);
 
 /* Sizes that are positive, consistent, and small enough that no product of them overflows. */
-EITP__PRIVATE eitp_status eitp__gpt2_config_check(const eitp_gpt2_config *config, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error);
 
 /* Reads bos_token_id, eos_token_id and pad_token_id, a number or a list each; what is missing stays as it is, null is
    none. */
-EITP__PRIVATE eitp_status eitp__gpt2_read_special_tokens(const eitp__json *root, eitp_gpt2_config *config,
-                                                         eitp_error *error);
+EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp__json *root, eitp_transformer_config *config,
+                                                           eitp_error *error);
 
 /* Adds them as members, `"name": ids,\n` each. */
-EITP__PRIVATE void eitp__gpt2_write_special_tokens(eitp__buffer *text, const eitp_gpt2_config *config);
+EITP__PRIVATE void eitp__config_write_special_tokens(eitp__buffer *text, const eitp_transformer_config *config);
 
 /* See eitp_model_set_special_tokens. */
-EITP__PRIVATE void eitp__gpt2_set_special_tokens(eitp_gpt2_config *config, int32_t begin, int32_t end, int32_t padding);
+EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *config, int32_t begin, int32_t end,
+                                                   int32_t padding);
 
 /* The model's parameter of that whole name in a graph. */
 EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name);
@@ -3994,10 +3998,10 @@ EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph
                                              const eitp_model_inputs *inputs, const eitp__attending *attending);
 
 /* True if the token embedding is trained and is the output head too, so that its gradient comes from both. */
-EITP__PRIVATE int eitp__gpt2_trains_tied_embedding(const eitp_model *model);
+EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
 
 EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden);
-/* <<src/model/gpt2.h */
+/* <<src/model/transformer.h */
 
 /* >>src/model/lora.h */
 /* The adapters' parameters, and what they add to a layer. */
@@ -4006,8 +4010,8 @@ EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config
 EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp_lora_config *b);
 
 /* Adapters in a fixed order: how many parameters they have, and number `index`; each A is followed by its B. */
-EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_gpt2_config *model, const eitp_lora_config *config);
-EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_gpt2_config *model, const eitp_lora_config *config,
+EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config);
+EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index);
 
 /* Is it the name of a parameter of adapters? */
@@ -5372,126 +5376,130 @@ EITP__PRIVATE void eitp__parallel(int threads, int64_t pieces, void (*work)(void
 /* Made by tools/make_unicode_tables.py from Unicode 16.0.0: where the class of code points changes, as
    code point << 2 | class (0 other, 1 letter, 2 number, 3 white space). */
 static const uint32_t eitp__unicode_changes[] = {
-    0x0, 0x27, 0x38, 0x83, 0x84, 0xC2, 0xE8, 0x105, 0x16C, 0x185, 0x1EC, 0x217, 0x218, 0x283, 0x284, 0x2A9, 0x2AC,
-    0x2CA, 0x2D0, 0x2D5, 0x2D8, 0x2E6, 0x2E9, 0x2EC, 0x2F2, 0x2FC, 0x301, 0x35C, 0x361, 0x3DC, 0x3E1, 0xB08, 0xB19,
-    0xB48, 0xB81, 0xB94, 0xBB1, 0xBB4, 0xBB9, 0xBBC, 0xDC1, 0xDD4, 0xDD9, 0xDE0, 0xDE9, 0xDF8, 0xDFD, 0xE00, 0xE19,
-    0xE1C, 0xE21, 0xE2C, 0xE31, 0xE34, 0xE39, 0xE88, 0xE8D, 0xFD8, 0xFDD, 0x1208, 0x1229, 0x14C0, 0x14C5, 0x155C,
-    0x1565, 0x1568, 0x1581, 0x1624, 0x1741, 0x17AC, 0x17BD, 0x17CC, 0x1881, 0x192C, 0x1982, 0x19A8, 0x19B9, 0x19C0,
-    0x19C5, 0x1B50, 0x1B55, 0x1B58, 0x1B95, 0x1B9C, 0x1BB9, 0x1BC2, 0x1BE9, 0x1BF4, 0x1BFD, 0x1C00, 0x1C41, 0x1C44,
-    0x1C49, 0x1CC0, 0x1D35, 0x1E98, 0x1EC5, 0x1EC8, 0x1F02, 0x1F29, 0x1FAC, 0x1FD1, 0x1FD8, 0x1FE9, 0x1FEC, 0x2001,
-    0x2058, 0x2069, 0x206C, 0x2091, 0x2094, 0x20A1, 0x20A4, 0x2101, 0x2164, 0x2181, 0x21AC, 0x21C1, 0x2220, 0x2225,
-    0x223C, 0x2281, 0x2328, 0x2411, 0x24E8, 0x24F5, 0x24F8, 0x2541, 0x2544, 0x2561, 0x2588, 0x259A, 0x25C0, 0x25C5,
-    0x2604, 0x2615, 0x2634, 0x263D, 0x2644, 0x264D, 0x26A4, 0x26A9, 0x26C4, 0x26C9, 0x26CC, 0x26D9, 0x26E8, 0x26F5,
-    0x26F8, 0x2739, 0x273C, 0x2771, 0x2778, 0x277D, 0x2788, 0x279A, 0x27C1, 0x27C8, 0x27D2, 0x27E8, 0x27F1, 0x27F4,
-    0x2815, 0x282C, 0x283D, 0x2844, 0x284D, 0x28A4, 0x28A9, 0x28C4, 0x28C9, 0x28D0, 0x28D5, 0x28DC, 0x28E1, 0x28E8,
-    0x2965, 0x2974, 0x2979, 0x297C, 0x299A, 0x29C0, 0x29C9, 0x29D4, 0x2A15, 0x2A38, 0x2A3D, 0x2A48, 0x2A4D, 0x2AA4,
-    0x2AA9, 0x2AC4, 0x2AC9, 0x2AD0, 0x2AD5, 0x2AE8, 0x2AF5, 0x2AF8, 0x2B41, 0x2B44, 0x2B81, 0x2B88, 0x2B9A, 0x2BC0,
-    0x2BE5, 0x2BE8, 0x2C15, 0x2C34, 0x2C3D, 0x2C44, 0x2C4D, 0x2CA4, 0x2CA9, 0x2CC4, 0x2CC9, 0x2CD0, 0x2CD5, 0x2CE8,
-    0x2CF5, 0x2CF8, 0x2D71, 0x2D78, 0x2D7D, 0x2D88, 0x2D9A, 0x2DC0, 0x2DC5, 0x2DCA, 0x2DE0, 0x2E0D, 0x2E10, 0x2E15,
-    0x2E2C, 0x2E39, 0x2E44, 0x2E49, 0x2E58, 0x2E65, 0x2E6C, 0x2E71, 0x2E74, 0x2E79, 0x2E80, 0x2E8D, 0x2E94, 0x2EA1,
-    0x2EAC, 0x2EB9, 0x2EE8, 0x2F41, 0x2F44, 0x2F9A, 0x2FCC, 0x3015, 0x3034, 0x3039, 0x3044, 0x3049, 0x30A4, 0x30A9,
-    0x30E8, 0x30F5, 0x30F8, 0x3161, 0x316C, 0x3175, 0x3178, 0x3181, 0x3188, 0x319A, 0x31C0, 0x31E2, 0x31FC, 0x3201,
-    0x3204, 0x3215, 0x3234, 0x3239, 0x3244, 0x3249, 0x32A4, 0x32A9, 0x32D0, 0x32D5, 0x32E8, 0x32F5, 0x32F8, 0x3375,
-    0x337C, 0x3381, 0x3388, 0x339A, 0x33C0, 0x33C5, 0x33CC, 0x3411, 0x3434, 0x3439, 0x3444, 0x3449, 0x34EC, 0x34F5,
-    0x34F8, 0x3539, 0x353C, 0x3551, 0x355C, 0x3562, 0x357D, 0x3588, 0x359A, 0x35E4, 0x35E9, 0x3600, 0x3615, 0x365C,
-    0x3669, 0x36C8, 0x36CD, 0x36F0, 0x36F5, 0x36F8, 0x3701, 0x371C, 0x379A, 0x37C0, 0x3805, 0x38C4, 0x38C9, 0x38D0,
-    0x3901, 0x391C, 0x3942, 0x3968, 0x3A05, 0x3A0C, 0x3A11, 0x3A14, 0x3A19, 0x3A2C, 0x3A31, 0x3A90, 0x3A95, 0x3A98,
-    0x3A9D, 0x3AC4, 0x3AC9, 0x3AD0, 0x3AF5, 0x3AF8, 0x3B01, 0x3B14, 0x3B19, 0x3B1C, 0x3B42, 0x3B68, 0x3B71, 0x3B80,
-    0x3C01, 0x3C04, 0x3C82, 0x3CD0, 0x3D01, 0x3D20, 0x3D25, 0x3DB4, 0x3E21, 0x3E34, 0x4001, 0x40AC, 0x40FD, 0x4102,
-    0x4128, 0x4141, 0x4158, 0x4169, 0x4178, 0x4185, 0x4188, 0x4195, 0x419C, 0x41B9, 0x41C4, 0x41D5, 0x4208, 0x4239,
-    0x423C, 0x4242, 0x4268, 0x4281, 0x4318, 0x431D, 0x4320, 0x4335, 0x4338, 0x4341, 0x43EC, 0x43F1, 0x4924, 0x4929,
-    0x4938, 0x4941, 0x495C, 0x4961, 0x4964, 0x4969, 0x4978, 0x4981, 0x4A24, 0x4A29, 0x4A38, 0x4A41, 0x4AC4, 0x4AC9,
-    0x4AD8, 0x4AE1, 0x4AFC, 0x4B01, 0x4B04, 0x4B09, 0x4B18, 0x4B21, 0x4B5C, 0x4B61, 0x4C44, 0x4C49, 0x4C58, 0x4C61,
-    0x4D6C, 0x4DA6, 0x4DF4, 0x4E01, 0x4E40, 0x4E81, 0x4FD8, 0x4FE1, 0x4FF8, 0x5005, 0x59B4, 0x59BD, 0x5A03, 0x5A05,
-    0x5A6C, 0x5A81, 0x5BAC, 0x5BBA, 0x5BC5, 0x5BE4, 0x5C01, 0x5C48, 0x5C7D, 0x5CC8, 0x5D01, 0x5D48, 0x5D81, 0x5DB4,
-    0x5DB9, 0x5DC4, 0x5E01, 0x5ED0, 0x5F5D, 0x5F60, 0x5F71, 0x5F74, 0x5F82, 0x5FA8, 0x5FC2, 0x5FE8, 0x6042, 0x6068,
-    0x6081, 0x61E4, 0x6201, 0x6214, 0x621D, 0x62A4, 0x62A9, 0x62AC, 0x62C1, 0x63D8, 0x6401, 0x647C, 0x651A, 0x6541,
-    0x65B8, 0x65C1, 0x65D4, 0x6601, 0x66B0, 0x66C1, 0x6728, 0x6742, 0x676C, 0x6801, 0x685C, 0x6881, 0x6954, 0x6A02,
-    0x6A28, 0x6A42, 0x6A68, 0x6A9D, 0x6AA0, 0x6C15, 0x6CD0, 0x6D15, 0x6D34, 0x6D42, 0x6D68, 0x6E0D, 0x6E84, 0x6EB9,
-    0x6EC2, 0x6EE9, 0x6F98, 0x7001, 0x7090, 0x7102, 0x7128, 0x7135, 0x7142, 0x7169, 0x71F8, 0x7201, 0x722C, 0x7241,
-    0x72EC, 0x72F5, 0x7300, 0x73A5, 0x73B4, 0x73B9, 0x73D0, 0x73D5, 0x73DC, 0x73E9, 0x73EC, 0x7401, 0x7700, 0x7801,
-    0x7C58, 0x7C61, 0x7C78, 0x7C81, 0x7D18, 0x7D21, 0x7D38, 0x7D41, 0x7D60, 0x7D65, 0x7D68, 0x7D6D, 0x7D70, 0x7D75,
-    0x7D78, 0x7D7D, 0x7DF8, 0x7E01, 0x7ED4, 0x7ED9, 0x7EF4, 0x7EF9, 0x7EFC, 0x7F09, 0x7F14, 0x7F19, 0x7F34, 0x7F41,
-    0x7F50, 0x7F59, 0x7F70, 0x7F81, 0x7FB4, 0x7FC9, 0x7FD4, 0x7FD9, 0x7FF4, 0x8003, 0x802C, 0x80A3, 0x80A8, 0x80BF,
-    0x80C0, 0x817F, 0x8180, 0x81C2, 0x81C5, 0x81C8, 0x81D2, 0x81E8, 0x81FD, 0x8202, 0x8228, 0x8241, 0x8274, 0x8409,
-    0x840C, 0x841D, 0x8420, 0x8429, 0x8450, 0x8455, 0x8458, 0x8465, 0x8478, 0x8491, 0x8494, 0x8499, 0x849C, 0x84A1,
-    0x84A4, 0x84A9, 0x84B8, 0x84BD, 0x84E8, 0x84F1, 0x8500, 0x8515, 0x8528, 0x8539, 0x853C, 0x8542, 0x860D, 0x8616,
-    0x8628, 0x9182, 0x9270, 0x93AA, 0x9400, 0x9DDA, 0x9E50, 0xB001, 0xB394, 0xB3AD, 0xB3BC, 0xB3C9, 0xB3D0, 0xB3F6,
-    0xB3F8, 0xB401, 0xB498, 0xB49D, 0xB4A0, 0xB4B5, 0xB4B8, 0xB4C1, 0xB5A0, 0xB5BD, 0xB5C0, 0xB601, 0xB65C, 0xB681,
-    0xB69C, 0xB6A1, 0xB6BC, 0xB6C1, 0xB6DC, 0xB6E1, 0xB6FC, 0xB701, 0xB71C, 0xB721, 0xB73C, 0xB741, 0xB75C, 0xB761,
-    0xB77C, 0xB8BD, 0xB8C0, 0xC003, 0xC004, 0xC015, 0xC01E, 0xC020, 0xC086, 0xC0A8, 0xC0C5, 0xC0D8, 0xC0E2, 0xC0ED,
-    0xC0F4, 0xC105, 0xC25C, 0xC275, 0xC280, 0xC285, 0xC3EC, 0xC3F1, 0xC400, 0xC415, 0xC4C0, 0xC4C5, 0xC63C, 0xC64A,
-    0xC658, 0xC681, 0xC700, 0xC7C1, 0xC800, 0xC882, 0xC8A8, 0xC922, 0xC940, 0xC946, 0xC980, 0xCA02, 0xCA28, 0xCAC6,
-    0xCB00, 0xD001, 0x13700, 0x13801, 0x29234, 0x29341, 0x293F8, 0x29401, 0x29834, 0x29841, 0x29882, 0x298A9, 0x298B0,
-    0x29901, 0x299BC, 0x299FD, 0x29A78, 0x29A81, 0x29B9A, 0x29BC0, 0x29C5D, 0x29C80, 0x29C89, 0x29E24, 0x29E2D, 0x29F38,
-    0x29F41, 0x29F48, 0x29F4D, 0x29F50, 0x29F55, 0x29F74, 0x29FC9, 0x2A008, 0x2A00D, 0x2A018, 0x2A01D, 0x2A02C, 0x2A031,
-    0x2A08C, 0x2A0C2, 0x2A0D8, 0x2A101, 0x2A1D0, 0x2A209, 0x2A2D0, 0x2A342, 0x2A368, 0x2A3C9, 0x2A3E0, 0x2A3ED, 0x2A3F0,
-    0x2A3F5, 0x2A3FC, 0x2A402, 0x2A429, 0x2A498, 0x2A4C1, 0x2A51C, 0x2A581, 0x2A5F4, 0x2A611, 0x2A6CC, 0x2A73D, 0x2A742,
-    0x2A768, 0x2A781, 0x2A794, 0x2A799, 0x2A7C2, 0x2A7E9, 0x2A7FC, 0x2A801, 0x2A8A4, 0x2A901, 0x2A90C, 0x2A911, 0x2A930,
-    0x2A942, 0x2A968, 0x2A981, 0x2A9DC, 0x2A9E9, 0x2A9EC, 0x2A9F9, 0x2AAC0, 0x2AAC5, 0x2AAC8, 0x2AAD5, 0x2AADC, 0x2AAE5,
-    0x2AAF8, 0x2AB01, 0x2AB04, 0x2AB09, 0x2AB0C, 0x2AB6D, 0x2AB78, 0x2AB81, 0x2ABAC, 0x2ABC9, 0x2ABD4, 0x2AC05, 0x2AC1C,
-    0x2AC25, 0x2AC3C, 0x2AC45, 0x2AC5C, 0x2AC81, 0x2AC9C, 0x2ACA1, 0x2ACBC, 0x2ACC1, 0x2AD6C, 0x2AD71, 0x2ADA8, 0x2ADC1,
-    0x2AF8C, 0x2AFC2, 0x2AFE8, 0x2B001, 0x35E90, 0x35EC1, 0x35F1C, 0x35F2D, 0x35FF0, 0x3E401, 0x3E9B8, 0x3E9C1, 0x3EB68,
-    0x3EC01, 0x3EC1C, 0x3EC4D, 0x3EC60, 0x3EC75, 0x3EC78, 0x3EC7D, 0x3ECA4, 0x3ECA9, 0x3ECDC, 0x3ECE1, 0x3ECF4, 0x3ECF9,
-    0x3ECFC, 0x3ED01, 0x3ED08, 0x3ED0D, 0x3ED14, 0x3ED19, 0x3EEC8, 0x3EF4D, 0x3F4F8, 0x3F541, 0x3F640, 0x3F649, 0x3F720,
-    0x3F7C1, 0x3F7F0, 0x3F9C1, 0x3F9D4, 0x3F9D9, 0x3FBF4, 0x3FC42, 0x3FC68, 0x3FC85, 0x3FCEC, 0x3FD05, 0x3FD6C, 0x3FD99,
-    0x3FEFC, 0x3FF09, 0x3FF20, 0x3FF29, 0x3FF40, 0x3FF49, 0x3FF60, 0x3FF69, 0x3FF74, 0x40001, 0x40030, 0x40035, 0x4009C,
-    0x400A1, 0x400EC, 0x400F1, 0x400F8, 0x400FD, 0x40138, 0x40141, 0x40178, 0x40201, 0x403EC, 0x4041E, 0x404D0, 0x40502,
-    0x405E4, 0x4062A, 0x40630, 0x40A01, 0x40A74, 0x40A81, 0x40B44, 0x40B86, 0x40BF0, 0x40C01, 0x40C82, 0x40C90, 0x40CB5,
-    0x40D06, 0x40D09, 0x40D2A, 0x40D2C, 0x40D41, 0x40DD8, 0x40E01, 0x40E78, 0x40E81, 0x40F10, 0x40F21, 0x40F40, 0x40F46,
-    0x40F58, 0x41001, 0x41278, 0x41282, 0x412A8, 0x412C1, 0x41350, 0x41361, 0x413F0, 0x41401, 0x414A0, 0x414C1, 0x41590,
-    0x415C1, 0x415EC, 0x415F1, 0x4162C, 0x41631, 0x4164C, 0x41651, 0x41658, 0x4165D, 0x41688, 0x4168D, 0x416C8, 0x416CD,
-    0x416E8, 0x416ED, 0x416F4, 0x41701, 0x417D0, 0x41801, 0x41CDC, 0x41D01, 0x41D58, 0x41D81, 0x41DA0, 0x41E01, 0x41E18,
-    0x41E1D, 0x41EC4, 0x41EC9, 0x41EEC, 0x42001, 0x42018, 0x42021, 0x42024, 0x42029, 0x420D8, 0x420DD, 0x420E4, 0x420F1,
-    0x420F4, 0x420FD, 0x42158, 0x42162, 0x42181, 0x421DC, 0x421E6, 0x42201, 0x4227C, 0x4229E, 0x422C0, 0x42381, 0x423CC,
-    0x423D1, 0x423D8, 0x423EE, 0x42401, 0x4245A, 0x42470, 0x42481, 0x424E8, 0x42601, 0x426E0, 0x426F2, 0x426F9, 0x42702,
-    0x42740, 0x4274A, 0x42801, 0x42804, 0x42841, 0x42850, 0x42855, 0x42860, 0x42865, 0x428D8, 0x42902, 0x42924, 0x42981,
-    0x429F6, 0x429FC, 0x42A01, 0x42A76, 0x42A80, 0x42B01, 0x42B20, 0x42B25, 0x42B94, 0x42BAE, 0x42BC0, 0x42C01, 0x42CD8,
-    0x42D01, 0x42D58, 0x42D62, 0x42D81, 0x42DCC, 0x42DE2, 0x42E01, 0x42E48, 0x42EA6, 0x42EC0, 0x43001, 0x43124, 0x43201,
-    0x432CC, 0x43301, 0x433CC, 0x433EA, 0x43401, 0x43490, 0x434C2, 0x434E8, 0x43502, 0x43529, 0x43598, 0x435BD, 0x43618,
-    0x43982, 0x439FC, 0x43A01, 0x43AA8, 0x43AC1, 0x43AC8, 0x43B09, 0x43B14, 0x43C01, 0x43C76, 0x43C9D, 0x43CA0, 0x43CC1,
-    0x43D18, 0x43D46, 0x43D54, 0x43DC1, 0x43E08, 0x43EC1, 0x43F16, 0x43F30, 0x43F81, 0x43FDC, 0x4400D, 0x440E0, 0x4414A,
-    0x441C0, 0x441C5, 0x441CC, 0x441D5, 0x441D8, 0x4420D, 0x442C0, 0x44341, 0x443A4, 0x443C2, 0x443E8, 0x4440D, 0x4449C,
-    0x444DA, 0x44500, 0x44511, 0x44514, 0x4451D, 0x44520, 0x44541, 0x445CC, 0x445D9, 0x445DC, 0x4460D, 0x446CC, 0x44705,
-    0x44714, 0x44742, 0x44769, 0x4476C, 0x44771, 0x44774, 0x44786, 0x447D4, 0x44801, 0x44848, 0x4484D, 0x448B0, 0x448FD,
-    0x44904, 0x44A01, 0x44A1C, 0x44A21, 0x44A24, 0x44A29, 0x44A38, 0x44A3D, 0x44A78, 0x44A7D, 0x44AA4, 0x44AC1, 0x44B7C,
-    0x44BC2, 0x44BE8, 0x44C15, 0x44C34, 0x44C3D, 0x44C44, 0x44C4D, 0x44CA4, 0x44CA9, 0x44CC4, 0x44CC9, 0x44CD0, 0x44CD5,
-    0x44CE8, 0x44CF5, 0x44CF8, 0x44D41, 0x44D44, 0x44D75, 0x44D88, 0x44E01, 0x44E28, 0x44E2D, 0x44E30, 0x44E39, 0x44E3C,
-    0x44E41, 0x44ED8, 0x44EDD, 0x44EE0, 0x44F45, 0x44F48, 0x44F4D, 0x44F50, 0x45001, 0x450D4, 0x4511D, 0x4512C, 0x45142,
-    0x45168, 0x4517D, 0x45188, 0x45201, 0x452C0, 0x45311, 0x45318, 0x4531D, 0x45320, 0x45342, 0x45368, 0x45601, 0x456BC,
-    0x45761, 0x45770, 0x45801, 0x458C0, 0x45911, 0x45914, 0x45942, 0x45968, 0x45A01, 0x45AAC, 0x45AE1, 0x45AE4, 0x45B02,
-    0x45B28, 0x45B42, 0x45B90, 0x45C01, 0x45C6C, 0x45CC2, 0x45CF0, 0x45D01, 0x45D1C, 0x46001, 0x460B0, 0x46281, 0x46382,
-    0x463CC, 0x463FD, 0x4641C, 0x46425, 0x46428, 0x46431, 0x46450, 0x46455, 0x4645C, 0x46461, 0x464C0, 0x464FD, 0x46500,
-    0x46505, 0x46508, 0x46542, 0x46568, 0x46681, 0x466A0, 0x466A9, 0x46744, 0x46785, 0x46788, 0x4678D, 0x46790, 0x46801,
-    0x46804, 0x4682D, 0x468CC, 0x468E9, 0x468EC, 0x46941, 0x46944, 0x46971, 0x46A28, 0x46A75, 0x46A78, 0x46AC1, 0x46BE4,
-    0x46F01, 0x46F84, 0x46FC2, 0x46FE8, 0x47001, 0x47024, 0x47029, 0x470BC, 0x47101, 0x47104, 0x47142, 0x471B4, 0x471C9,
-    0x47240, 0x47401, 0x4741C, 0x47421, 0x47428, 0x4742D, 0x474C4, 0x47519, 0x4751C, 0x47542, 0x47568, 0x47581, 0x47598,
-    0x4759D, 0x475A4, 0x475A9, 0x47628, 0x47661, 0x47664, 0x47682, 0x476A8, 0x47B81, 0x47BCC, 0x47C09, 0x47C0C, 0x47C11,
-    0x47C44, 0x47C49, 0x47CD0, 0x47D42, 0x47D68, 0x47EC1, 0x47EC4, 0x47F02, 0x47F54, 0x48001, 0x48E68, 0x49002, 0x491BC,
-    0x49201, 0x49510, 0x4BE41, 0x4BFC4, 0x4C001, 0x4D0C0, 0x4D105, 0x4D11C, 0x4D181, 0x50FEC, 0x51001, 0x5191C, 0x58401,
-    0x58478, 0x584C2, 0x584E8, 0x5A001, 0x5A8E4, 0x5A901, 0x5A97C, 0x5A982, 0x5A9A8, 0x5A9C1, 0x5AAFC, 0x5AB02, 0x5AB28,
-    0x5AB41, 0x5ABB8, 0x5AC01, 0x5ACC0, 0x5AD01, 0x5AD10, 0x5AD42, 0x5AD68, 0x5AD6E, 0x5AD88, 0x5AD8D, 0x5ADE0, 0x5ADF5,
-    0x5AE40, 0x5B501, 0x5B5B4, 0x5B5C2, 0x5B5E8, 0x5B901, 0x5BA02, 0x5BA5C, 0x5BC01, 0x5BD2C, 0x5BD41, 0x5BD44, 0x5BE4D,
-    0x5BE80, 0x5BF81, 0x5BF88, 0x5BF8D, 0x5BF90, 0x5C001, 0x61FE0, 0x62001, 0x63358, 0x633FD, 0x63424, 0x6BFC1, 0x6BFD0,
-    0x6BFD5, 0x6BFF0, 0x6BFF5, 0x6BFFC, 0x6C001, 0x6C48C, 0x6C4C9, 0x6C4CC, 0x6C541, 0x6C54C, 0x6C555, 0x6C558, 0x6C591,
-    0x6C5A0, 0x6C5C1, 0x6CBF0, 0x6F001, 0x6F1AC, 0x6F1C1, 0x6F1F4, 0x6F201, 0x6F224, 0x6F241, 0x6F268, 0x733C2, 0x733E8,
-    0x74B02, 0x74B50, 0x74B82, 0x74BD0, 0x74D82, 0x74DE4, 0x75001, 0x75154, 0x75159, 0x75274, 0x75279, 0x75280, 0x75289,
-    0x7528C, 0x75295, 0x7529C, 0x752A5, 0x752B4, 0x752B9, 0x752E8, 0x752ED, 0x752F0, 0x752F5, 0x75310, 0x75315, 0x75418,
-    0x7541D, 0x7542C, 0x75435, 0x75454, 0x75459, 0x75474, 0x75479, 0x754E8, 0x754ED, 0x754FC, 0x75501, 0x75514, 0x75519,
-    0x7551C, 0x75529, 0x75544, 0x75549, 0x75A98, 0x75AA1, 0x75B04, 0x75B09, 0x75B6C, 0x75B71, 0x75BEC, 0x75BF1, 0x75C54,
-    0x75C59, 0x75CD4, 0x75CD9, 0x75D3C, 0x75D41, 0x75DBC, 0x75DC1, 0x75E24, 0x75E29, 0x75EA4, 0x75EA9, 0x75F0C, 0x75F11,
-    0x75F30, 0x75F3A, 0x76000, 0x77C01, 0x77C7C, 0x77C95, 0x77CAC, 0x780C1, 0x781B8, 0x78401, 0x784B4, 0x784DD, 0x784F8,
-    0x78502, 0x78528, 0x78539, 0x7853C, 0x78A41, 0x78AB8, 0x78B01, 0x78BB0, 0x78BC2, 0x78BE8, 0x79341, 0x793B0, 0x793C2,
-    0x793E8, 0x79741, 0x797B8, 0x797C1, 0x797C6, 0x797EC, 0x79F81, 0x79F9C, 0x79FA1, 0x79FB0, 0x79FB5, 0x79FBC, 0x79FC1,
-    0x79FFC, 0x7A001, 0x7A314, 0x7A31E, 0x7A340, 0x7A401, 0x7A510, 0x7A52D, 0x7A530, 0x7A542, 0x7A568, 0x7B1C6, 0x7B2B0,
-    0x7B2B6, 0x7B2C0, 0x7B2C6, 0x7B2D4, 0x7B406, 0x7B4B8, 0x7B4BE, 0x7B4F8, 0x7B801, 0x7B810, 0x7B815, 0x7B880, 0x7B885,
-    0x7B88C, 0x7B891, 0x7B894, 0x7B89D, 0x7B8A0, 0x7B8A5, 0x7B8CC, 0x7B8D1, 0x7B8E0, 0x7B8E5, 0x7B8E8, 0x7B8ED, 0x7B8F0,
-    0x7B909, 0x7B90C, 0x7B91D, 0x7B920, 0x7B925, 0x7B928, 0x7B92D, 0x7B930, 0x7B935, 0x7B940, 0x7B945, 0x7B94C, 0x7B951,
-    0x7B954, 0x7B95D, 0x7B960, 0x7B965, 0x7B968, 0x7B96D, 0x7B970, 0x7B975, 0x7B978, 0x7B97D, 0x7B980, 0x7B985, 0x7B98C,
-    0x7B991, 0x7B994, 0x7B99D, 0x7B9AC, 0x7B9B1, 0x7B9CC, 0x7B9D1, 0x7B9E0, 0x7B9E5, 0x7B9F4, 0x7B9F9, 0x7B9FC, 0x7BA01,
-    0x7BA28, 0x7BA2D, 0x7BA70, 0x7BA85, 0x7BA90, 0x7BA95, 0x7BAA8, 0x7BAAD, 0x7BAF0, 0x7C402, 0x7C434, 0x7EFC2, 0x7EFE8,
-    0x80001, 0xA9B80, 0xA9C01, 0xADCE8, 0xADD01, 0xAE078, 0xAE081, 0xB3A88, 0xB3AC1, 0xBAF84, 0xBAFC1, 0xBB978, 0xBE001,
-    0xBE878, 0xC0001, 0xC4D2C, 0xC4D41, 0xC8EC0,
+    0x0,     0x27,    0x38,    0x83,    0x84,    0xC2,    0xE8,    0x105,   0x16C,   0x185,   0x1EC,   0x217,   0x218,
+    0x283,   0x284,   0x2A9,   0x2AC,   0x2CA,   0x2D0,   0x2D5,   0x2D8,   0x2E6,   0x2E9,   0x2EC,   0x2F2,   0x2FC,
+    0x301,   0x35C,   0x361,   0x3DC,   0x3E1,   0xB08,   0xB19,   0xB48,   0xB81,   0xB94,   0xBB1,   0xBB4,   0xBB9,
+    0xBBC,   0xDC1,   0xDD4,   0xDD9,   0xDE0,   0xDE9,   0xDF8,   0xDFD,   0xE00,   0xE19,   0xE1C,   0xE21,   0xE2C,
+    0xE31,   0xE34,   0xE39,   0xE88,   0xE8D,   0xFD8,   0xFDD,   0x1208,  0x1229,  0x14C0,  0x14C5,  0x155C,  0x1565,
+    0x1568,  0x1581,  0x1624,  0x1741,  0x17AC,  0x17BD,  0x17CC,  0x1881,  0x192C,  0x1982,  0x19A8,  0x19B9,  0x19C0,
+    0x19C5,  0x1B50,  0x1B55,  0x1B58,  0x1B95,  0x1B9C,  0x1BB9,  0x1BC2,  0x1BE9,  0x1BF4,  0x1BFD,  0x1C00,  0x1C41,
+    0x1C44,  0x1C49,  0x1CC0,  0x1D35,  0x1E98,  0x1EC5,  0x1EC8,  0x1F02,  0x1F29,  0x1FAC,  0x1FD1,  0x1FD8,  0x1FE9,
+    0x1FEC,  0x2001,  0x2058,  0x2069,  0x206C,  0x2091,  0x2094,  0x20A1,  0x20A4,  0x2101,  0x2164,  0x2181,  0x21AC,
+    0x21C1,  0x2220,  0x2225,  0x223C,  0x2281,  0x2328,  0x2411,  0x24E8,  0x24F5,  0x24F8,  0x2541,  0x2544,  0x2561,
+    0x2588,  0x259A,  0x25C0,  0x25C5,  0x2604,  0x2615,  0x2634,  0x263D,  0x2644,  0x264D,  0x26A4,  0x26A9,  0x26C4,
+    0x26C9,  0x26CC,  0x26D9,  0x26E8,  0x26F5,  0x26F8,  0x2739,  0x273C,  0x2771,  0x2778,  0x277D,  0x2788,  0x279A,
+    0x27C1,  0x27C8,  0x27D2,  0x27E8,  0x27F1,  0x27F4,  0x2815,  0x282C,  0x283D,  0x2844,  0x284D,  0x28A4,  0x28A9,
+    0x28C4,  0x28C9,  0x28D0,  0x28D5,  0x28DC,  0x28E1,  0x28E8,  0x2965,  0x2974,  0x2979,  0x297C,  0x299A,  0x29C0,
+    0x29C9,  0x29D4,  0x2A15,  0x2A38,  0x2A3D,  0x2A48,  0x2A4D,  0x2AA4,  0x2AA9,  0x2AC4,  0x2AC9,  0x2AD0,  0x2AD5,
+    0x2AE8,  0x2AF5,  0x2AF8,  0x2B41,  0x2B44,  0x2B81,  0x2B88,  0x2B9A,  0x2BC0,  0x2BE5,  0x2BE8,  0x2C15,  0x2C34,
+    0x2C3D,  0x2C44,  0x2C4D,  0x2CA4,  0x2CA9,  0x2CC4,  0x2CC9,  0x2CD0,  0x2CD5,  0x2CE8,  0x2CF5,  0x2CF8,  0x2D71,
+    0x2D78,  0x2D7D,  0x2D88,  0x2D9A,  0x2DC0,  0x2DC5,  0x2DCA,  0x2DE0,  0x2E0D,  0x2E10,  0x2E15,  0x2E2C,  0x2E39,
+    0x2E44,  0x2E49,  0x2E58,  0x2E65,  0x2E6C,  0x2E71,  0x2E74,  0x2E79,  0x2E80,  0x2E8D,  0x2E94,  0x2EA1,  0x2EAC,
+    0x2EB9,  0x2EE8,  0x2F41,  0x2F44,  0x2F9A,  0x2FCC,  0x3015,  0x3034,  0x3039,  0x3044,  0x3049,  0x30A4,  0x30A9,
+    0x30E8,  0x30F5,  0x30F8,  0x3161,  0x316C,  0x3175,  0x3178,  0x3181,  0x3188,  0x319A,  0x31C0,  0x31E2,  0x31FC,
+    0x3201,  0x3204,  0x3215,  0x3234,  0x3239,  0x3244,  0x3249,  0x32A4,  0x32A9,  0x32D0,  0x32D5,  0x32E8,  0x32F5,
+    0x32F8,  0x3375,  0x337C,  0x3381,  0x3388,  0x339A,  0x33C0,  0x33C5,  0x33CC,  0x3411,  0x3434,  0x3439,  0x3444,
+    0x3449,  0x34EC,  0x34F5,  0x34F8,  0x3539,  0x353C,  0x3551,  0x355C,  0x3562,  0x357D,  0x3588,  0x359A,  0x35E4,
+    0x35E9,  0x3600,  0x3615,  0x365C,  0x3669,  0x36C8,  0x36CD,  0x36F0,  0x36F5,  0x36F8,  0x3701,  0x371C,  0x379A,
+    0x37C0,  0x3805,  0x38C4,  0x38C9,  0x38D0,  0x3901,  0x391C,  0x3942,  0x3968,  0x3A05,  0x3A0C,  0x3A11,  0x3A14,
+    0x3A19,  0x3A2C,  0x3A31,  0x3A90,  0x3A95,  0x3A98,  0x3A9D,  0x3AC4,  0x3AC9,  0x3AD0,  0x3AF5,  0x3AF8,  0x3B01,
+    0x3B14,  0x3B19,  0x3B1C,  0x3B42,  0x3B68,  0x3B71,  0x3B80,  0x3C01,  0x3C04,  0x3C82,  0x3CD0,  0x3D01,  0x3D20,
+    0x3D25,  0x3DB4,  0x3E21,  0x3E34,  0x4001,  0x40AC,  0x40FD,  0x4102,  0x4128,  0x4141,  0x4158,  0x4169,  0x4178,
+    0x4185,  0x4188,  0x4195,  0x419C,  0x41B9,  0x41C4,  0x41D5,  0x4208,  0x4239,  0x423C,  0x4242,  0x4268,  0x4281,
+    0x4318,  0x431D,  0x4320,  0x4335,  0x4338,  0x4341,  0x43EC,  0x43F1,  0x4924,  0x4929,  0x4938,  0x4941,  0x495C,
+    0x4961,  0x4964,  0x4969,  0x4978,  0x4981,  0x4A24,  0x4A29,  0x4A38,  0x4A41,  0x4AC4,  0x4AC9,  0x4AD8,  0x4AE1,
+    0x4AFC,  0x4B01,  0x4B04,  0x4B09,  0x4B18,  0x4B21,  0x4B5C,  0x4B61,  0x4C44,  0x4C49,  0x4C58,  0x4C61,  0x4D6C,
+    0x4DA6,  0x4DF4,  0x4E01,  0x4E40,  0x4E81,  0x4FD8,  0x4FE1,  0x4FF8,  0x5005,  0x59B4,  0x59BD,  0x5A03,  0x5A05,
+    0x5A6C,  0x5A81,  0x5BAC,  0x5BBA,  0x5BC5,  0x5BE4,  0x5C01,  0x5C48,  0x5C7D,  0x5CC8,  0x5D01,  0x5D48,  0x5D81,
+    0x5DB4,  0x5DB9,  0x5DC4,  0x5E01,  0x5ED0,  0x5F5D,  0x5F60,  0x5F71,  0x5F74,  0x5F82,  0x5FA8,  0x5FC2,  0x5FE8,
+    0x6042,  0x6068,  0x6081,  0x61E4,  0x6201,  0x6214,  0x621D,  0x62A4,  0x62A9,  0x62AC,  0x62C1,  0x63D8,  0x6401,
+    0x647C,  0x651A,  0x6541,  0x65B8,  0x65C1,  0x65D4,  0x6601,  0x66B0,  0x66C1,  0x6728,  0x6742,  0x676C,  0x6801,
+    0x685C,  0x6881,  0x6954,  0x6A02,  0x6A28,  0x6A42,  0x6A68,  0x6A9D,  0x6AA0,  0x6C15,  0x6CD0,  0x6D15,  0x6D34,
+    0x6D42,  0x6D68,  0x6E0D,  0x6E84,  0x6EB9,  0x6EC2,  0x6EE9,  0x6F98,  0x7001,  0x7090,  0x7102,  0x7128,  0x7135,
+    0x7142,  0x7169,  0x71F8,  0x7201,  0x722C,  0x7241,  0x72EC,  0x72F5,  0x7300,  0x73A5,  0x73B4,  0x73B9,  0x73D0,
+    0x73D5,  0x73DC,  0x73E9,  0x73EC,  0x7401,  0x7700,  0x7801,  0x7C58,  0x7C61,  0x7C78,  0x7C81,  0x7D18,  0x7D21,
+    0x7D38,  0x7D41,  0x7D60,  0x7D65,  0x7D68,  0x7D6D,  0x7D70,  0x7D75,  0x7D78,  0x7D7D,  0x7DF8,  0x7E01,  0x7ED4,
+    0x7ED9,  0x7EF4,  0x7EF9,  0x7EFC,  0x7F09,  0x7F14,  0x7F19,  0x7F34,  0x7F41,  0x7F50,  0x7F59,  0x7F70,  0x7F81,
+    0x7FB4,  0x7FC9,  0x7FD4,  0x7FD9,  0x7FF4,  0x8003,  0x802C,  0x80A3,  0x80A8,  0x80BF,  0x80C0,  0x817F,  0x8180,
+    0x81C2,  0x81C5,  0x81C8,  0x81D2,  0x81E8,  0x81FD,  0x8202,  0x8228,  0x8241,  0x8274,  0x8409,  0x840C,  0x841D,
+    0x8420,  0x8429,  0x8450,  0x8455,  0x8458,  0x8465,  0x8478,  0x8491,  0x8494,  0x8499,  0x849C,  0x84A1,  0x84A4,
+    0x84A9,  0x84B8,  0x84BD,  0x84E8,  0x84F1,  0x8500,  0x8515,  0x8528,  0x8539,  0x853C,  0x8542,  0x860D,  0x8616,
+    0x8628,  0x9182,  0x9270,  0x93AA,  0x9400,  0x9DDA,  0x9E50,  0xB001,  0xB394,  0xB3AD,  0xB3BC,  0xB3C9,  0xB3D0,
+    0xB3F6,  0xB3F8,  0xB401,  0xB498,  0xB49D,  0xB4A0,  0xB4B5,  0xB4B8,  0xB4C1,  0xB5A0,  0xB5BD,  0xB5C0,  0xB601,
+    0xB65C,  0xB681,  0xB69C,  0xB6A1,  0xB6BC,  0xB6C1,  0xB6DC,  0xB6E1,  0xB6FC,  0xB701,  0xB71C,  0xB721,  0xB73C,
+    0xB741,  0xB75C,  0xB761,  0xB77C,  0xB8BD,  0xB8C0,  0xC003,  0xC004,  0xC015,  0xC01E,  0xC020,  0xC086,  0xC0A8,
+    0xC0C5,  0xC0D8,  0xC0E2,  0xC0ED,  0xC0F4,  0xC105,  0xC25C,  0xC275,  0xC280,  0xC285,  0xC3EC,  0xC3F1,  0xC400,
+    0xC415,  0xC4C0,  0xC4C5,  0xC63C,  0xC64A,  0xC658,  0xC681,  0xC700,  0xC7C1,  0xC800,  0xC882,  0xC8A8,  0xC922,
+    0xC940,  0xC946,  0xC980,  0xCA02,  0xCA28,  0xCAC6,  0xCB00,  0xD001,  0x13700, 0x13801, 0x29234, 0x29341, 0x293F8,
+    0x29401, 0x29834, 0x29841, 0x29882, 0x298A9, 0x298B0, 0x29901, 0x299BC, 0x299FD, 0x29A78, 0x29A81, 0x29B9A, 0x29BC0,
+    0x29C5D, 0x29C80, 0x29C89, 0x29E24, 0x29E2D, 0x29F38, 0x29F41, 0x29F48, 0x29F4D, 0x29F50, 0x29F55, 0x29F74, 0x29FC9,
+    0x2A008, 0x2A00D, 0x2A018, 0x2A01D, 0x2A02C, 0x2A031, 0x2A08C, 0x2A0C2, 0x2A0D8, 0x2A101, 0x2A1D0, 0x2A209, 0x2A2D0,
+    0x2A342, 0x2A368, 0x2A3C9, 0x2A3E0, 0x2A3ED, 0x2A3F0, 0x2A3F5, 0x2A3FC, 0x2A402, 0x2A429, 0x2A498, 0x2A4C1, 0x2A51C,
+    0x2A581, 0x2A5F4, 0x2A611, 0x2A6CC, 0x2A73D, 0x2A742, 0x2A768, 0x2A781, 0x2A794, 0x2A799, 0x2A7C2, 0x2A7E9, 0x2A7FC,
+    0x2A801, 0x2A8A4, 0x2A901, 0x2A90C, 0x2A911, 0x2A930, 0x2A942, 0x2A968, 0x2A981, 0x2A9DC, 0x2A9E9, 0x2A9EC, 0x2A9F9,
+    0x2AAC0, 0x2AAC5, 0x2AAC8, 0x2AAD5, 0x2AADC, 0x2AAE5, 0x2AAF8, 0x2AB01, 0x2AB04, 0x2AB09, 0x2AB0C, 0x2AB6D, 0x2AB78,
+    0x2AB81, 0x2ABAC, 0x2ABC9, 0x2ABD4, 0x2AC05, 0x2AC1C, 0x2AC25, 0x2AC3C, 0x2AC45, 0x2AC5C, 0x2AC81, 0x2AC9C, 0x2ACA1,
+    0x2ACBC, 0x2ACC1, 0x2AD6C, 0x2AD71, 0x2ADA8, 0x2ADC1, 0x2AF8C, 0x2AFC2, 0x2AFE8, 0x2B001, 0x35E90, 0x35EC1, 0x35F1C,
+    0x35F2D, 0x35FF0, 0x3E401, 0x3E9B8, 0x3E9C1, 0x3EB68, 0x3EC01, 0x3EC1C, 0x3EC4D, 0x3EC60, 0x3EC75, 0x3EC78, 0x3EC7D,
+    0x3ECA4, 0x3ECA9, 0x3ECDC, 0x3ECE1, 0x3ECF4, 0x3ECF9, 0x3ECFC, 0x3ED01, 0x3ED08, 0x3ED0D, 0x3ED14, 0x3ED19, 0x3EEC8,
+    0x3EF4D, 0x3F4F8, 0x3F541, 0x3F640, 0x3F649, 0x3F720, 0x3F7C1, 0x3F7F0, 0x3F9C1, 0x3F9D4, 0x3F9D9, 0x3FBF4, 0x3FC42,
+    0x3FC68, 0x3FC85, 0x3FCEC, 0x3FD05, 0x3FD6C, 0x3FD99, 0x3FEFC, 0x3FF09, 0x3FF20, 0x3FF29, 0x3FF40, 0x3FF49, 0x3FF60,
+    0x3FF69, 0x3FF74, 0x40001, 0x40030, 0x40035, 0x4009C, 0x400A1, 0x400EC, 0x400F1, 0x400F8, 0x400FD, 0x40138, 0x40141,
+    0x40178, 0x40201, 0x403EC, 0x4041E, 0x404D0, 0x40502, 0x405E4, 0x4062A, 0x40630, 0x40A01, 0x40A74, 0x40A81, 0x40B44,
+    0x40B86, 0x40BF0, 0x40C01, 0x40C82, 0x40C90, 0x40CB5, 0x40D06, 0x40D09, 0x40D2A, 0x40D2C, 0x40D41, 0x40DD8, 0x40E01,
+    0x40E78, 0x40E81, 0x40F10, 0x40F21, 0x40F40, 0x40F46, 0x40F58, 0x41001, 0x41278, 0x41282, 0x412A8, 0x412C1, 0x41350,
+    0x41361, 0x413F0, 0x41401, 0x414A0, 0x414C1, 0x41590, 0x415C1, 0x415EC, 0x415F1, 0x4162C, 0x41631, 0x4164C, 0x41651,
+    0x41658, 0x4165D, 0x41688, 0x4168D, 0x416C8, 0x416CD, 0x416E8, 0x416ED, 0x416F4, 0x41701, 0x417D0, 0x41801, 0x41CDC,
+    0x41D01, 0x41D58, 0x41D81, 0x41DA0, 0x41E01, 0x41E18, 0x41E1D, 0x41EC4, 0x41EC9, 0x41EEC, 0x42001, 0x42018, 0x42021,
+    0x42024, 0x42029, 0x420D8, 0x420DD, 0x420E4, 0x420F1, 0x420F4, 0x420FD, 0x42158, 0x42162, 0x42181, 0x421DC, 0x421E6,
+    0x42201, 0x4227C, 0x4229E, 0x422C0, 0x42381, 0x423CC, 0x423D1, 0x423D8, 0x423EE, 0x42401, 0x4245A, 0x42470, 0x42481,
+    0x424E8, 0x42601, 0x426E0, 0x426F2, 0x426F9, 0x42702, 0x42740, 0x4274A, 0x42801, 0x42804, 0x42841, 0x42850, 0x42855,
+    0x42860, 0x42865, 0x428D8, 0x42902, 0x42924, 0x42981, 0x429F6, 0x429FC, 0x42A01, 0x42A76, 0x42A80, 0x42B01, 0x42B20,
+    0x42B25, 0x42B94, 0x42BAE, 0x42BC0, 0x42C01, 0x42CD8, 0x42D01, 0x42D58, 0x42D62, 0x42D81, 0x42DCC, 0x42DE2, 0x42E01,
+    0x42E48, 0x42EA6, 0x42EC0, 0x43001, 0x43124, 0x43201, 0x432CC, 0x43301, 0x433CC, 0x433EA, 0x43401, 0x43490, 0x434C2,
+    0x434E8, 0x43502, 0x43529, 0x43598, 0x435BD, 0x43618, 0x43982, 0x439FC, 0x43A01, 0x43AA8, 0x43AC1, 0x43AC8, 0x43B09,
+    0x43B14, 0x43C01, 0x43C76, 0x43C9D, 0x43CA0, 0x43CC1, 0x43D18, 0x43D46, 0x43D54, 0x43DC1, 0x43E08, 0x43EC1, 0x43F16,
+    0x43F30, 0x43F81, 0x43FDC, 0x4400D, 0x440E0, 0x4414A, 0x441C0, 0x441C5, 0x441CC, 0x441D5, 0x441D8, 0x4420D, 0x442C0,
+    0x44341, 0x443A4, 0x443C2, 0x443E8, 0x4440D, 0x4449C, 0x444DA, 0x44500, 0x44511, 0x44514, 0x4451D, 0x44520, 0x44541,
+    0x445CC, 0x445D9, 0x445DC, 0x4460D, 0x446CC, 0x44705, 0x44714, 0x44742, 0x44769, 0x4476C, 0x44771, 0x44774, 0x44786,
+    0x447D4, 0x44801, 0x44848, 0x4484D, 0x448B0, 0x448FD, 0x44904, 0x44A01, 0x44A1C, 0x44A21, 0x44A24, 0x44A29, 0x44A38,
+    0x44A3D, 0x44A78, 0x44A7D, 0x44AA4, 0x44AC1, 0x44B7C, 0x44BC2, 0x44BE8, 0x44C15, 0x44C34, 0x44C3D, 0x44C44, 0x44C4D,
+    0x44CA4, 0x44CA9, 0x44CC4, 0x44CC9, 0x44CD0, 0x44CD5, 0x44CE8, 0x44CF5, 0x44CF8, 0x44D41, 0x44D44, 0x44D75, 0x44D88,
+    0x44E01, 0x44E28, 0x44E2D, 0x44E30, 0x44E39, 0x44E3C, 0x44E41, 0x44ED8, 0x44EDD, 0x44EE0, 0x44F45, 0x44F48, 0x44F4D,
+    0x44F50, 0x45001, 0x450D4, 0x4511D, 0x4512C, 0x45142, 0x45168, 0x4517D, 0x45188, 0x45201, 0x452C0, 0x45311, 0x45318,
+    0x4531D, 0x45320, 0x45342, 0x45368, 0x45601, 0x456BC, 0x45761, 0x45770, 0x45801, 0x458C0, 0x45911, 0x45914, 0x45942,
+    0x45968, 0x45A01, 0x45AAC, 0x45AE1, 0x45AE4, 0x45B02, 0x45B28, 0x45B42, 0x45B90, 0x45C01, 0x45C6C, 0x45CC2, 0x45CF0,
+    0x45D01, 0x45D1C, 0x46001, 0x460B0, 0x46281, 0x46382, 0x463CC, 0x463FD, 0x4641C, 0x46425, 0x46428, 0x46431, 0x46450,
+    0x46455, 0x4645C, 0x46461, 0x464C0, 0x464FD, 0x46500, 0x46505, 0x46508, 0x46542, 0x46568, 0x46681, 0x466A0, 0x466A9,
+    0x46744, 0x46785, 0x46788, 0x4678D, 0x46790, 0x46801, 0x46804, 0x4682D, 0x468CC, 0x468E9, 0x468EC, 0x46941, 0x46944,
+    0x46971, 0x46A28, 0x46A75, 0x46A78, 0x46AC1, 0x46BE4, 0x46F01, 0x46F84, 0x46FC2, 0x46FE8, 0x47001, 0x47024, 0x47029,
+    0x470BC, 0x47101, 0x47104, 0x47142, 0x471B4, 0x471C9, 0x47240, 0x47401, 0x4741C, 0x47421, 0x47428, 0x4742D, 0x474C4,
+    0x47519, 0x4751C, 0x47542, 0x47568, 0x47581, 0x47598, 0x4759D, 0x475A4, 0x475A9, 0x47628, 0x47661, 0x47664, 0x47682,
+    0x476A8, 0x47B81, 0x47BCC, 0x47C09, 0x47C0C, 0x47C11, 0x47C44, 0x47C49, 0x47CD0, 0x47D42, 0x47D68, 0x47EC1, 0x47EC4,
+    0x47F02, 0x47F54, 0x48001, 0x48E68, 0x49002, 0x491BC, 0x49201, 0x49510, 0x4BE41, 0x4BFC4, 0x4C001, 0x4D0C0, 0x4D105,
+    0x4D11C, 0x4D181, 0x50FEC, 0x51001, 0x5191C, 0x58401, 0x58478, 0x584C2, 0x584E8, 0x5A001, 0x5A8E4, 0x5A901, 0x5A97C,
+    0x5A982, 0x5A9A8, 0x5A9C1, 0x5AAFC, 0x5AB02, 0x5AB28, 0x5AB41, 0x5ABB8, 0x5AC01, 0x5ACC0, 0x5AD01, 0x5AD10, 0x5AD42,
+    0x5AD68, 0x5AD6E, 0x5AD88, 0x5AD8D, 0x5ADE0, 0x5ADF5, 0x5AE40, 0x5B501, 0x5B5B4, 0x5B5C2, 0x5B5E8, 0x5B901, 0x5BA02,
+    0x5BA5C, 0x5BC01, 0x5BD2C, 0x5BD41, 0x5BD44, 0x5BE4D, 0x5BE80, 0x5BF81, 0x5BF88, 0x5BF8D, 0x5BF90, 0x5C001, 0x61FE0,
+    0x62001, 0x63358, 0x633FD, 0x63424, 0x6BFC1, 0x6BFD0, 0x6BFD5, 0x6BFF0, 0x6BFF5, 0x6BFFC, 0x6C001, 0x6C48C, 0x6C4C9,
+    0x6C4CC, 0x6C541, 0x6C54C, 0x6C555, 0x6C558, 0x6C591, 0x6C5A0, 0x6C5C1, 0x6CBF0, 0x6F001, 0x6F1AC, 0x6F1C1, 0x6F1F4,
+    0x6F201, 0x6F224, 0x6F241, 0x6F268, 0x733C2, 0x733E8, 0x74B02, 0x74B50, 0x74B82, 0x74BD0, 0x74D82, 0x74DE4, 0x75001,
+    0x75154, 0x75159, 0x75274, 0x75279, 0x75280, 0x75289, 0x7528C, 0x75295, 0x7529C, 0x752A5, 0x752B4, 0x752B9, 0x752E8,
+    0x752ED, 0x752F0, 0x752F5, 0x75310, 0x75315, 0x75418, 0x7541D, 0x7542C, 0x75435, 0x75454, 0x75459, 0x75474, 0x75479,
+    0x754E8, 0x754ED, 0x754FC, 0x75501, 0x75514, 0x75519, 0x7551C, 0x75529, 0x75544, 0x75549, 0x75A98, 0x75AA1, 0x75B04,
+    0x75B09, 0x75B6C, 0x75B71, 0x75BEC, 0x75BF1, 0x75C54, 0x75C59, 0x75CD4, 0x75CD9, 0x75D3C, 0x75D41, 0x75DBC, 0x75DC1,
+    0x75E24, 0x75E29, 0x75EA4, 0x75EA9, 0x75F0C, 0x75F11, 0x75F30, 0x75F3A, 0x76000, 0x77C01, 0x77C7C, 0x77C95, 0x77CAC,
+    0x780C1, 0x781B8, 0x78401, 0x784B4, 0x784DD, 0x784F8, 0x78502, 0x78528, 0x78539, 0x7853C, 0x78A41, 0x78AB8, 0x78B01,
+    0x78BB0, 0x78BC2, 0x78BE8, 0x79341, 0x793B0, 0x793C2, 0x793E8, 0x79741, 0x797B8, 0x797C1, 0x797C6, 0x797EC, 0x79F81,
+    0x79F9C, 0x79FA1, 0x79FB0, 0x79FB5, 0x79FBC, 0x79FC1, 0x79FFC, 0x7A001, 0x7A314, 0x7A31E, 0x7A340, 0x7A401, 0x7A510,
+    0x7A52D, 0x7A530, 0x7A542, 0x7A568, 0x7B1C6, 0x7B2B0, 0x7B2B6, 0x7B2C0, 0x7B2C6, 0x7B2D4, 0x7B406, 0x7B4B8, 0x7B4BE,
+    0x7B4F8, 0x7B801, 0x7B810, 0x7B815, 0x7B880, 0x7B885, 0x7B88C, 0x7B891, 0x7B894, 0x7B89D, 0x7B8A0, 0x7B8A5, 0x7B8CC,
+    0x7B8D1, 0x7B8E0, 0x7B8E5, 0x7B8E8, 0x7B8ED, 0x7B8F0, 0x7B909, 0x7B90C, 0x7B91D, 0x7B920, 0x7B925, 0x7B928, 0x7B92D,
+    0x7B930, 0x7B935, 0x7B940, 0x7B945, 0x7B94C, 0x7B951, 0x7B954, 0x7B95D, 0x7B960, 0x7B965, 0x7B968, 0x7B96D, 0x7B970,
+    0x7B975, 0x7B978, 0x7B97D, 0x7B980, 0x7B985, 0x7B98C, 0x7B991, 0x7B994, 0x7B99D, 0x7B9AC, 0x7B9B1, 0x7B9CC, 0x7B9D1,
+    0x7B9E0, 0x7B9E5, 0x7B9F4, 0x7B9F9, 0x7B9FC, 0x7BA01, 0x7BA28, 0x7BA2D, 0x7BA70, 0x7BA85, 0x7BA90, 0x7BA95, 0x7BAA8,
+    0x7BAAD, 0x7BAF0, 0x7C402, 0x7C434, 0x7EFC2, 0x7EFE8, 0x80001, 0xA9B80, 0xA9C01, 0xADCE8, 0xADD01, 0xAE078, 0xAE081,
+    0xB3A88, 0xB3AC1, 0xBAF84, 0xBAFC1, 0xBB978, 0xBE001, 0xBE878, 0xC0001, 0xC4D2C, 0xC4D41, 0xC8EC0,
 };
 /* <<src/base/unicode_tables.inc */
 
@@ -34205,7 +34213,7 @@ EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first
 }
 /* <<src/tensor/measure.c */
 
-/* >>src/model/gpt2_config.c */
+/* >>src/model/transformer_config.c */
 /* GPT-2 configurations: by name, and as Hugging Face's config.json. */
 
 static const struct {
@@ -34217,8 +34225,8 @@ static const struct {
 };
 
 /* What a config.json that leaves a member out means. */
-static eitp_gpt2_config eitp__gpt2_defaults(void) {
-    eitp_gpt2_config config;
+static eitp_transformer_config eitp__gpt2_defaults(void) {
+    eitp_transformer_config config;
     memset(&config, 0, sizeof config);
     config.vocabulary = 50257;
     config.positions = 1024;
@@ -34237,9 +34245,9 @@ static eitp_gpt2_config eitp__gpt2_defaults(void) {
     return config;
 }
 
-eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, eitp_error *error) {
+eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config, eitp_error *error) {
     if (!name || !config)
-        return eitp__fail_null(error, "eitp_gpt2_config_named", "name and config");
+        return eitp__fail_null(error, "eitp_transformer_config_named", "name and config");
     for (size_t i = 0; i < EITP__COUNT(eitp__gpt2_shapes); i++) {
         if (strcmp(name, eitp__gpt2_shapes[i].name))
             continue;
@@ -34256,7 +34264,7 @@ eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, e
                       name);
 }
 
-EITP__PRIVATE eitp_status eitp__gpt2_config_check(const eitp_gpt2_config *config, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
     const struct {
         const char *name;
         int64_t value, high;
@@ -34370,8 +34378,8 @@ static eitp_token_ids eitp__known_token_ids(const eitp_token_ids *ids, int64_t v
     return known;
 }
 
-EITP__PRIVATE eitp_status eitp__gpt2_read_special_tokens(const eitp__json *root, eitp_gpt2_config *config,
-                                                         eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp__json *root, eitp_transformer_config *config,
+                                                           eitp_error *error) {
     eitp_status status = eitp__read_token_ids(root, "bos_token_id", &config->begin, error);
     if (!status)
         status = eitp__read_token_ids(root, "eos_token_id", &config->end, error);
@@ -34389,7 +34397,7 @@ static void eitp__write_token_ids(eitp__buffer *text, const char *name, const ei
     eitp__buffer_add_text(text, known.count > 1 ? "],\n" : ",\n");
 }
 
-EITP__PRIVATE void eitp__gpt2_write_special_tokens(eitp__buffer *text, const eitp_gpt2_config *config) {
+EITP__PRIVATE void eitp__config_write_special_tokens(eitp__buffer *text, const eitp_transformer_config *config) {
     eitp__write_token_ids(text, "bos_token_id", &config->begin, config->vocabulary);
     eitp__write_token_ids(text, "eos_token_id", &config->end, config->vocabulary);
     eitp__write_token_ids(text, "pad_token_id", &config->padding, config->vocabulary);
@@ -34401,8 +34409,8 @@ static void eitp__set_token_id(eitp_token_ids *ids, int32_t id) {
     ids->ids[0] = id >= 0 ? id : 0;
 }
 
-EITP__PRIVATE void eitp__gpt2_set_special_tokens(eitp_gpt2_config *config, int32_t begin, int32_t end,
-                                                 int32_t padding) {
+EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *config, int32_t begin, int32_t end,
+                                                   int32_t padding) {
     int is_known = end < 0;
     for (int32_t i = 0; i < config->end.count; i++)
         is_known = is_known || config->end.ids[i] == end;
@@ -34419,7 +34427,7 @@ EITP__PRIVATE void eitp__gpt2_set_special_tokens(eitp_gpt2_config *config, int32
 
 /* ---- Reading and writing ---- */
 
-static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_config *config, eitp_error *error) {
+static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_transformer_config *config, eitp_error *error) {
     const struct {
         const char *name;
         int64_t *value;
@@ -34457,19 +34465,19 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_con
     if (!status)
         status = eitp__read_activation(root, &config->activation, error);
     if (!status)
-        status = eitp__gpt2_read_special_tokens(root, config, error);
+        status = eitp__config_read_special_tokens(root, config, error);
     if (!config->inner)
         config->inner = 4 * config->width;
-    return status ? status : eitp__gpt2_config_check(config, error);
+    return status ? status : eitp__transformer_config_check(config, error);
 }
 
-eitp_status eitp_gpt2_config_read(const eitp_host *host, const char *path, eitp_gpt2_config *config,
-                                  eitp_error *error) {
+eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path, eitp_transformer_config *config,
+                                         eitp_error *error) {
     if (!host || !path || !config)
-        return eitp__fail_null(error, "eitp_gpt2_config_read", "host, path and config");
+        return eitp__fail_null(error, "eitp_transformer_config_read", "host, path and config");
     enum { LIMIT = 16 << 20 };
     eitp__json_document *document;
-    eitp_gpt2_config parsed = eitp__gpt2_defaults();
+    eitp_transformer_config parsed = eitp__gpt2_defaults();
     eitp_status status = eitp__json_read_file(host, path, LIMIT, &document, error);
     if (status)
         return status;
@@ -34503,15 +34511,16 @@ static void eitp__write_integer(eitp__buffer *text, const char *name, int64_t va
     eitp__buffer_format(text, "  \"%s\": %lld,\n", name, (long long)value);
 }
 
-eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
-                                   int32_t end_of_text, eitp_dtype dtype, eitp_error *error) {
-    eitp_gpt2_config named;
+eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
+                                          const eitp_transformer_config *config, int32_t end_of_text, eitp_dtype dtype,
+                                          eitp_error *error) {
+    eitp_transformer_config named;
     eitp__buffer text;
     eitp_status status;
     if (!host || !path || !config)
-        return eitp__fail_null(error, "eitp_gpt2_config_write", "host, path and config");
+        return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
     named = *config;
-    eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
+    eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
     eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
     eitp__buffer_format(&text, "  \"activation_function\": \"%s\",\n", eitp__activation_name(config->activation));
@@ -34530,7 +34539,7 @@ eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, cons
     eitp__write_boolean(&text, "scale_attn_weights", config->scale_attention);
     eitp__write_boolean(&text, "scale_attn_by_inverse_layer_idx", config->scale_attention_by_layer);
     eitp__write_boolean(&text, "tie_word_embeddings", config->tied);
-    eitp__gpt2_write_special_tokens(&text, &named);
+    eitp__config_write_special_tokens(&text, &named);
     /* The older and the newer spelling, so that every version of transformers finds it. */
     for (int i = 0; i < 2; i++)
         eitp__buffer_format(&text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
@@ -34544,7 +34553,7 @@ eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, cons
     eitp__buffer_release(&text);
     return status;
 }
-/* <<src/model/gpt2_config.c */
+/* <<src/model/transformer_config.c */
 
 /* >>src/model/lora.c */
 /* Largest rank and scale that are taken: far beyond use, and no product of them overflows. */
@@ -34649,14 +34658,14 @@ void eitp_lora_targets_format(unsigned targets, char *names, size_t size) {
 
 /* ---- Parameters ---- */
 
-EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_gpt2_config *model, const eitp_lora_config *config) {
+EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
     int64_t count = 0;
     for (size_t i = 0; i < EITP__COUNT(eitp__lora_layers); i++)
         count += config->rank && (config->targets & eitp__lora_layers[i].target) ? 2 : 0;
     return count * model->layers;
 }
 
-EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_gpt2_config *model, const eitp_lora_config *config,
+EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index) {
     int64_t in_block = eitp__lora_parameter_count(model, config) / model->layers, at = index % in_block / 2;
     int is_b = (int)(index % 2), multiple;
@@ -34718,8 +34727,8 @@ eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *confi
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are made");
     if (!status)
         status = eitp__lora_declare(model, config, error);
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
     }
     if (!status)
@@ -34890,8 +34899,8 @@ static eitp_status eitp__freeze_word(eitp_model *model, const char *word, size_t
                                      eitp_error *error) {
     eitp_status status = EITP_OK;
     *count = 0;
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         if (!eitp__word_names(word, size, parameter.name))
             continue;
         ++*count;
@@ -34927,9 +34936,9 @@ int64_t eitp_model_trained_count(const eitp_model *model) {
     int64_t base, elements = 0;
     if (!model)
         return 0;
-    base = eitp__gpt2_parameter_count(&model->config);
+    base = eitp__parameter_count(&model->config);
     for (int64_t i = 0; i < base + eitp__lora_parameter_count(&model->config, &model->lora); i++) {
-        eitp__parameter parameter = i < base ? eitp__gpt2_parameter(&model->config, i)
+        eitp__parameter parameter = i < base ? eitp__parameter_at(&model->config, i)
                                              : eitp__lora_parameter(&model->config, &model->lora, i - base);
         int64_t at = eitp_variable_find(model->context, parameter.name);
         if (eitp_variable_at(model->context, (size_t)at).trained)
@@ -34939,7 +34948,7 @@ int64_t eitp_model_trained_count(const eitp_model *model) {
 }
 /* <<src/model/freeze.c */
 
-/* >>src/model/gpt2.c */
+/* >>src/model/transformer.c */
 /* ---- Parameters ---- */
 
 /* A dimension of a parameter, by name. */
@@ -34989,7 +34998,7 @@ static const eitp__gpt2_row eitp__gpt2_last[] = {
 /* Only where the head is not tied; its name has no prefix. */
 static const eitp__gpt2_row eitp__gpt2_head = {"lm_head.weight", {EITP__VOCABULARY, EITP__WIDTH}, EITP__FILL_NORMAL};
 
-static int64_t eitp__gpt2_extent(const eitp_gpt2_config *config, eitp__extent extent) {
+static int64_t eitp__gpt2_extent(const eitp_transformer_config *config, eitp__extent extent) {
     switch (extent) {
     case EITP__VOCABULARY:
         return config->vocabulary;
@@ -35007,12 +35016,12 @@ static int64_t eitp__gpt2_extent(const eitp_gpt2_config *config, eitp__extent ex
     }
 }
 
-EITP__PRIVATE int64_t eitp__gpt2_parameter_count(const eitp_gpt2_config *config) {
+EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
     return (int64_t)EITP__COUNT(eitp__gpt2_first) + config->layers * (int64_t)EITP__COUNT(eitp__gpt2_layer) +
            (int64_t)EITP__COUNT(eitp__gpt2_last) + !config->tied;
 }
 
-EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *config, int64_t index) {
+EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
     const int64_t first = EITP__COUNT(eitp__gpt2_first), layer = EITP__COUNT(eitp__gpt2_layer);
     const int64_t last = EITP__COUNT(eitp__gpt2_last), layers_end = first + config->layers * layer;
     const eitp__gpt2_row *row;
@@ -35054,14 +35063,14 @@ static void eitp__declare_parameter(eitp_graph *graph, const eitp__parameter *pa
                          parameter->rank, parameter->shape);
 }
 
-eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
-                             eitp_error *error) {
+eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_config *config, eitp_model **model,
+                              eitp_error *error) {
     if (!context || !config || !model)
-        return eitp__fail_null(error, "eitp_gpt2_create", "context, config and model");
+        return eitp__fail_null(error, "eitp_model_create", "context, config and model");
     const eitp_host host = eitp_context_host(context);
     eitp_graph *graph = NULL;
     eitp_model *made;
-    eitp_status status = eitp__gpt2_config_check(config, error);
+    eitp_status status = eitp__transformer_config_check(config, error);
     *model = NULL;
     if (status)
         return status;
@@ -35072,8 +35081,8 @@ eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *conf
     made->host = host;
     made->config = *config;
     status = eitp_graph_create(context, &graph, error);
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(config) && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(config, i);
+    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(config, i);
         eitp__declare_parameter(graph, &parameter);
         status = eitp_graph_status(graph, error);
     }
@@ -35096,26 +35105,26 @@ void eitp_model_destroy(eitp_model *model) {
     eitp__release(&host, model, sizeof *model);
 }
 
-eitp_gpt2_config eitp_model_config(const eitp_model *model) {
-    eitp_gpt2_config none = EITP__ZERO;
+eitp_transformer_config eitp_model_config(const eitp_model *model) {
+    eitp_transformer_config none = EITP__ZERO;
     return model ? model->config : none;
 }
 
 void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding) {
     if (model)
-        eitp__gpt2_set_special_tokens(&model->config, begin, end, padding);
+        eitp__config_set_special_tokens(&model->config, begin, end, padding);
 }
 
 eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,
                                    eitp_error *error) {
     if (!model)
         return eitp__fail_null(error, "eitp_model_set_dropout", "model");
-    eitp_gpt2_config config = model->config;
+    eitp_transformer_config config = model->config;
     eitp_status status;
     config.embedding_dropout = embedding;
     config.attention_dropout = attention;
     config.residual_dropout = residual;
-    status = eitp__gpt2_config_check(&config, error);
+    status = eitp__transformer_config_check(&config, error);
     if (!status)
         model->config = config;
     return status;
@@ -35127,8 +35136,8 @@ eitp_context *eitp_model_context(const eitp_model *model) {
 
 int64_t eitp_model_parameter_count(const eitp_model *model) {
     int64_t elements = 0;
-    for (int64_t i = 0; model && i < eitp__gpt2_parameter_count(&model->config); i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+    for (int64_t i = 0; model && i < eitp__parameter_count(&model->config); i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
     }
     return elements;
@@ -35137,10 +35146,10 @@ int64_t eitp_model_parameter_count(const eitp_model *model) {
 eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error) {
     if (!model)
         return eitp__fail_null(error, "eitp_model_initialize", "model");
-    const eitp_gpt2_config *config = &model->config;
+    const eitp_transformer_config *config = &model->config;
     eitp_status status = EITP_OK;
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(config) && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(config, i);
+    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(config, i);
         double deviation = config->initializer_range;
         if (parameter.fill == EITP__FILL_RESIDUAL)
             deviation /= sqrt(2.0 * (double)config->layers);
@@ -35214,7 +35223,7 @@ static eitp_tensor *eitp__gpt2_cache(const eitp_model *model, eitp_graph *graph,
 
 static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x, int64_t layer,
                                          const eitp__attending *attending) {
-    const eitp_gpt2_config *config = &model->config;
+    const eitp_transformer_config *config = &model->config;
     eitp_tensor *qkv = eitp__gpt2_linear(model, x, layer, "attn.c_attn", attending, EITP_NO_ACTIVATION);
     double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
     eitp_attention_config attention = EITP__ZERO;
@@ -35241,7 +35250,7 @@ static eitp_tensor *eitp__gpt2_dropout(eitp_tensor *x, const eitp__attending *at
 
 static eitp_tensor *eitp__gpt2_block(const eitp_model *model, eitp_tensor *x, int64_t layer,
                                      const eitp__attending *attending) {
-    const eitp_gpt2_config *config = &model->config;
+    const eitp_transformer_config *config = &model->config;
     eitp_tensor *attended, *hidden;
     attended = eitp__gpt2_attention(model, eitp__gpt2_norm(model, x, layer, "ln_1"), layer, attending);
     attended = eitp__gpt2_linear(model, attended, layer, "attn.c_proj", attending, EITP_NO_ACTIVATION);
@@ -35252,7 +35261,7 @@ static eitp_tensor *eitp__gpt2_block(const eitp_model *model, eitp_tensor *x, in
     return eitp_add(x, eitp__gpt2_dropout(hidden, attending, config->residual_dropout));
 }
 
-EITP__PRIVATE int eitp__gpt2_trains_tied_embedding(const eitp_model *model) {
+EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model) {
     int64_t index = eitp_variable_find(model->context, EITP__PREFIX "wte.weight");
     return model->config.tied && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
 }
@@ -35319,7 +35328,7 @@ eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const
     return eitp_linear_cross_entropy(eitp__model_hidden(model, graph, inputs, longest),
                                      eitp__gpt2_head_tensor(model, graph), targets, ignored);
 }
-/* <<src/model/gpt2.c */
+/* <<src/model/transformer.c */
 
 /* >>src/model/generate.c */
 /* Generation with a key-value cache: one plan for prompt and tokens, whose rows are those fed at a time. */
@@ -41465,12 +41474,12 @@ static eitp_status eitp__read_generation_config(const eitp_host *host, const cha
 }
 
 /* What transformers' generation takes instead of config.json's special tokens. */
-static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
-                                                 eitp_error *error) {
+static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory,
+                                                 eitp_transformer_config *config, eitp_error *error) {
     eitp__json_document *document;
     eitp_status status = eitp__read_generation_config(host, directory, &document, error);
     if (!status && document)
-        status = eitp__gpt2_read_special_tokens(eitp__json_root(document), config, error);
+        status = eitp__config_read_special_tokens(eitp__json_root(document), config, error);
     if (status && document)
         status = eitp__fail_prefix(error, status, "%s/" EITP__GENERATION_FILE, directory);
     eitp__json_release(document);
@@ -41478,7 +41487,7 @@ static eitp_status eitp__apply_generation_config(const eitp_host *host, const ch
 }
 
 /* Unties the head where the weights have one that differs: so does transformers from version 5 on. */
-static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory, eitp_transformer_config *config,
                                         eitp_error *error) {
     eitp__safetensors *collection;
     int has_own_head = 0;
@@ -41496,16 +41505,16 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
     return status;
 }
 
-eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_transformer_config *config,
                                    eitp_error *error) {
-    eitp_gpt2_config read;
+    eitp_transformer_config read;
     char *path;
     eitp_status status;
     if (!host || !directory || !config)
         return eitp__fail_null(error, "eitp_model_config_read", "host, directory and config");
     status = eitp__path_in(host, directory, "config.json", &path, error);
     if (!status)
-        status = eitp_gpt2_config_read(host, path, &read, error);
+        status = eitp_transformer_config_read(host, path, &read, error);
     eitp__release_text(host, path);
     if (!status)
         status = eitp__apply_generation_config(host, directory, &read, error);
@@ -41554,15 +41563,15 @@ EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const c
 
 static eitp_status eitp__write_generation_config(const eitp_model *model, const char *path, int32_t end_of_text,
                                                  eitp_error *error) {
-    eitp_gpt2_config named = model->config;
+    eitp_transformer_config named = model->config;
     const char *kept = model->generation ? model->generation : "  \"_from_model_config\": true,\n";
     eitp__buffer text;
     eitp_status status;
-    eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
+    eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, &model->host);
     eitp__buffer_add_text(&text, "{\n");
     eitp__buffer_add_text(&text, kept);
-    eitp__gpt2_write_special_tokens(&text, &named);
+    eitp__config_write_special_tokens(&text, &named);
     if (!text.failed)
         text.size -= 2; /* the last comma */
     eitp__buffer_add_text(&text, "\n}\n");
@@ -41585,7 +41594,7 @@ static const eitp__safetensors_entry *eitp__find_parameter(const eitp_model *mod
 
 static eitp_status eitp__read_parameters(eitp_model *model, const char *directory, const eitp__safetensors *collection,
                                          eitp_error *error) {
-    const int64_t count = eitp__gpt2_parameter_count(&model->config);
+    const int64_t count = eitp__parameter_count(&model->config);
     const size_t stored = eitp__safetensors_count(collection);
     int has_own_head = 0;
     eitp_status status =
@@ -41596,7 +41605,7 @@ static eitp_status eitp__read_parameters(eitp_model *model, const char *director
                           "it; make the model with what eitp_model_config_read gives",
                           directory);
     for (int64_t i = 0; i < count && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         eitp_variable variable =
             eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
         const eitp__safetensors_entry *entry = eitp__find_parameter(model, collection, parameter.name);
@@ -41640,12 +41649,12 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     if (!context || !directory || !model)
         return eitp__fail_null(error, "eitp_model_load", "context, directory and model");
     const eitp_host host = eitp_context_host(context);
-    eitp_gpt2_config config;
+    eitp_transformer_config config;
     eitp_model *made = NULL;
     eitp_status status = eitp_model_config_read(&host, directory, &config, error);
     *model = NULL;
     if (!status)
-        status = eitp_gpt2_create(context, &config, &made, error);
+        status = eitp_model_create(context, &config, &made, error);
     if (!status)
         status = eitp_model_load_weights(made, directory, error);
     if (status) {
@@ -41671,7 +41680,7 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
         status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (status)
         return status;
-    status = eitp_gpt2_config_write(&model->host, path, &model->config, end_of_text, dtype, error);
+    status = eitp_transformer_config_write(&model->host, path, &model->config, end_of_text, dtype, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__path_in(&model->host, directory, EITP__GENERATION_FILE, &path, error);
@@ -42029,8 +42038,8 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
     void *buffer = eitp__allocate_uninitialized(&model->host, most);
     eitp_status status = buffer ? EITP_OK : eitp__fail_memory(error, most, "a checksum");
     uint32_t crc = 0;
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         int64_t index = eitp_variable_find(model->context, parameter.name);
         eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
         for (size_t at = 0; at < variable.size && !status; at += most) {
@@ -42958,7 +42967,7 @@ static eitp_status eitp__check_config(const eitp_trainer_config *config, const e
 }
 
 static int eitp__has_dropout(const eitp_model *model) {
-    const eitp_gpt2_config config = eitp_model_config(model);
+    const eitp_transformer_config config = eitp_model_config(model);
     return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0 ||
            eitp_model_lora(model).dropout > 0;
 }
@@ -42997,8 +43006,8 @@ static int64_t eitp__unique_capacity(const eitp_trainer *trainer) {
 
 static eitp_tensor *eitp__unique_input(const eitp_trainer *trainer, eitp_graph *graph) {
     int64_t capacity = eitp__unique_capacity(trainer);
-    return eitp__gpt2_trains_tied_embedding(trainer->model) ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity)
-                                                            : NULL;
+    return eitp__trains_tied_embedding(trainer->model) ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity)
+                                                       : NULL;
 }
 
 /* The graph of one run, up to the losses, and the number whose gradients are taken. */
@@ -43987,12 +43996,12 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
 /* Writes the adapters and the configuration of the model that they are of. */
 static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
                                        int64_t *base_checksum, eitp_error *error) {
-    const eitp_gpt2_config config = eitp_model_config(trainer->model);
+    const eitp_transformer_config config = eitp_model_config(trainer->model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
-        status = eitp_gpt2_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
+        status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
     eitp__release_text(&trainer->host, path);
     if (!status)
         status = eitp_lora_save(trainer->model, directory, NULL, checksum, error);
@@ -44516,7 +44525,7 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
         status = eitp_context_create(&config, &context, error);
     counter.context = context;
     if (!status)
-        status = eitp_gpt2_create(context, &fit->model, &model, error);
+        status = eitp_model_create(context, &fit->model, &model, error);
     if (!status && fit->adapt)
         status = fit->adapt(fit->user, model, error);
     trainer = status ? NULL : (eitp_trainer *)eitp__allocate(&config.host, sizeof *trainer);

@@ -55,16 +55,16 @@ static int prepare(run *r, const eitp_host *host) {
     eitp_trainer_config config = eitp_trainer_config_default();
     eitp_token_file_info info;
     eitp_token_range training, validation;
-    eitp_gpt2_config shape;
+    eitp_transformer_config shape;
     settings.host = *host;
-    if (eitp_gpt2_config_named("tiny", &shape, &error))
+    if (eitp_transformer_config_named("tiny", &shape, &error))
         return 1;
     shape.vocabulary = 257; /* the bytes and <|endoftext|> */
     return eitp_context_create(&settings, &r->context, &error) || eitp_tokenizer_bytes(host, &r->tokenizer, &error) ||
            eitp_pack(host, r->tokenizer, &texts, "custom_allocator.tok", &info, &error) ||
            eitp_token_file_open(host, "custom_allocator.tok", 0, &r->tokens, &error) ||
            eitp_split_tokens(info.token_count, 0.1, config.block_size, &training, &validation, &error) ||
-           eitp_gpt2_create(r->context, &shape, &r->model, &error) || eitp_model_initialize(r->model, 1, &error) ||
+           eitp_model_create(r->context, &shape, &r->model, &error) || eitp_model_initialize(r->model, 1, &error) ||
            eitp_trainer_create(r->model, r->tokens, training, r->tokens, validation, r->tokenizer, &config, &r->trainer,
                                &error);
 }

@@ -68,14 +68,14 @@ static eitp_status make_tokens(run *r, const eitp_host *host, const char *const 
 }
 
 static eitp_status make_model(run *r) {
-    eitp_gpt2_config config;
-    eitp_status status = eitp_gpt2_config_named("tiny", &config, &error);
+    eitp_transformer_config config;
+    eitp_status status = eitp_transformer_config_named("tiny", &config, &error);
     if (status)
         return status;
     config.vocabulary = eitp_tokenizer_size(r->tokenizer);
     config.positions = BLOCK;
     config.embedding_dropout = config.attention_dropout = config.residual_dropout = 0;
-    status = eitp_gpt2_create(r->context, &config, &r->model, &error);
+    status = eitp_model_create(r->context, &config, &r->model, &error);
     return status ? status : eitp_model_initialize(r->model, 1, &error);
 }
 

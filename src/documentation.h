@@ -31,7 +31,7 @@
  *     eitp_token_file *tokens = NULL;
  *     eitp_model *model = NULL;
  *     eitp_trainer *trainer = NULL;
- *     eitp_gpt2_config shape;
+ *     eitp_transformer_config shape;
  *     eitp_token_file_info info;
  *     eitp_token_range all, none;
  *     eitp_step_report step = {0, 0, 0, 0, 0, 0};
@@ -42,10 +42,10 @@
  *                  eitp_pack(&settings.host, tokenizer, &texts, "text.tok", &info, &error) ||
  *                  eitp_token_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
  *                  eitp_split_tokens(info.token_count, 0, run.block_size, &all, &none, &error) ||
- *                  eitp_gpt2_config_named("tiny", &shape, &error);
+ *                  eitp_transformer_config_named("tiny", &shape, &error);
  *     shape.vocabulary = 257; // the bytes and <|endoftext|>
  *     run.schedule.peak = 1e-3;
- *     failed = failed || eitp_gpt2_create(context, &shape, &model, &error) ||
+ *     failed = failed || eitp_model_create(context, &shape, &model, &error) ||
  *              eitp_model_initialize(model, 1, &error) ||
  *              eitp_trainer_create(model, tokens, all, NULL, none, tokenizer, &run, &trainer, &error);
  *     while (!failed && step.step < 80) {
@@ -96,8 +96,9 @@
  *        parameters.
  *     2. eitp_tokenizer_load, or eitp_tokenizer_train and eitp_tokenizer_save, or eitp_tokenizer_bytes.
  *     3. eitp_pack makes a token file; eitp_token_file_open opens it; eitp_split_tokens holds some back for validation.
- *     4. eitp_model_load for a Hugging Face directory; or eitp_gpt2_config_named, eitp_gpt2_config_read, or your own
- *        eitp_gpt2_config, then eitp_gpt2_create and eitp_model_initialize.
+ *     4. eitp_model_load for a Hugging Face directory; or eitp_transformer_config_named,
+ *        eitp_transformer_config_read, or your own eitp_transformer_config, then eitp_model_create and
+ *        eitp_model_initialize.
  *     5. eitp_trainer_config_default, eitp_trainer_create: takes all memory that training needs. To go on from a
  *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
  *     6. Your loop: eitp_trainer_step; now and then eitp_trainer_evaluate, eitp_trainer_save, eitp_checkpoint_prune.

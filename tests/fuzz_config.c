@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     eitp_host host = eitp_host_default();
     one_file one;
-    eitp_gpt2_config config;
+    eitp_transformer_config config;
     eitp_checkpoint_info info;
     eitp_lora_config lora;
     char base[20];
@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     host.files.size = one_size;
     host.files.read = one_read;
     host.files.info = one_info;
-    if (!eitp_gpt2_config_read(&host, "config.json", &config, &error) &&
+    if (!eitp_transformer_config_read(&host, "config.json", &config, &error) &&
         (config.vocabulary < 1 || config.width < 1 || config.heads < 1 || config.width % config.heads ||
          config.layers < 1 || config.layers > 1 << 14 || config.inner < 1 || config.positions < 1))
         abort();

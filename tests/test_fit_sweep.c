@@ -34,7 +34,7 @@ static eitp_fit fit_of(const shape *s, const char *precision, int optimizer) {
     fit.context.isa = "ref";
     fit.context.threads = 1;
     fit.context.precision = precision;
-    CHECK(!eitp_gpt2_config_named("tiny", &fit.model, &error_));
+    CHECK(!eitp_transformer_config_named("tiny", &fit.model, &error_));
     fit.model.vocabulary = s->vocabulary;
     fit.model.positions = s->positions;
     fit.model.width = s->width;

@@ -371,7 +371,7 @@ static void a_head_that_differs_from_the_embedding_is_used(void) {
     char directory[512];
     int warnings = 0;
     eitp_host host = eitp_host_default();
-    eitp_gpt2_config config;
+    eitp_transformer_config config;
     eitp_model *tied;
     eitp_context *context;
     eitp_context_config settings = eitp_context_config_default();
@@ -390,10 +390,10 @@ static void a_head_that_differs_from_the_embedding_is_used(void) {
     REQUIRE_OK(eitp_model_config_read(&host, directory, &config, &error_), error_);
     CHECK(!config.tied && warnings == 1);
     /* A model that was made tied cannot have it, and says so. */
-    REQUIRE_OK(eitp_gpt2_config_read(&host, scratch_path(directory, "config.json"), &config, &error_), error_);
+    REQUIRE_OK(eitp_transformer_config_read(&host, scratch_path(directory, "config.json"), &config, &error_), error_);
     CHECK(config.tied);
     REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
-    REQUIRE_OK(eitp_gpt2_create(context, &config, &tied, &error_), error_);
+    REQUIRE_OK(eitp_model_create(context, &config, &tied, &error_), error_);
     CHECK(eitp_model_load_weights(tied, directory, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(strstr(error_.message, "eitp_model_config_read") != NULL, "%s", error_.message);
     eitp_model_destroy(tied);
@@ -422,13 +422,13 @@ static void a_head_that_is_the_embedding_stays_tied(void) {
     /* As an untied model it gets a head, which is then written beside the embedding. */
     copy_file(scratch_path(directory, "config.json"), scratch_path(directory, "tied.json"), "", "");
     for (int alone = 0; alone < 2; alone++) {
-        eitp_gpt2_config config;
+        eitp_transformer_config config;
         eitp_model *model;
         eitp_context *context;
-        REQUIRE_OK(eitp_gpt2_config_read(&host, scratch_path(directory, "tied.json"), &config, &error_), error_);
+        REQUIRE_OK(eitp_transformer_config_read(&host, scratch_path(directory, "tied.json"), &config, &error_), error_);
         config.tied = 0;
         REQUIRE_OK(eitp_context_create(&settings, &context, &error_), error_);
-        REQUIRE_OK(eitp_gpt2_create(context, &config, &model, &error_), error_);
+        REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
         REQUIRE_OK(eitp_model_initialize(model, 1, &error_), error_);
         REQUIRE(open_golden(&g, "tanh", "tanh", NULL));
         for (size_t i = 0; i < eitp_variable_count(g.context); i++) {
@@ -551,9 +551,9 @@ static void wrong_special_tokens_are_refused(void) {
     char directory[512];
     REQUIRE(scratch_make(directory));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        eitp_gpt2_config config;
+        eitp_transformer_config config;
         write_text(scratch_path(directory, "config.json"), cases[i].text, strlen(cases[i].text));
-        CHECK(eitp_gpt2_config_read(&host, scratch_path(directory, "config.json"), &config, &error_) != EITP_OK);
+        CHECK(eitp_transformer_config_read(&host, scratch_path(directory, "config.json"), &config, &error_) != EITP_OK);
         CHECK_THAT(strstr(error_.message, cases[i].words) && strstr(error_.message, "config.json"), "%s",
                    error_.message);
     }

@@ -11,9 +11,9 @@ enum { BATCH = 2, BLOCK = 12, ROWS = BATCH * BLOCK, WORDS = 61 };
 
 static const char *const precisions[] = {"fp32", "bf16", "fp16"};
 
-static eitp_gpt2_config small_shape(void) {
-    eitp_gpt2_config config;
-    eitp_gpt2_config_named("tiny", &config, NULL);
+static eitp_transformer_config small_shape(void) {
+    eitp_transformer_config config;
+    eitp_transformer_config_named("tiny", &config, NULL);
     config.vocabulary = WORDS;
     config.positions = 32;
     config.width = 24;
@@ -39,7 +39,7 @@ typedef struct subject {
 
 static eitp_status make_subject(subject *s, const eitp_host *host, const char *precision) {
     eitp_context_config config = eitp_context_config_default();
-    eitp_gpt2_config shape = small_shape();
+    eitp_transformer_config shape = small_shape();
     eitp_status status;
     memset(s, 0, sizeof *s);
     config.host = *host;
@@ -47,7 +47,7 @@ static eitp_status make_subject(subject *s, const eitp_host *host, const char *p
     config.precision = precision;
     status = eitp_context_create(&config, &s->context, &error_);
     if (!status)
-        status = eitp_gpt2_create(s->context, &shape, &s->model, &error_);
+        status = eitp_model_create(s->context, &shape, &s->model, &error_);
     return status ? status : eitp_model_initialize(s->model, 5, &error_);
 }
 
@@ -524,12 +524,12 @@ static void parts_are_frozen_by_name(void) {
 /* What is frozen before the model has values never takes memory for remainders. */
 static void remainders_of_frozen_parameters_take_no_memory(void) {
     eitp_context_config config = eitp_context_config_default();
-    eitp_gpt2_config shape = small_shape();
+    eitp_transformer_config shape = small_shape();
     eitp_lora_config lora = eitp_lora_config_default();
     subject s;
     config.precision = "bf16";
     REQUIRE_OK(eitp_context_create(&config, &s.context, &error_), error_);
-    REQUIRE_OK(eitp_gpt2_create(s.context, &shape, &s.model, &error_), error_);
+    REQUIRE_OK(eitp_model_create(s.context, &shape, &s.model, &error_), error_);
     REQUIRE_OK(eitp_model_add_lora(s.model, &lora, &error_), error_);
     REQUIRE_OK(eitp_model_initialize(s.model, 1, &error_), error_);
     CHECK(eitp_context_variable_bytes(s.context, EITP_REMAINDER) == 0);
@@ -580,7 +580,7 @@ static int write_text(const char *directory) {
 
 static eitp_status make_model(run *r, const eitp_host *host, const terms *w) {
     eitp_context_config context = eitp_context_config_default();
-    eitp_gpt2_config shape = small_shape();
+    eitp_transformer_config shape = small_shape();
     eitp_status status;
     context.host = *host;
     context.threads = 2;
@@ -589,7 +589,7 @@ static eitp_status make_model(run *r, const eitp_host *host, const terms *w) {
     shape.embedding_dropout = shape.attention_dropout = shape.residual_dropout = w->dropout;
     status = eitp_context_create(&context, &r->s.context, &error_);
     if (!status)
-        status = eitp_gpt2_create(r->s.context, &shape, &r->s.model, &error_);
+        status = eitp_model_create(r->s.context, &shape, &r->s.model, &error_);
     if (!status && w->lora.rank)
         status = eitp_model_add_lora(r->s.model, &w->lora, &error_);
     if (!status && w->freeze)
@@ -1046,7 +1046,7 @@ static void damaged_adapters_are_errors(void) {
     /* Whole files that do not belong together. */
     for (int k = 0; k < 3; k++) {
         static const char *const words[] = {"is not [3, 24]", "missing tensor", "4 tensors, but 2"};
-        eitp_gpt2_config shape = small_shape();
+        eitp_transformer_config shape = small_shape();
         REQUIRE(write_file(directory, "adapter_model.safetensors", whole, size));
         other = lora;
         other.rank = k == 0 ? 3 : 2;
@@ -1060,7 +1060,7 @@ static void damaged_adapters_are_errors(void) {
             eitp_context_config config = eitp_context_config_default();
             shape.layers = 1;
             REQUIRE_OK(eitp_context_create(&config, &s.context, &error_), error_);
-            REQUIRE_OK(eitp_gpt2_create(s.context, &shape, &s.model, &error_), error_);
+            REQUIRE_OK(eitp_model_create(s.context, &shape, &s.model, &error_), error_);
         } else {
             REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
         }

@@ -14,7 +14,7 @@ static eitp_fit small_fit(const char *precision) {
     fit.context.isa = "ref";
     fit.context.threads = 1;
     fit.context.precision = precision;
-    CHECK(!eitp_gpt2_config_named("tiny", &fit.model, &error_));
+    CHECK(!eitp_transformer_config_named("tiny", &fit.model, &error_));
     fit.model.vocabulary = 2000;
     fit.model.layers = 6;
     fit.trainer = eitp_trainer_config_default();
@@ -112,8 +112,8 @@ static void bytes_of_a_parameter(void) {
         memset(&rung, 0, sizeof rung);
         rung.optimizer = forms[i].optimizer;
         REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
-        for (int64_t p = 0; p < eitp__gpt2_parameter_count(&fit.model); p++) {
-            eitp__parameter parameter = eitp__gpt2_parameter(&fit.model, p);
+        for (int64_t p = 0; p < eitp__parameter_count(&fit.model); p++) {
+            eitp__parameter parameter = eitp__parameter_at(&fit.model, p);
             parameters += (double)parameter.shape[0] * (parameter.rank > 1 ? (double)parameter.shape[1] : 1);
             lines += parameter.rank > 1 ? (double)(parameter.shape[0] + parameter.shape[1]) : 0;
         }
@@ -141,7 +141,7 @@ static void a_rung_is_what_is_made(void) {
         REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
         CHECK(rung.recomputed > 0);
         REQUIRE_OK(eitp_context_create(&fit.context, &context, &error_), error_);
-        REQUIRE_OK(eitp_gpt2_create(context, &fit.model, &trainer.model, &error_), error_);
+        REQUIRE_OK(eitp_model_create(context, &fit.model, &trainer.model, &error_), error_);
         trainer.host = eitp_host_default();
         trainer.config = fit.trainer;
         trainer.config.merged = rung.merged;
@@ -176,7 +176,7 @@ static int begin_planned(int64_t layers, const eitp_plan_config *plan, eitp_trai
     *trainer = (eitp_trainer *)eitp__allocate(&host, sizeof **trainer);
     status = eitp_context_create(&fit.context, &context, &error_);
     if (!status)
-        status = eitp_gpt2_create(context, &fit.model, &(*trainer)->model, &error_);
+        status = eitp_model_create(context, &fit.model, &(*trainer)->model, &error_);
     (*trainer)->host = host;
     (*trainer)->config = fit.trainer;
     (*trainer)->config.merged = 4;

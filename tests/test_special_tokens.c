@@ -73,7 +73,7 @@ static eitp_status begin(run *r, origin from, const eitp_token_file *file, const
     eitp_trainer_config config = eitp_trainer_config_default();
     const eitp_host host = eitp_host_default();
     eitp_token_range all, none = EITP__ZERO;
-    eitp_gpt2_config shape;
+    eitp_transformer_config shape;
     eitp_status status;
     memset(r, 0, sizeof *r);
     context.threads = 1;
@@ -81,14 +81,14 @@ static eitp_status begin(run *r, origin from, const eitp_token_file *file, const
     status = eitp_context_create(&context, &r->context, &error_);
     if (!status)
         status = from.config ? eitp_model_config_read(&host, from.config, &shape, &error_)
-                             : eitp_gpt2_config_named("tiny", &shape, &error_);
+                             : eitp_transformer_config_named("tiny", &shape, &error_);
     if (!from.config) {
         shape.vocabulary = 257;
         shape.positions = shape.width = shape.inner = 8;
         shape.layers = shape.heads = 1;
     }
     if (!status)
-        status = eitp_gpt2_create(r->context, &shape, &r->model, &error_);
+        status = eitp_model_create(r->context, &shape, &r->model, &error_);
     if (!status)
         status = from.weights ? eitp_model_load_weights(r->model, from.weights, &error_)
                               : eitp_model_initialize(r->model, 1, &error_);

@@ -1658,7 +1658,7 @@ static void schedules_rise_and_fall(void) {
 /* Sampling follows the probabilities, and its limits hold. */
 static void sampling_keeps_to_its_limits(void) {
     eitp_context_config config = eitp_context_config_default();
-    eitp_gpt2_config shape = small_model(0);
+    eitp_transformer_config shape = small_model(0);
     eitp_context *context;
     eitp_model *model;
     eitp_generator *generator;
@@ -1667,7 +1667,7 @@ static void sampling_keeps_to_its_limits(void) {
     int counts[5] = {0, 0, 0, 0, 0};
     shape.vocabulary = 5;
     REQUIRE_OK(eitp_context_create(&config, &context, &error_), error_);
-    REQUIRE_OK(eitp_gpt2_create(context, &shape, &model, &error_), error_);
+    REQUIRE_OK(eitp_model_create(context, &shape, &model, &error_), error_);
     REQUIRE_OK(eitp_model_initialize(model, 1, &error_), error_);
     REQUIRE_OK(eitp_generator_create(model, 0, &generator, &error_), error_);
     REQUIRE_OK(eitp_generator_feed(generator, &token, 1, &error_), error_);

@@ -52,9 +52,9 @@ static RUN_UNUSED variant default_variant(void) {
     return v;
 }
 
-static RUN_UNUSED eitp_gpt2_config small_model(double dropout) {
-    eitp_gpt2_config config;
-    eitp_gpt2_config_named("tiny", &config, NULL);
+static RUN_UNUSED eitp_transformer_config small_model(double dropout) {
+    eitp_transformer_config config;
+    eitp_transformer_config_named("tiny", &config, NULL);
     config.vocabulary = 257;
     config.positions = 48;
     config.width = 40;
@@ -106,7 +106,7 @@ static RUN_UNUSED eitp_status add_adapters(eitp_model *model, int64_t rank, doub
 static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const variant *v, const char *directory,
                                        eitp_error *error) {
     eitp_context_config context = eitp_context_config_default();
-    eitp_gpt2_config shape = small_model(v->dropout);
+    eitp_transformer_config shape = small_model(v->dropout);
     const char *path = scratch_path(directory, "text.txt");
     char packed[600], stream[600];
     eitp_pack_config pack;
@@ -165,7 +165,7 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
         status = eitp_split_tokens(eitp_token_file_get_info(r->file).token_count, 0.1, r->config.block_size,
                                    &r->training, &r->validation, error);
     if (!status)
-        status = eitp_gpt2_create(r->context, &shape, &r->model, error);
+        status = eitp_model_create(r->context, &shape, &r->model, error);
     if (!status)
         status = eitp_model_initialize(r->model, 3, error);
     if (!status && v->lora_rank)

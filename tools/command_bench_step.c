@@ -116,7 +116,7 @@ static eitp_status make_model(stepping *s, eitp_error *error) {
     const char *name = options_text(&s->b->options, OPTION_MODEL);
     const eitp_host host = command_host();
     size_t length = strlen(name);
-    eitp_gpt2_config config;
+    eitp_transformer_config config;
     char *directory = NULL;
     eitp_status status;
     if (files_info(name).kind == EITP_PATH_DIRECTORY) {
@@ -127,11 +127,11 @@ static eitp_status make_model(stepping *s, eitp_error *error) {
         return status;
     }
     if (length > 5 && !strcmp(name + length - 5, ".json"))
-        status = eitp_gpt2_config_read(&host, name, &config, error);
+        status = eitp_transformer_config_read(&host, name, &config, error);
     else
-        status = eitp_gpt2_config_named(name, &config, error);
+        status = eitp_transformer_config_named(name, &config, error);
     if (!status)
-        status = eitp_gpt2_create(s->b->context, &config, &s->model, error);
+        status = eitp_model_create(s->b->context, &config, &s->model, error);
     return status ? status : eitp_model_initialize(s->model, 0, error);
 }
 

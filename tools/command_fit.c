@@ -21,12 +21,12 @@ eitp_optimizer fit_optimizer(const option_set *o) {
     return choice ? (eitp_optimizer)(choice - 1) : EITP_ADAMW;
 }
 
-eitp_status fit_read_shape(const option_set *o, eitp_gpt2_config *config, eitp_error *error) {
+eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error) {
     const eitp_host host = command_host();
     const char *init = options_text(o, OPTION_INIT);
     int is_path = strchr(init, '/') || strstr(init, ".json") || files_info(init).kind == EITP_PATH_FILE;
-    eitp_status status =
-        is_path ? eitp_gpt2_config_read(&host, init, config, error) : eitp_gpt2_config_named(init, config, error);
+    eitp_status status = is_path ? eitp_transformer_config_read(&host, init, config, error)
+                                 : eitp_transformer_config_named(init, config, error);
     if (!status && options_has(o, OPTION_VOCAB_SIZE))
         config->vocabulary = options_integer(o, OPTION_VOCAB_SIZE);
     return status;
@@ -50,7 +50,7 @@ static eitp_status adapt(const void *user, eitp_model *model, eitp_error *error)
     return adapt_model((const option_set *)user, model, error);
 }
 
-eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape, const char *numerics, char *isa,
+eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
                              eitp_fit *fit, eitp_error *error) {
     /* The choices: none, auto, and the library's. */
     int stream = options_choice(o, OPTION_STREAM);

@@ -13,13 +13,13 @@ void fit_take_profile(option_set *o);
 eitp_optimizer fit_optimizer(const option_set *o);
 
 /* The shape that --init names, or a config.json. */
-eitp_status fit_read_shape(const option_set *o, eitp_gpt2_config *config, eitp_error *error);
+eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error);
 
 /*
  * The run that the options describe, of a model of this shape. `numerics` as for model_context_config; `isa` must live
  * as long as the fit, and so must the options. What only training needs is the caller's to fill in.
  */
-eitp_status fit_from_options(const option_set *o, const eitp_gpt2_config *shape, const char *numerics, char *isa,
+eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
                              eitp_fit *fit, eitp_error *error);
 
 /*

@@ -34,7 +34,7 @@ typedef struct planning {
 
 /* ---- The run ---- */
 
-static eitp_status read_shape(planning *p, eitp_gpt2_config *shape, eitp_error *error) {
+static eitp_status read_shape(planning *p, eitp_transformer_config *shape, eitp_error *error) {
     option_set *o = &p->options;
     const eitp_host host = command_host();
     eitp_status status;
@@ -69,7 +69,7 @@ static eitp_status measure_process(planning *p, eitp_error *error) {
 }
 
 static eitp_status prepare(planning *p, eitp_error *error) {
-    eitp_gpt2_config shape;
+    eitp_transformer_config shape;
     eitp_status status;
     fit_take_profile(&p->options);
     status = read_shape(p, &shape, error);

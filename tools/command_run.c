@@ -319,7 +319,7 @@ static eitp_status make_model(run *r, eitp_error *error) {
     const uint64_t seed = (uint64_t)options_integer(o, OPTION_SEED);
     /* Those of a checkpoint come with the rest of the state, but for the ones below adapters. */
     int has_base = adapt_is_asked(o) || (!r->checkpoint && starts_from_model(r));
-    eitp_gpt2_config config;
+    eitp_transformer_config config;
     char *base = NULL;
     eitp_status status = has_base ? adapt_find_base(o, r->checkpoint, &base, error) : EITP_OK;
     if (!status && (r->checkpoint || base))
@@ -327,7 +327,7 @@ static eitp_status make_model(run *r, eitp_error *error) {
     else if (!status)
         status = fit_read_shape(o, &config, error);
     if (!status)
-        status = eitp_gpt2_create(r->context, &config, &r->model, error);
+        status = eitp_model_create(r->context, &config, &r->model, error);
     if (!status)
         status = adapt_model(o, r->model, error);
     if (!status && base)
@@ -340,7 +340,7 @@ static eitp_status make_model(run *r, eitp_error *error) {
 
 static eitp_status set_dropout(run *r, eitp_error *error) {
     const option_set *o = &r->options;
-    eitp_gpt2_config config = eitp_model_config(r->model);
+    eitp_transformer_config config = eitp_model_config(r->model);
     double dropout = options_number(o, OPTION_DROPOUT);
     if (!options_has(o, OPTION_DROPOUT) || (r->checkpoint && !options_is_explicit(o, OPTION_DROPOUT)))
         return EITP_OK;

@@ -15,7 +15,7 @@ typedef struct run {
     char *directory;  /* --output-dir */
     char *checkpoint; /* that it goes on from; NULL: a new run */
     eitp_checkpoint_info resumed;
-    eitp_gpt2_config shape; /* of the model */
+    eitp_transformer_config shape; /* of the model */
     eitp_fit fit;
     char isa[MODEL_ISA_SIZE];
     eitp_rung rung; /* how it fits */

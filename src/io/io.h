@@ -37,21 +37,21 @@ EITP_API eitp_status eitp_model_load(eitp_context *context, const char *director
  * them. Where config.json ties the output head to the token embedding, and the weights have both and they differ, the
  * head is not tied, as in transformers from version 5 on, and a warning is logged.
  */
-EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
-                                            eitp_error *error);
+EITP_API eitp_status eitp_model_config_read(const eitp_host *host, const char *directory,
+                                            eitp_transformer_config *config, eitp_error *error);
 
 /*
  * The weights of such a directory alone, into a model that was made with its configuration: what is frozen, or gets
- * adapters, is so before it has values. eitp_model_config_read, eitp_gpt2_create and this are eitp_model_load. A head
+ * adapters, is so before it has values. eitp_model_config_read, eitp_model_create and this are eitp_model_load. A head
  * in the weights that differs from the embedding is EITP_ERROR_ARGUMENT where the model's is tied to it.
  */
 EITP_API eitp_status eitp_model_load_weights(eitp_model *model, const char *directory, eitp_error *error);
 
 /*
- * Writes config.json, generation_config.json and model.safetensors, without adapters, into a directory, which is made
- * where it is missing. `end_of_text` as of eitp_gpt2_config_write; see eitp_model_set_special_tokens too. What the
- * generation_config.json of the directory that the weights are from says beside special tokens is kept. `checksum` as
- * of eitp_variables_save.
+ * Writes config.json, generation_config.json and model.safetensors, without adapters, into a directory, which is
+ * created if missing. `end_of_text` as of eitp_transformer_config_write; see eitp_model_set_special_tokens too. What
+ * the generation_config.json of the directory that the weights are from says beside special tokens is kept. `checksum`
+ * as of eitp_variables_save.
  */
 EITP_API eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
                                      uint32_t *checksum, eitp_error *error);

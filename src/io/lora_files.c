@@ -136,8 +136,8 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
     void *buffer = eitp__allocate_uninitialized(&model->host, most);
     eitp_status status = buffer ? EITP_OK : eitp__fail_memory(error, most, "a checksum");
     uint32_t crc = 0;
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         int64_t index = eitp_variable_find(model->context, parameter.name);
         eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
         for (size_t at = 0; at < variable.size && !status; at += most) {

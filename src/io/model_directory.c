@@ -109,12 +109,12 @@ static eitp_status eitp__read_generation_config(const eitp_host *host, const cha
 }
 
 /* What transformers' generation takes instead of config.json's special tokens. */
-static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
-                                                 eitp_error *error) {
+static eitp_status eitp__apply_generation_config(const eitp_host *host, const char *directory,
+                                                 eitp_transformer_config *config, eitp_error *error) {
     eitp__json_document *document;
     eitp_status status = eitp__read_generation_config(host, directory, &document, error);
     if (!status && document)
-        status = eitp__gpt2_read_special_tokens(eitp__json_root(document), config, error);
+        status = eitp__config_read_special_tokens(eitp__json_root(document), config, error);
     if (status && document)
         status = eitp__fail_prefix(error, status, "%s/" EITP__GENERATION_FILE, directory);
     eitp__json_release(document);
@@ -122,7 +122,7 @@ static eitp_status eitp__apply_generation_config(const eitp_host *host, const ch
 }
 
 /* Unties the head where the weights have one that differs: so does transformers from version 5 on. */
-static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+static eitp_status eitp__untie_own_head(const eitp_host *host, const char *directory, eitp_transformer_config *config,
                                         eitp_error *error) {
     eitp__safetensors *collection;
     int has_own_head = 0;
@@ -140,16 +140,16 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
     return status;
 }
 
-eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_gpt2_config *config,
+eitp_status eitp_model_config_read(const eitp_host *host, const char *directory, eitp_transformer_config *config,
                                    eitp_error *error) {
-    eitp_gpt2_config read;
+    eitp_transformer_config read;
     char *path;
     eitp_status status;
     if (!host || !directory || !config)
         return eitp__fail_null(error, "eitp_model_config_read", "host, directory and config");
     status = eitp__path_in(host, directory, "config.json", &path, error);
     if (!status)
-        status = eitp_gpt2_config_read(host, path, &read, error);
+        status = eitp_transformer_config_read(host, path, &read, error);
     eitp__release_text(host, path);
     if (!status)
         status = eitp__apply_generation_config(host, directory, &read, error);
@@ -198,15 +198,15 @@ EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const c
 
 static eitp_status eitp__write_generation_config(const eitp_model *model, const char *path, int32_t end_of_text,
                                                  eitp_error *error) {
-    eitp_gpt2_config named = model->config;
+    eitp_transformer_config named = model->config;
     const char *kept = model->generation ? model->generation : "  \"_from_model_config\": true,\n";
     eitp__buffer text;
     eitp_status status;
-    eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
+    eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, &model->host);
     eitp__buffer_add_text(&text, "{\n");
     eitp__buffer_add_text(&text, kept);
-    eitp__gpt2_write_special_tokens(&text, &named);
+    eitp__config_write_special_tokens(&text, &named);
     if (!text.failed)
         text.size -= 2; /* the last comma */
     eitp__buffer_add_text(&text, "\n}\n");
@@ -229,7 +229,7 @@ static const eitp__safetensors_entry *eitp__find_parameter(const eitp_model *mod
 
 static eitp_status eitp__read_parameters(eitp_model *model, const char *directory, const eitp__safetensors *collection,
                                          eitp_error *error) {
-    const int64_t count = eitp__gpt2_parameter_count(&model->config);
+    const int64_t count = eitp__parameter_count(&model->config);
     const size_t stored = eitp__safetensors_count(collection);
     int has_own_head = 0;
     eitp_status status =
@@ -240,7 +240,7 @@ static eitp_status eitp__read_parameters(eitp_model *model, const char *director
                           "it; make the model with what eitp_model_config_read gives",
                           directory);
     for (int64_t i = 0; i < count && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         eitp_variable variable =
             eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
         const eitp__safetensors_entry *entry = eitp__find_parameter(model, collection, parameter.name);
@@ -284,12 +284,12 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     if (!context || !directory || !model)
         return eitp__fail_null(error, "eitp_model_load", "context, directory and model");
     const eitp_host host = eitp_context_host(context);
-    eitp_gpt2_config config;
+    eitp_transformer_config config;
     eitp_model *made = NULL;
     eitp_status status = eitp_model_config_read(&host, directory, &config, error);
     *model = NULL;
     if (!status)
-        status = eitp_gpt2_create(context, &config, &made, error);
+        status = eitp_model_create(context, &config, &made, error);
     if (!status)
         status = eitp_model_load_weights(made, directory, error);
     if (status) {
@@ -315,7 +315,7 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
         status = eitp__path_in(&model->host, directory, "config.json", &path, error);
     if (status)
         return status;
-    status = eitp_gpt2_config_write(&model->host, path, &model->config, end_of_text, dtype, error);
+    status = eitp_transformer_config_write(&model->host, path, &model->config, end_of_text, dtype, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__path_in(&model->host, directory, EITP__GENERATION_FILE, &path, error);

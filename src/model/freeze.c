@@ -57,8 +57,8 @@ static eitp_status eitp__freeze_word(eitp_model *model, const char *word, size_t
                                      eitp_error *error) {
     eitp_status status = EITP_OK;
     *count = 0;
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         if (!eitp__word_names(word, size, parameter.name))
             continue;
         ++*count;
@@ -94,9 +94,9 @@ int64_t eitp_model_trained_count(const eitp_model *model) {
     int64_t base, elements = 0;
     if (!model)
         return 0;
-    base = eitp__gpt2_parameter_count(&model->config);
+    base = eitp__parameter_count(&model->config);
     for (int64_t i = 0; i < base + eitp__lora_parameter_count(&model->config, &model->lora); i++) {
-        eitp__parameter parameter = i < base ? eitp__gpt2_parameter(&model->config, i)
+        eitp__parameter parameter = i < base ? eitp__parameter_at(&model->config, i)
                                              : eitp__lora_parameter(&model->config, &model->lora, i - base);
         int64_t at = eitp_variable_find(model->context, parameter.name);
         if (eitp_variable_at(model->context, (size_t)at).trained)

@@ -1,6 +1,6 @@
 /* Generation with a key-value cache: one plan for prompt and tokens, whose rows are those fed at a time. */
 #include "base/random.h"
-#include "model/gpt2.h"
+#include "model/transformer.h"
 
 struct eitp_generator {
     const eitp_model *model;

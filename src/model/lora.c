@@ -103,14 +103,14 @@ void eitp_lora_targets_format(unsigned targets, char *names, size_t size) {
 
 /* ---- Parameters ---- */
 
-EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_gpt2_config *model, const eitp_lora_config *config) {
+EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
     int64_t count = 0;
     for (size_t i = 0; i < EITP__COUNT(eitp__lora_layers); i++)
         count += config->rank && (config->targets & eitp__lora_layers[i].target) ? 2 : 0;
     return count * model->layers;
 }
 
-EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_gpt2_config *model, const eitp_lora_config *config,
+EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index) {
     int64_t in_block = eitp__lora_parameter_count(model, config) / model->layers, at = index % in_block / 2;
     int is_b = (int)(index % 2), multiple;
@@ -172,8 +172,8 @@ eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *confi
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are made");
     if (!status)
         status = eitp__lora_declare(model, config, error);
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
     }
     if (!status)

@@ -16,7 +16,7 @@ typedef struct eitp_token_ids {
 } eitp_token_ids;
 
 /* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019). */
-typedef struct eitp_gpt2_config {
+typedef struct eitp_transformer_config {
     int64_t vocabulary;
     int64_t positions; /* the longest sequence */
     int64_t width;
@@ -33,25 +33,27 @@ typedef struct eitp_gpt2_config {
     /* For programs that generate: what begins a text, each of what ends it, and what fills a batch. Ids that are not in
        the vocabulary stand for nothing. */
     eitp_token_ids begin, end, padding;
-} eitp_gpt2_config;
+} eitp_transformer_config;
 
 /*
  * "gpt2" (124M parameters), "gpt2-medium", "gpt2-large", "gpt2-xl", "distilgpt2", and "tiny" (4 layers of 128), all
  * with the vocabulary of 50257 tokens.
  */
-EITP_API eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, eitp_error *error);
+EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
+                                                   eitp_error *error);
 
 /* Reads a Hugging Face config.json; what it asks for and eitp has not is an error that names it. */
-EITP_API eitp_status eitp_gpt2_config_read(const eitp_host *host, const char *path, eitp_gpt2_config *config,
-                                           eitp_error *error);
+EITP_API eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path,
+                                                  eitp_transformer_config *config, eitp_error *error);
 
 /*
- * Writes the configuration as a config.json, which eitp_gpt2_config_read and Hugging Face's transformers read.
+ * Writes the configuration as a config.json, which eitp_transformer_config_read and Hugging Face's transformers read.
  * `end_of_text` takes the place of the configuration's special tokens, unless it is one of those that end a text; -1:
  * they are written as they are.
  */
-EITP_API eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
-                                            int32_t end_of_text, eitp_dtype dtype, eitp_error *error);
+EITP_API eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
+                                                   const eitp_transformer_config *config, int32_t end_of_text,
+                                                   eitp_dtype dtype, eitp_error *error);
 
 typedef struct eitp_model eitp_model;
 
@@ -59,11 +61,11 @@ typedef struct eitp_model eitp_model;
  * Declares the parameters in the context, matrices in its precision; they have no values yet. The model must be
  * destroyed before the context.
  */
-EITP_API eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
-                                      eitp_error *error);
+EITP_API eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_config *config, eitp_model **model,
+                                       eitp_error *error);
 EITP_API void eitp_model_destroy(eitp_model *model);
 
-EITP_API eitp_gpt2_config eitp_model_config(const eitp_model *model);
+EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
 

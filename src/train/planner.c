@@ -131,7 +131,7 @@ eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *
         status = eitp_context_create(&config, &context, error);
     counter.context = context;
     if (!status)
-        status = eitp_gpt2_create(context, &fit->model, &model, error);
+        status = eitp_model_create(context, &fit->model, &model, error);
     if (!status && fit->adapt)
         status = fit->adapt(fit->user, model, error);
     trainer = status ? NULL : (eitp_trainer *)eitp__allocate(&config.host, sizeof *trainer);

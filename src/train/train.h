@@ -68,7 +68,7 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 /* A run that is to be planned. */
 typedef struct eitp_fit {
     eitp_context_config context; /* its parameters, stream_path and plans_only are the planner's */
-    eitp_gpt2_config model;
+    eitp_transformer_config model;
     eitp_trainer_config trainer;
     int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
     /* Where nothing fits in memory, variables may be streamed from a file, as few as will do; 0: the context's `stream`

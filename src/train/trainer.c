@@ -1,7 +1,7 @@
 #include "train/trainer.h"
 
 #include "base/log.h"
-#include "model/gpt2.h"
+#include "model/transformer.h"
 #include "tensor/plan.h"
 
 /* Where dynamic loss scaling starts: high, since it comes down in a few skipped steps. */
@@ -60,7 +60,7 @@ static eitp_status eitp__check_config(const eitp_trainer_config *config, const e
 }
 
 static int eitp__has_dropout(const eitp_model *model) {
-    const eitp_gpt2_config config = eitp_model_config(model);
+    const eitp_transformer_config config = eitp_model_config(model);
     return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0 ||
            eitp_model_lora(model).dropout > 0;
 }
@@ -99,8 +99,8 @@ static int64_t eitp__unique_capacity(const eitp_trainer *trainer) {
 
 static eitp_tensor *eitp__unique_input(const eitp_trainer *trainer, eitp_graph *graph) {
     int64_t capacity = eitp__unique_capacity(trainer);
-    return eitp__gpt2_trains_tied_embedding(trainer->model) ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity)
-                                                            : NULL;
+    return eitp__trains_tied_embedding(trainer->model) ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity)
+                                                       : NULL;
 }
 
 /* The graph of one run, up to the losses, and the number whose gradients are taken. */

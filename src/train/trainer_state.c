@@ -189,12 +189,12 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
 /* Writes the adapters and the configuration of the model that they are of. */
 static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
                                        int64_t *base_checksum, eitp_error *error) {
-    const eitp_gpt2_config config = eitp_model_config(trainer->model);
+    const eitp_transformer_config config = eitp_model_config(trainer->model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
     if (!status)
-        status = eitp_gpt2_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
+        status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
     eitp__release_text(&trainer->host, path);
     if (!status)
         status = eitp_lora_save(trainer->model, directory, NULL, checksum, error);

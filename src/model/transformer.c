@@ -1,4 +1,4 @@
-#include "model/gpt2.h"
+#include "model/transformer.h"
 #include "model/lora.h"
 #include "tensor/context.h"
 #include "tensor/op_rules.h"
@@ -52,7 +52,7 @@ static const eitp__gpt2_row eitp__gpt2_last[] = {
 /* Only where the head is not tied; its name has no prefix. */
 static const eitp__gpt2_row eitp__gpt2_head = {"lm_head.weight", {EITP__VOCABULARY, EITP__WIDTH}, EITP__FILL_NORMAL};
 
-static int64_t eitp__gpt2_extent(const eitp_gpt2_config *config, eitp__extent extent) {
+static int64_t eitp__gpt2_extent(const eitp_transformer_config *config, eitp__extent extent) {
     switch (extent) {
     case EITP__VOCABULARY:
         return config->vocabulary;
@@ -70,12 +70,12 @@ static int64_t eitp__gpt2_extent(const eitp_gpt2_config *config, eitp__extent ex
     }
 }
 
-EITP__PRIVATE int64_t eitp__gpt2_parameter_count(const eitp_gpt2_config *config) {
+EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
     return (int64_t)EITP__COUNT(eitp__gpt2_first) + config->layers * (int64_t)EITP__COUNT(eitp__gpt2_layer) +
            (int64_t)EITP__COUNT(eitp__gpt2_last) + !config->tied;
 }
 
-EITP__PRIVATE eitp__parameter eitp__gpt2_parameter(const eitp_gpt2_config *config, int64_t index) {
+EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
     const int64_t first = EITP__COUNT(eitp__gpt2_first), layer = EITP__COUNT(eitp__gpt2_layer);
     const int64_t last = EITP__COUNT(eitp__gpt2_last), layers_end = first + config->layers * layer;
     const eitp__gpt2_row *row;
@@ -117,14 +117,14 @@ static void eitp__declare_parameter(eitp_graph *graph, const eitp__parameter *pa
                          parameter->rank, parameter->shape);
 }
 
-eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *config, eitp_model **model,
-                             eitp_error *error) {
+eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_config *config, eitp_model **model,
+                              eitp_error *error) {
     if (!context || !config || !model)
-        return eitp__fail_null(error, "eitp_gpt2_create", "context, config and model");
+        return eitp__fail_null(error, "eitp_model_create", "context, config and model");
     const eitp_host host = eitp_context_host(context);
     eitp_graph *graph = NULL;
     eitp_model *made;
-    eitp_status status = eitp__gpt2_config_check(config, error);
+    eitp_status status = eitp__transformer_config_check(config, error);
     *model = NULL;
     if (status)
         return status;
@@ -135,8 +135,8 @@ eitp_status eitp_gpt2_create(eitp_context *context, const eitp_gpt2_config *conf
     made->host = host;
     made->config = *config;
     status = eitp_graph_create(context, &graph, error);
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(config) && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(config, i);
+    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(config, i);
         eitp__declare_parameter(graph, &parameter);
         status = eitp_graph_status(graph, error);
     }
@@ -159,26 +159,26 @@ void eitp_model_destroy(eitp_model *model) {
     eitp__release(&host, model, sizeof *model);
 }
 
-eitp_gpt2_config eitp_model_config(const eitp_model *model) {
-    eitp_gpt2_config none = EITP__ZERO;
+eitp_transformer_config eitp_model_config(const eitp_model *model) {
+    eitp_transformer_config none = EITP__ZERO;
     return model ? model->config : none;
 }
 
 void eitp_model_set_special_tokens(eitp_model *model, int32_t begin, int32_t end, int32_t padding) {
     if (model)
-        eitp__gpt2_set_special_tokens(&model->config, begin, end, padding);
+        eitp__config_set_special_tokens(&model->config, begin, end, padding);
 }
 
 eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double attention, double residual,
                                    eitp_error *error) {
     if (!model)
         return eitp__fail_null(error, "eitp_model_set_dropout", "model");
-    eitp_gpt2_config config = model->config;
+    eitp_transformer_config config = model->config;
     eitp_status status;
     config.embedding_dropout = embedding;
     config.attention_dropout = attention;
     config.residual_dropout = residual;
-    status = eitp__gpt2_config_check(&config, error);
+    status = eitp__transformer_config_check(&config, error);
     if (!status)
         model->config = config;
     return status;
@@ -190,8 +190,8 @@ eitp_context *eitp_model_context(const eitp_model *model) {
 
 int64_t eitp_model_parameter_count(const eitp_model *model) {
     int64_t elements = 0;
-    for (int64_t i = 0; model && i < eitp__gpt2_parameter_count(&model->config); i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(&model->config, i);
+    for (int64_t i = 0; model && i < eitp__parameter_count(&model->config); i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
     }
     return elements;
@@ -200,10 +200,10 @@ int64_t eitp_model_parameter_count(const eitp_model *model) {
 eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error) {
     if (!model)
         return eitp__fail_null(error, "eitp_model_initialize", "model");
-    const eitp_gpt2_config *config = &model->config;
+    const eitp_transformer_config *config = &model->config;
     eitp_status status = EITP_OK;
-    for (int64_t i = 0; i < eitp__gpt2_parameter_count(config) && !status; i++) {
-        eitp__parameter parameter = eitp__gpt2_parameter(config, i);
+    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(config, i);
         double deviation = config->initializer_range;
         if (parameter.fill == EITP__FILL_RESIDUAL)
             deviation /= sqrt(2.0 * (double)config->layers);
@@ -277,7 +277,7 @@ static eitp_tensor *eitp__gpt2_cache(const eitp_model *model, eitp_graph *graph,
 
 static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x, int64_t layer,
                                          const eitp__attending *attending) {
-    const eitp_gpt2_config *config = &model->config;
+    const eitp_transformer_config *config = &model->config;
     eitp_tensor *qkv = eitp__gpt2_linear(model, x, layer, "attn.c_attn", attending, EITP_NO_ACTIVATION);
     double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
     eitp_attention_config attention = EITP__ZERO;
@@ -304,7 +304,7 @@ static eitp_tensor *eitp__gpt2_dropout(eitp_tensor *x, const eitp__attending *at
 
 static eitp_tensor *eitp__gpt2_block(const eitp_model *model, eitp_tensor *x, int64_t layer,
                                      const eitp__attending *attending) {
-    const eitp_gpt2_config *config = &model->config;
+    const eitp_transformer_config *config = &model->config;
     eitp_tensor *attended, *hidden;
     attended = eitp__gpt2_attention(model, eitp__gpt2_norm(model, x, layer, "ln_1"), layer, attending);
     attended = eitp__gpt2_linear(model, attended, layer, "attn.c_proj", attending, EITP_NO_ACTIVATION);
@@ -315,7 +315,7 @@ static eitp_tensor *eitp__gpt2_block(const eitp_model *model, eitp_tensor *x, in
     return eitp_add(x, eitp__gpt2_dropout(hidden, attending, config->residual_dropout));
 }
 
-EITP__PRIVATE int eitp__gpt2_trains_tied_embedding(const eitp_model *model) {
+EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model) {
     int64_t index = eitp_variable_find(model->context, EITP__PREFIX "wte.weight");
     return model->config.tied && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
 }

@@ -1,7 +1,7 @@
 /* GPT-2 configurations: by name, and as Hugging Face's config.json. */
 #include "base/files.h"
 #include "base/json.h"
-#include "model/gpt2.h"
+#include "model/transformer.h"
 
 static const struct {
     const char *name;
@@ -12,8 +12,8 @@ static const struct {
 };
 
 /* What a config.json that leaves a member out means. */
-static eitp_gpt2_config eitp__gpt2_defaults(void) {
-    eitp_gpt2_config config;
+static eitp_transformer_config eitp__gpt2_defaults(void) {
+    eitp_transformer_config config;
     memset(&config, 0, sizeof config);
     config.vocabulary = 50257;
     config.positions = 1024;
@@ -32,9 +32,9 @@ static eitp_gpt2_config eitp__gpt2_defaults(void) {
     return config;
 }
 
-eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, eitp_error *error) {
+eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config, eitp_error *error) {
     if (!name || !config)
-        return eitp__fail_null(error, "eitp_gpt2_config_named", "name and config");
+        return eitp__fail_null(error, "eitp_transformer_config_named", "name and config");
     for (size_t i = 0; i < EITP__COUNT(eitp__gpt2_shapes); i++) {
         if (strcmp(name, eitp__gpt2_shapes[i].name))
             continue;
@@ -51,7 +51,7 @@ eitp_status eitp_gpt2_config_named(const char *name, eitp_gpt2_config *config, e
                       name);
 }
 
-EITP__PRIVATE eitp_status eitp__gpt2_config_check(const eitp_gpt2_config *config, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
     const struct {
         const char *name;
         int64_t value, high;
@@ -165,8 +165,8 @@ static eitp_token_ids eitp__known_token_ids(const eitp_token_ids *ids, int64_t v
     return known;
 }
 
-EITP__PRIVATE eitp_status eitp__gpt2_read_special_tokens(const eitp__json *root, eitp_gpt2_config *config,
-                                                         eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp__json *root, eitp_transformer_config *config,
+                                                           eitp_error *error) {
     eitp_status status = eitp__read_token_ids(root, "bos_token_id", &config->begin, error);
     if (!status)
         status = eitp__read_token_ids(root, "eos_token_id", &config->end, error);
@@ -184,7 +184,7 @@ static void eitp__write_token_ids(eitp__buffer *text, const char *name, const ei
     eitp__buffer_add_text(text, known.count > 1 ? "],\n" : ",\n");
 }
 
-EITP__PRIVATE void eitp__gpt2_write_special_tokens(eitp__buffer *text, const eitp_gpt2_config *config) {
+EITP__PRIVATE void eitp__config_write_special_tokens(eitp__buffer *text, const eitp_transformer_config *config) {
     eitp__write_token_ids(text, "bos_token_id", &config->begin, config->vocabulary);
     eitp__write_token_ids(text, "eos_token_id", &config->end, config->vocabulary);
     eitp__write_token_ids(text, "pad_token_id", &config->padding, config->vocabulary);
@@ -196,8 +196,8 @@ static void eitp__set_token_id(eitp_token_ids *ids, int32_t id) {
     ids->ids[0] = id >= 0 ? id : 0;
 }
 
-EITP__PRIVATE void eitp__gpt2_set_special_tokens(eitp_gpt2_config *config, int32_t begin, int32_t end,
-                                                 int32_t padding) {
+EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *config, int32_t begin, int32_t end,
+                                                   int32_t padding) {
     int is_known = end < 0;
     for (int32_t i = 0; i < config->end.count; i++)
         is_known = is_known || config->end.ids[i] == end;
@@ -214,7 +214,7 @@ EITP__PRIVATE void eitp__gpt2_set_special_tokens(eitp_gpt2_config *config, int32
 
 /* ---- Reading and writing ---- */
 
-static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_config *config, eitp_error *error) {
+static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_transformer_config *config, eitp_error *error) {
     const struct {
         const char *name;
         int64_t *value;
@@ -252,19 +252,19 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_gpt2_con
     if (!status)
         status = eitp__read_activation(root, &config->activation, error);
     if (!status)
-        status = eitp__gpt2_read_special_tokens(root, config, error);
+        status = eitp__config_read_special_tokens(root, config, error);
     if (!config->inner)
         config->inner = 4 * config->width;
-    return status ? status : eitp__gpt2_config_check(config, error);
+    return status ? status : eitp__transformer_config_check(config, error);
 }
 
-eitp_status eitp_gpt2_config_read(const eitp_host *host, const char *path, eitp_gpt2_config *config,
-                                  eitp_error *error) {
+eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path, eitp_transformer_config *config,
+                                         eitp_error *error) {
     if (!host || !path || !config)
-        return eitp__fail_null(error, "eitp_gpt2_config_read", "host, path and config");
+        return eitp__fail_null(error, "eitp_transformer_config_read", "host, path and config");
     enum { LIMIT = 16 << 20 };
     eitp__json_document *document;
-    eitp_gpt2_config parsed = eitp__gpt2_defaults();
+    eitp_transformer_config parsed = eitp__gpt2_defaults();
     eitp_status status = eitp__json_read_file(host, path, LIMIT, &document, error);
     if (status)
         return status;
@@ -298,15 +298,16 @@ static void eitp__write_integer(eitp__buffer *text, const char *name, int64_t va
     eitp__buffer_format(text, "  \"%s\": %lld,\n", name, (long long)value);
 }
 
-eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, const eitp_gpt2_config *config,
-                                   int32_t end_of_text, eitp_dtype dtype, eitp_error *error) {
-    eitp_gpt2_config named;
+eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
+                                          const eitp_transformer_config *config, int32_t end_of_text, eitp_dtype dtype,
+                                          eitp_error *error) {
+    eitp_transformer_config named;
     eitp__buffer text;
     eitp_status status;
     if (!host || !path || !config)
-        return eitp__fail_null(error, "eitp_gpt2_config_write", "host, path and config");
+        return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
     named = *config;
-    eitp__gpt2_set_special_tokens(&named, -1, end_of_text, -1);
+    eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
     eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
     eitp__buffer_format(&text, "  \"activation_function\": \"%s\",\n", eitp__activation_name(config->activation));
@@ -325,7 +326,7 @@ eitp_status eitp_gpt2_config_write(const eitp_host *host, const char *path, cons
     eitp__write_boolean(&text, "scale_attn_weights", config->scale_attention);
     eitp__write_boolean(&text, "scale_attn_by_inverse_layer_idx", config->scale_attention_by_layer);
     eitp__write_boolean(&text, "tie_word_embeddings", config->tied);
-    eitp__gpt2_write_special_tokens(&text, &named);
+    eitp__config_write_special_tokens(&text, &named);
     /* The older and the newer spelling, so that every version of transformers finds it. */
     for (int i = 0; i < 2; i++)
         eitp__buffer_format(&text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
