@@ -29,25 +29,28 @@
  *     eitp_context *context = NULL;
  *     eitp_tokenizer *tokenizer = NULL;
  *     eitp_token_file *tokens = NULL;
- *     eitp_model *model = NULL;
  *     eitp_trainer *trainer = NULL;
  *     eitp_transformer_config shape;
  *     eitp_token_file_info info;
  *     eitp_token_range all, none;
- *     eitp_step_report step = {0, 0, 0, 0, 0, 0};
+ *     eitp_language_config text = {0};
+ *     eitp_task task = {0};
+ *     eitp_step_report step = {0};
  *     eitp_error error;
  *     // EITP_OK is 0: calls are chained with ||, the first that fails ends the chain, and `error` says why.
  *     int failed = eitp_context_create(&settings, &context, &error) ||
  *                  eitp_tokenizer_bytes(&settings.host, &tokenizer, &error) ||
  *                  eitp_pack(&settings.host, tokenizer, &texts, "text.tok", &info, &error) ||
  *                  eitp_token_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
- *                  eitp_split_tokens(info.token_count, 0, run.block_size, &all, &none, &error) ||
+ *                  eitp_split_tokens(info.token_count, 0, text.block_size = 64, &all, &none, &error) ||
  *                  eitp_transformer_config_named("tiny", &shape, &error);
  *     shape.vocabulary = 257; // the bytes and <|endoftext|>
  *     run.schedule.peak = 1e-3;
- *     failed = failed || eitp_model_create(context, &shape, &model, &error) ||
- *              eitp_model_initialize(model, 1, &error) ||
- *              eitp_trainer_create(model, tokens, all, NULL, none, tokenizer, &run, &trainer, &error);
+ *     text.tokenizer = tokenizer;
+ *     text.training = eitp_token_file_source(tokens, all);
+ *     failed = failed || eitp_model_create(context, &shape, &text.model, &error) ||
+ *              eitp_model_initialize(text.model, 1, &error) || eitp_language_task(&text, &task, &error) ||
+ *              eitp_trainer_create(&task, &run, &trainer, &error);
  *     while (!failed && step.step < 80) {
  *         failed = eitp_trainer_step(trainer, &step, &error) != EITP_OK;
  *         if (step.step % 10 == 0)
@@ -57,7 +60,8 @@
  *         return fprintf(stderr, "%s\n", error.message), 1;
  *     printf("the best guess from how often each byte comes has %.3f\n", info.unigram_entropy);
  *     eitp_trainer_destroy(trainer); // what was made last goes first
- *     eitp_model_destroy(model);
+ *     eitp_task_release(&task);
+ *     eitp_model_destroy(text.model);
  *     eitp_token_file_close(tokens);
  *     eitp_tokenizer_destroy(tokenizer);
  *     eitp_context_destroy(context);
@@ -99,16 +103,19 @@
  *     4. eitp_model_load for a Hugging Face directory; or eitp_transformer_config_named,
  *        eitp_transformer_config_read, or your own eitp_transformer_config, then eitp_model_create and
  *        eitp_model_initialize.
- *     5. eitp_trainer_config_default, eitp_trainer_create: takes all memory that training needs. To go on from a
- *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
+ *     5. eitp_language_task says what is trained on: eitp_token_file_source, eitp_token_memory_source, or a function
+ *        of your own. eitp_trainer_config_default, eitp_trainer_create: takes all memory that training needs. To go on
+ *        from a checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
  *     6. Your loop: eitp_trainer_step; now and then eitp_trainer_evaluate, eitp_trainer_save, eitp_checkpoint_prune.
  *        A step that fails has changed nothing, or eitp_trainer_is_torn: then resume from the last checkpoint.
  *     7. eitp_model_save writes a directory without the training state.
  *     8. What was made last is destroyed first.
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
  *   gives the bytes of a token.
- *   A model of your own: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_adamw_minimize for a
- *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
+ *   Train a model of your own: an eitp_task, whose build makes inputs (eitp_pass_row_input), parameters
+ *   (eitp_parameter), ops and the loss (eitp_pass_term), and whose read fills in a sample. The trainer does the rest.
+ *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients, or
+ *   eitp_adamw_minimize for a step; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
  *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.
  *   Building a graph computes nothing. eitp_variables_save and eitp_variables_load keep the parameters.
  *
@@ -166,7 +173,7 @@
  * FINDING THINGS
  *   The file is made of modules. Each begins with a line that has ">>" and the module's path, and ends with one
  *   that has "<<" and it: search for ">>" to see them all. First come the public headers (base, tensor, model,
- *   optim, text, data, io, train), where every function is documented; then the private ones; then the
+ *   optim, text, data, io, task, train), where every function is documented; then the private ones; then the
  *   implementation. Public names begin with eitp_ or EITP_, private ones with eitp__ or EITP__: those are not for
  *   you to use. The file is generated: to change it, change the modules in the repository. Only the part before the
  *   private headers is seen without EITP_IMPLEMENTATION.
@@ -954,6 +961,11 @@ EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
 
+/* Tokens that it knows; the longest sequence; whether anything is dropped in training. 0 for NULL. */
+EITP_API int64_t eitp_model_vocabulary(const eitp_model *model);
+EITP_API int64_t eitp_model_positions(const eitp_model *model);
+EITP_API int eitp_model_has_dropout(const eitp_model *model);
+
 /*
  * Sets the special tokens of the model's configuration to a tokenizer's ids, -1 where it has none. Several ids that end
  * a text stay where `end` is one of them. Where it is not, the ids were another tokenizer's and are replaced: there is
@@ -1496,41 +1508,62 @@ typedef struct eitp_token_range {
 EITP_API eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, int64_t block_size,
                                        eitp_token_range *training, eitp_token_range *validation, eitp_error *error);
 
-typedef enum eitp_shuffle {
-    EITP_SHUFFLE_NONE = 0,   /* windows as they lie in the file */
-    EITP_SHUFFLE_WINDOWS = 1 /* every epoch goes through all windows in an order of its own */
-} eitp_shuffle;
+/*
+ * Tokens wherever they are: in a token file, in memory, or behind a function of the program's own. What `user` points
+ * to must live as long as what reads the source.
+ */
+typedef struct eitp_token_source {
+    void *user;
+    uint64_t count;         /* tokens there are */
+    eitp_token_range range; /* those of them that are used */
+    uint64_t hash;          /* of all of them, which a resume compares; 0: not known */
+    int32_t end_of_text;    /* the id after each document; -1: none */
+    /* Stores tokens [first, first + count) of all of them in ids[count]. */
+    eitp_status (*read)(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error);
+    void (*expect_read)(void *user, uint64_t first, uint64_t count); /* these will be read soon; may be NULL */
+} eitp_token_source;
+
+/* Part of a token file, which must stay open. */
+EITP_API eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range);
+
+/* Part of an array, which is not copied. Reads it once for the hash, which is that of a token file of the same ids. */
+EITP_API eitp_token_source eitp_token_memory_source(const int32_t *ids, uint64_t count, eitp_token_range range);
 
 /*
- * The windows of a range of n tokens with block size T: window i has tokens [i*T, i*T + T) of the range, and as targets
- * tokens [i*T + 1, i*T + T + 1). There are (n - 1) / T. Samples are numbered from 0 through all epochs: sample k is in
- * epoch k / count at position k % count, so that any sample is found without those before it, and nothing is kept in
- * memory. Made by eitp_windows_init; the file must stay open. Nothing needs to be released.
+ * The windows of a source of n tokens with block size T: window i has tokens [i*T, i*T + T) of its range, and as
+ * targets tokens [i*T + 1, i*T + T + 1). There are (n - 1) / T. Made by eitp_windows_init; nothing needs to be
+ * released.
  */
 typedef struct eitp_windows {
-    const eitp_token_file *file;
-    eitp_token_range tokens;
+    eitp_token_source source;
     int64_t block_size;
-    eitp_shuffle shuffle;
-    uint64_t seed;
     uint64_t count; /* windows, at least 1 */
 } eitp_windows;
 
-/* `tokens` must lie in the file and hold at least one window of block_size + 1 tokens. */
-EITP_API eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_file *file, eitp_token_range tokens,
-                                       int64_t block_size, eitp_shuffle shuffle, uint64_t seed, eitp_error *error);
+/* The range must lie in the source and hold at least one window of block_size + 1 tokens. */
+EITP_API eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_source *source, int64_t block_size,
+                                       eitp_error *error);
 
-/* The window that sample number `sample` is: a function of (seed, count, sample), for every epoch a bijection on [0,
-   count). */
-EITP_API uint64_t eitp_windows_index(const eitp_windows *windows, uint64_t sample);
+/* Window `index` into tokens [T] and targets [T]. After a failure their content is not specified. */
+EITP_API eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t index, int32_t *tokens, int32_t *targets,
+                                       eitp_error *error);
 
-/* Tells that these samples will be read soon: the system may fetch them meanwhile. */
-EITP_API void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count);
+/* Tells that the window will be read soon: the system may fetch it meanwhile. */
+EITP_API void eitp_windows_expect_read(const eitp_windows *windows, uint64_t index);
 
-/* Samples [first, first + count) into tokens [count, T] and targets [count, T]. After a failure their content is not
-   specified. */
-EITP_API eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t first, int64_t count, int32_t *tokens,
-                                       int32_t *targets, eitp_error *error);
+/* ---- Order ---- */
+
+typedef enum eitp_shuffle {
+    EITP_SHUFFLE_NONE = 0,   /* samples as they lie in the data */
+    EITP_SHUFFLE_WINDOWS = 1 /* every epoch goes through all samples in an order of its own */
+} eitp_shuffle;
+
+/*
+ * Samples are numbered from 0 through all epochs: number k is in epoch k / count at position k % count. Returns which
+ * of the `count` samples of the data it is: a function of its arguments, for every epoch a bijection on [0, count), so
+ * that any sample is found without those before it, and nothing is kept in memory.
+ */
+EITP_API uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number);
 
 EITP_END_DECLARATIONS
 /* <<src/data/data.h */
@@ -1635,19 +1668,167 @@ EITP_API eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *ou
 EITP_END_DECLARATIONS
 /* <<src/io/io.h */
 
+/* >>src/task/task.h */
+/*
+ * Tasks: what a sample is, how a batch is filled, which losses and measures a graph gets. docs/training.md has the
+ * whole picture.
+ */
+
+EITP_BEGIN_DECLARATIONS
+
+/* The largest number of inputs of a pass, of its loss terms and measures together, and the bytes of their names. */
+#define EITP_PASS_INPUTS 16
+#define EITP_PASS_QUANTITIES 8
+#define EITP_QUANTITY_NAME 32
+
+typedef enum eitp_split { EITP_TRAINING = 0, EITP_VALIDATION = 1 } eitp_split;
+
+/* One pass over samples, while a task builds it. Its functions return NULL after a failure, as ops do. */
+typedef struct eitp_pass eitp_pass;
+
+/* The graph to build in. */
+EITP_API eitp_graph *eitp_pass_graph(eitp_pass *pass);
+
+/* True if gradients will be taken; false in evaluation, where eitp_pass_key is NULL too. */
+EITP_API int eitp_pass_trains(const eitp_pass *pass);
+
+/*
+ * An input with a value of `shape` (rank 0: a number) for each row: [n, shape...], where n is a capacity (see
+ * eitp_input_rows). Rows that belong to no sample hold `empty`, and must add nothing to a loss or a measure. I32, I64
+ * and F32. The inputs' order is that of eitp_sample.values.
+ */
+EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
+                                          const int64_t *shape, double empty);
+
+/* The same with a value for each sample: [samples, shape...]. Where there are fewer samples the last hold `empty`. */
+EITP_API eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
+                                             const int64_t *shape, double empty);
+
+/* Inputs that the trainer fills in: I32 [n], the place of each row in its sample; I32 [sequences + 1], where samples
+   begin, as eitp_attention takes them; I64 [3], the dropout key, NULL in evaluation. */
+EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
+EITP_API eitp_tensor *eitp_pass_offsets(eitp_pass *pass);
+EITP_API eitp_tensor *eitp_pass_key(eitp_pass *pass);
+
+/* The longest sequence between two offsets: eitp_attention_config.longest. */
+EITP_API int64_t eitp_pass_longest(const eitp_pass *pass);
+
+/*
+ * For a table that is looked up by `ids`, a row input, and used elsewhere too, as one that is tied to the output head:
+ * its gradient is summed by distinct id over the whole step, so that it has the same bits however many passes a step
+ * takes. *unique and *inverse are what eitp_embedding_unique takes, NULL in evaluation. One a task.
+ */
+EITP_API void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eitp_tensor **unique,
+                               eitp_tensor **inverse);
+
+/* Looks `ids` up in `table` [v, c] so. */
+EITP_API eitp_tensor *eitp_pass_embedding(eitp_pass *pass, eitp_tensor *table, eitp_tensor *ids);
+
+/* All that a Transformer's graph needs; its tokens are the next of the row inputs. */
+EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *model);
+
+/*
+ * A loss term: values for each row [n], or for each sample [samples], further dimensions being 1, or a number that is
+ * their sum. The loss has weight(step) * sum(values) / items, where items is what eitp_sample.items says in all samples
+ * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied. What reports call the loss is
+ * the weighted sum of all terms.
+ */
+EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
+
+/* What is reported by evaluation, and not trained on. In training passes it does nothing. */
+EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values);
+
+/* One sample, while `read` fills it in. */
+typedef struct eitp_sample {
+    void **values; /* for each input in the order of build: room for `rows` values, or for one, of its shape */
+    int64_t rows;  /* the task's rows; less where the sample has fewer */
+    /* For each term and measure in the order of build: over how many of the sample's rows it is a mean. 1 to begin
+       with: each sample counts alike. */
+    int64_t items[EITP_PASS_QUANTITIES];
+} eitp_sample;
+
+/* What a resume compares. The hash is of what the samples are made of. */
+typedef struct eitp_task_identity {
+    uint64_t hash;
+    uint64_t first, count; /* where in it the training samples begin, and how many units they have */
+} eitp_task_identity;
+
+/* Functions but build and read may be NULL. */
+typedef struct eitp_task {
+    void *user;
+    eitp_context *context;
+    eitp_model *model; /* saved with its configuration, and with adapters if it has some; NULL: a model of ops, of which
+                          checkpoints have the parameters */
+    int64_t rows;      /* of a sample, or most of one where they vary */
+    uint64_t samples[2]; /* in each eitp_split; no validation: 0 */
+    int rows_vary;
+    /* True if rows that belong to no sample may lie between samples: see `empty` of eitp_pass_row_input. Otherwise
+       micro-batches are not merged where a sum over rows cannot be cut between them. */
+    int allows_gaps;
+    eitp_status (*build)(void *user, eitp_pass *pass, eitp_error *error);
+    eitp_status (*read)(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error);
+    void (*expect)(void *user, eitp_split split, uint64_t number);
+    eitp_status (*identify)(void *user, eitp_task_identity *identity, eitp_error *error);
+    eitp_status (*save)(void *user, const char *directory, eitp_error *error);
+    void (*release)(void *user);
+} eitp_task;
+
+/* Calls release, if there is one, and clears the struct. NULL is fine. */
+EITP_API void eitp_task_release(eitp_task *task);
+
+/* ---- Language modelling ---- */
+
+/* The next token after each of a window of tokens. */
+typedef struct eitp_language_config {
+    eitp_model *model;
+    eitp_token_source training, validation; /* validation.count 0: none */
+    int64_t block_size;                     /* tokens of a sample */
+    const eitp_tokenizer *tokenizer;        /* saved with checkpoints; may be NULL. Not copied */
+} eitp_language_config;
+
+/*
+ * Samples are the windows of eitp_windows. A source without one is EITP_ERROR_ARGUMENT, and so is a block size above
+ * the model's positions. The term is called "loss", and its items are tokens. The sources are not read yet.
+ */
+EITP_API eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *task, eitp_error *error);
+
+EITP_END_DECLARATIONS
+/* <<src/task/task.h */
+
 /* >>src/train/train.h */
 /*
- * Training a language model: steps, evaluation, checkpoints. The program keeps the loop; the trainer keeps everything
- * that a step needs and a checkpoint must hold.
+ * Training: steps of a task, evaluation, checkpoints. The program keeps the loop; the trainer keeps everything that a
+ * step needs and a checkpoint must hold.
  */
 
 EITP_BEGIN_DECLARATIONS
 
 #define EITP_MERGE_BYTES ((size_t)768 << 20)
 
+/* A loss term of a step. */
+typedef struct eitp_term_report {
+    char name[EITP_QUANTITY_NAME];
+    double mean;   /* over its items in the step, before the update */
+    double weight; /* that it has in the loss */
+} eitp_term_report;
+
+/* What a step did. */
+typedef struct eitp_step_report {
+    int64_t step; /* its number, from 1 */
+    double loss;  /* the weighted sum of the terms; of a language model nats per token */
+    double learning_rate;
+    double grad_norm;                   /* before clipping */
+    int64_t items;                      /* of the first term; of a language model tokens */
+    int applied;                        /* 0: loss or gradient was not finite, and nothing was changed */
+    double update_norm, parameter_norm; /* of the whole update, and of all parameters after it */
+    double loss_scale; /* what the loss was multiplied by before its gradients were taken: 1, but in fp16 */
+    int64_t skipped;   /* steps so far that were not applied while the loss scale was too large for fp16 */
+    int term_count;
+    eitp_term_report terms[EITP_PASS_QUANTITIES];
+} eitp_step_report;
+
 typedef struct eitp_trainer_config {
-    int64_t batch_size;   /* sequences in a micro-batch */
-    int64_t block_size;   /* tokens in a sequence */
+    int64_t batch_size;   /* samples in a micro-batch */
     int64_t grad_accum;   /* micro-batches in a step */
     double max_grad_norm; /* 0: no clipping */
     /* Where parameters are BF16, the context must have been made with the optimizer's eitp_parameter_form. */
@@ -1667,7 +1848,7 @@ typedef struct eitp_trainer_config {
     /*
      * Micro-batches that are merged begin at rows where a sum over rows can be cut, so that `merged` changes no bit; 1:
      * they follow one another without gaps, and the last bits may depend on `merged`. It only makes a difference where
-     * batch_size * block_size is not a multiple of what products of 16 bits add at once: 2 with AVX512-BF16, 32 with
+     * the rows of a micro-batch are not a multiple of what products of 16 bits add at once: 2 with AVX512-BF16, 32 with
      * AMX.
      */
     int dense_rows;
@@ -1676,22 +1857,23 @@ typedef struct eitp_trainer_config {
     eitp_shuffle shuffle;
     uint64_t
         last_sample; /* training stops having used this many samples, in the middle of a step if need be; 0: never */
+    /* The learning rate of a step, instead of the schedule; what is called after each step. Both may be NULL. */
+    double (*rate)(void *user, int64_t step);
+    void (*after_step)(void *user, const eitp_step_report *report);
+    void *user;
 } eitp_trainer_config;
 
-/* Batch 1, block 64, accumulation 4, clip 0.5, AdamW's defaults, constant 5e-5, shuffled. */
+/* Batch 1, accumulation 4, clip 0.5, AdamW's defaults, constant 5e-5, shuffled. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 typedef struct eitp_trainer eitp_trainer;
 
 /*
- * Prepares training on tokens of a file, and evaluation on others (validation->count 0: none). All memory that training
- * needs is taken here. Model, files and tokenizer must live as long as the trainer; `tokenizer` is saved with
- * checkpoints and may be NULL.
+ * Prepares training. All memory that it needs is taken here. Parameters that the task's build declares are zero until
+ * they are filled. The task is copied; what it points to must live as long as the trainer.
  */
-EITP_API eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *training_file,
-                                         eitp_token_range training, const eitp_token_file *validation_file,
-                                         eitp_token_range validation, const eitp_tokenizer *tokenizer,
-                                         const eitp_trainer_config *config, eitp_trainer **trainer, eitp_error *error);
+EITP_API eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config,
+                                         eitp_trainer **trainer, eitp_error *error);
 EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
 /* ---- Planning: what a run takes, before anything is loaded ---- */
@@ -1699,16 +1881,17 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 /* A run that is to be planned. */
 typedef struct eitp_fit {
     eitp_context_config context; /* its parameters, stream_path and plans_only are the planner's */
-    eitp_transformer_config model;
+    /*
+     * Makes the task that is planned in a context whose variables have no memory: its model, with adapters and what is
+     * frozen. Nothing is read from its data. The task is released after it was measured, and its model destroyed.
+     */
+    eitp_status (*make)(const void *user, eitp_context *context, eitp_task *task, eitp_error *error);
+    const void *user;
     eitp_trainer_config trainer;
     int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
     /* Where nothing fits in memory, variables may be streamed from a file, as few as will do; 0: the context's `stream`
        it is. It wears a disk, so of any optimizer only compact ones are. */
     int any_stream;
-    int validates;
-    /* What is done to the model before its graphs are built: adapters, freezing. NULL: nothing */
-    eitp_status (*adapt)(const void *user, eitp_model *model, eitp_error *error);
-    const void *user;
     size_t process; /* resident bytes of the process beside the run, 0: what they are now */
     size_t budget;  /* bytes that may be resident in all; 0: no limit */
 } eitp_fit;
@@ -1742,19 +1925,6 @@ EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eit
  */
 EITP_API eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
 
-/* What a step did. */
-typedef struct eitp_step_report {
-    int64_t step; /* its number, from 1 */
-    double loss;  /* mean over the step's targets, nats per token, before the update */
-    double learning_rate;
-    double grad_norm;                   /* before clipping */
-    int64_t tokens;                     /* targets */
-    int applied;                        /* 0: loss or gradient was not finite, and nothing was changed */
-    double update_norm, parameter_norm; /* of the whole update, and of all parameters after it */
-    double loss_scale; /* what the loss was multiplied by before its gradients were taken: 1, but in fp16 */
-    int64_t skipped;   /* steps so far that were not applied while the loss scale was too large for fp16 */
-} eitp_step_report;
-
 /*
  * Makes one step: all its micro-batches and the update. After last_sample it is EITP_END_OF_DATA, and nothing is
  * changed. A step that fails leaves the report as it was, and the trainer too, unless it fails half-way, having begun
@@ -1762,10 +1932,20 @@ typedef struct eitp_step_report {
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
+/* The mean of a loss term or a measure over the samples of an evaluation. */
+typedef struct eitp_measure {
+    char name[EITP_QUANTITY_NAME];
+    double mean;  /* over its items; not finite where that of any item is not */
+    double error; /* standard error of the mean, over samples; 0 where it is not one of samples */
+    int64_t items;
+} eitp_measure;
+
 typedef struct eitp_evaluation {
-    double loss;    /* mean over the targets, nats per token; not finite where that of any target is not */
-    double error;   /* standard error of that mean, over sequences */
-    int64_t tokens; /* targets */
+    double loss;   /* the weighted sum of the terms, with the weights of the step; of a language model nats per token */
+    double error;  /* standard error of it, over samples */
+    int64_t items; /* of the first term; of a language model tokens */
+    int measure_count;
+    eitp_measure measures[EITP_PASS_QUANTITIES]; /* the terms, then the measures, in the order of the task's build */
 } eitp_evaluation;
 
 /*
@@ -1774,13 +1954,12 @@ typedef struct eitp_evaluation {
  */
 EITP_API int eitp_trainer_is_torn(const eitp_trainer *trainer);
 
-/* The loss on the validation windows: all of them, or the first `windows` (0: all). */
-EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
+/* Measures the validation samples: all of them, or the first `samples` (0: all). */
+EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);
 
-/* Steps made so far; training windows in an epoch. */
+/* Steps made so far. */
 EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);
-EITP_API uint64_t eitp_trainer_windows(const eitp_trainer *trainer);
 
 /* Micro-batches that one forward and backward takes together. */
 EITP_API int64_t eitp_trainer_merged(const eitp_trainer *trainer);
@@ -1836,15 +2015,18 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
-/* The loss of a model on windows of a token file, without a trainer. */
-EITP_API eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, eitp_token_range tokens,
-                                   int64_t batch_size, int64_t block_size, int64_t windows, eitp_evaluation *evaluation,
-                                   eitp_error *error);
+/*
+ * Measures a split of a task without a trainer, `batch_size` samples at a time: all of it, or the first `samples` (0:
+ * all). Terms have the weights of step 1.
+ */
+EITP_API eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
+                                   eitp_evaluation *evaluation, eitp_error *error);
 
 /* What the trainer's checkpoint says, for a program that makes the trainer anew. */
 typedef struct eitp_checkpoint_info {
     int64_t step;
     eitp_trainer_config config;
+    int64_t rows; /* of a sample; of a language model its block size */
     char numerics[100];
     char precision[8];           /* "fp32", "bf16" or "fp16" */
     eitp_lora_config lora;       /* rank 0: it has the whole model */
@@ -4681,66 +4863,160 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 /* <<src/io/lora_files.h */
 
-/* >>src/train/batch.h */
-/* Batches of windows on their way into a plan: where sequences lie in its rows, and what the host keeps of them. */
-
-/* Targets that carry no loss; the value that PyTorch ignores. */
-#define EITP__IGNORED_TARGET (-100)
+/* >>src/task/layout.h */
+/* Where samples lie in the rows of a pass. */
 
 /*
- * Where sequences lie in the rows of a pass: those of a micro-batch one after the other, and `gap` rows of no target
- * before the next micro-batch, so that each begins where a sum over rows can be cut. A gap is a sequence of its own.
+ * Samples follow one another, those of a micro-batch without gaps. Each micro-batch begins at a multiple of `group`
+ * rows, where a sum over rows can be cut without changing its bits. The rows before it are a sequence of their own.
  */
 typedef struct eitp__layout {
-    int64_t sequences;   /* capacity */
-    int64_t longest;     /* tokens of each */
-    int64_t micro_batch; /* sequences */
-    int64_t gap;         /* rows */
+    int64_t samples;     /* capacity */
+    int64_t rows;        /* of a sample, at most */
+    int64_t micro_batch; /* samples */
+    int64_t group;       /* 1: micro-batches have no gaps between them */
+    int rows_vary;       /* samples may have fewer rows */
 } eitp__layout;
 
 /* One micro-batch. */
-EITP__PRIVATE eitp__layout eitp__layout_plain(int64_t sequences, int64_t longest);
+EITP__PRIVATE eitp__layout eitp__layout_plain(int64_t samples, int64_t rows);
 
-/* The first row of a sequence. */
-EITP__PRIVATE int64_t eitp__layout_row(const eitp__layout *layout, int64_t sequence);
+/* Rows from the beginning of a full micro-batch to that of the next. */
+EITP__PRIVATE int64_t eitp__layout_stride(const eitp__layout *layout);
 
-/* Rows of the first `count` sequences, and gaps between them. */
+/* The first multiple of `group` from `row` on. */
+EITP__PRIVATE int64_t eitp__layout_align(const eitp__layout *layout, int64_t row);
+
+/* Most rows of a gap. */
+EITP__PRIVATE int64_t eitp__layout_gap(const eitp__layout *layout);
+
+/* Rows that `count` samples take at most, gaps between them included. */
 EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t count);
 
-/* The longest sequence, a gap or not. */
+/* Samples and gaps, at most. */
+EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout);
+
+/* Rows of the longest sequence, a sample or a gap. */
 EITP__PRIVATE int64_t eitp__layout_longest(const eitp__layout *layout);
+/* <<src/task/layout.h */
 
-/* The inputs of a language model's graph for all its rows; with_key adds the dropout key. */
-EITP__PRIVATE eitp_model_inputs eitp__layout_inputs(const eitp__layout *layout, eitp_graph *graph, int with_key);
+/* >>src/task/pass.h */
+/* What a task builds: the inputs, loss terms and measures of one pass, as the trainer fills in and reads them. */
 
-/* Host buffers for a batch of windows. */
+/* Targets without a loss, as PyTorch has them. */
+#define EITP__IGNORED_TARGET (-100)
+
+typedef struct eitp__pass_input {
+    eitp_tensor *tensor;
+    eitp_dtype dtype;
+    int is_per_row;    /* else per sample */
+    size_t value_size; /* bytes of one value, of all its dimensions */
+    double empty;      /* of rows and samples that are not there */
+} eitp__pass_input;
+
+typedef enum eitp__quantity_kind { EITP__PER_ROW, EITP__PER_SAMPLE, EITP__TOTAL } eitp__quantity_kind;
+
+/* A loss term or a measure. */
+typedef struct eitp__quantity {
+    char name[EITP_QUANTITY_NAME];
+    eitp__quantity_kind kind;
+    int is_term;
+    eitp_schedule schedule; /* of a term's weight */
+    eitp_tensor *values;    /* output F32 [n], [samples], or one */
+    eitp_tensor *weight;    /* input F32 [1] of a term in training: what its sum is multiplied by */
+} eitp__quantity;
+
+struct eitp_pass {
+    const eitp_task *task;
+    eitp_graph *graph;
+    eitp__layout layout;
+    int trains;
+    int64_t step_rows; /* of all samples of a step */
+    eitp__pass_input inputs[EITP_PASS_INPUTS];
+    int input_count;
+    eitp__quantity quantities[EITP_PASS_QUANTITIES];
+    int quantity_count;
+    eitp_tensor *positions, *offsets, *key; /* NULL: not asked for */
+    eitp_tensor *unique, *inverse;          /* of eitp_pass_unique */
+    int lookup;                             /* the input whose ids they are of */
+    int64_t vocabulary;
+    eitp_tensor *loss; /* the sum of weighted terms, in training */
+};
+
+/* Functions and sizes that a task must have. */
+EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *error);
+
+/* Builds a task's pass in a graph of its own. Release it after a failure too. */
+EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *task, const eitp__layout *layout,
+                                           int trains, int64_t step_rows, eitp_error *error);
+EITP__PRIVATE void eitp__pass_release(eitp_pass *pass);
+
+/* Distinct ids that a step can have at most. */
+EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass);
+
+/* The unique ids of the step, as an input of another graph; NULL where the pass has none. */
+EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_graph *graph);
+
+/* The weight of a term in a step. */
+EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step);
+
+/* Stores `empty` in values [first, first + count) of an input. */
+EITP__PRIVATE void eitp__pass_input_clear(const eitp__pass_input *input, void *values, int64_t first, int64_t count);
+/* <<src/task/pass.h */
+
+/* >>src/train/batch.h */
+/* Samples on their way into a plan: the host's buffers of a pass's inputs. */
+
+/* The largest batch_size and grad_accum. */
+#define EITP__MAX_BATCH (1 << 20)
+
+/* Items that each sample has of each quantity. */
+typedef struct eitp__sample_items {
+    int64_t of[EITP_PASS_QUANTITIES];
+} eitp__sample_items;
+
 typedef struct eitp__batch {
     eitp_host host;
-    eitp__layout layout;
-    int64_t rows, segments;                /* capacity; segments: sequences and gaps */
-    int32_t *tokens, *targets, *positions; /* [rows] */
-    int32_t *inverse;                      /* [rows]: see eitp_model_inputs; -1 in gaps */
-    int32_t *offsets;                      /* [segments + 1] */
-    float *losses;                         /* [rows] */
+    const eitp_pass *pass;
+    int64_t count, rows;            /* samples in it, and rows up to the end of the last */
+    void *values[EITP_PASS_INPUTS]; /* of each input: [rows] or [samples] */
+    int32_t *positions;             /* [rows] */
+    int32_t *offsets;               /* [sequences + 1] */
+    int32_t *inverse;               /* [rows]: see eitp_embedding_unique; -1 in gaps */
+    int64_t *starts, *lengths;      /* [samples]: rows of each */
+    eitp__sample_items *items;      /* [samples] */
 } eitp__batch;
 
-EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp__layout *layout, eitp__batch *batch,
+/* The pass must live as long as the batch. Release it after a failure too. */
+EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp_pass *pass, eitp__batch *batch,
                                              eitp_error *error);
 EITP__PRIVATE void eitp__batch_release(eitp__batch *batch);
 
-/* Reads samples [first, first + count) into the batch; checks every token against the vocabulary. */
-EITP__PRIVATE eitp_status eitp__batch_read(eitp__batch *batch, const eitp_windows *windows, uint64_t first,
-                                           int64_t count, int64_t vocabulary, eitp_error *error);
+/* Empties it. */
+EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch);
 
-/* Writes the first `count` sequences to a plan's inputs and sets its rows. */
-EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, int64_t count, eitp_plan *plan,
-                                            const eitp_model_inputs *inputs, eitp_tensor *targets, eitp_error *error);
+/* Reads one more sample; there must be room. */
+EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error);
 
-/* Reads the losses of `count` sequences; adds them to *sum and the number of valid targets to *valid. */
-EITP__PRIVATE eitp_status eitp__batch_losses(eitp__batch *batch, int64_t count, eitp_plan *plan, eitp_tensor *losses,
-                                             double *sum, int64_t *valid, eitp_error *error);
+/* Adds the items of all its samples to those of each quantity. */
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items);
 
-/* The distinct tokens of a step, in the order in which they come first. */
+/* Writes it to the inputs of the pass's plan, and sets the plan's rows. */
+EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error);
+
+/* Floats that the values of a quantity take at most. */
+EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass);
+
+/* Reads the values of a quantity after an execution. */
+EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
+                                                  const eitp__quantity *quantity, float *values, eitp_error *error);
+
+/* Adds a sample's values to *sum; those that are a total belong to the first. */
+EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
+                                          int64_t sample, double *sum);
+
+/* ---- The distinct ids of a step, in the order in which they come first: see eitp_pass_unique ---- */
+
 typedef struct eitp__unique {
     eitp_host host;
     int64_t capacity, vocabulary;
@@ -4754,35 +5030,96 @@ EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t cap
 EITP__PRIVATE void eitp__unique_release(eitp__unique *unique);
 EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique);
 
-/* Adds the tokens of a batch's first `count` sequences, and fills in its `inverse`. */
-EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch, int64_t count);
+/* Adds the ids of a batch's samples, and fills in its `inverse`. Ids outside the vocabulary are an error. */
+EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *batch, eitp_error *error);
 /* <<src/train/batch.h */
 
 /* >>src/train/evaluate.h */
-/* A plan that gives the loss of each token: for training windows and for evaluation. */
+/* A plan without gradients, and the means of what it measures over samples. */
 
-/* A forward plan with losses. */
 typedef struct eitp__evaluator {
-    const eitp_model *model;
-    eitp_graph *graph;
+    eitp_pass pass;
     eitp_plan *plan;
-    eitp_model_inputs inputs;
-    eitp_tensor *targets, *losses;
-    eitp__layout layout;
+    eitp__batch batch;
+    float *values;  /* of one quantity */
+    double *losses; /* [samples] */
 } eitp__evaluator;
 
-EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_t sequences, int64_t longest,
-                                                 eitp__evaluator *evaluator, eitp_error *error);
+/* `samples` at a time. The task must live as long, and the evaluator must not move. Release it after a failure too. */
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
+                                                 eitp_error *error);
 /* What its plan would need of an arena. */
-EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_model *model, int64_t sequences, int64_t longest,
-                                                   size_t *bytes, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
+                                                   eitp_error *error);
 EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator);
 
-/* The mean loss on the first `count` windows, in order. */
-EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__batch *batch,
-                                              const eitp_windows *windows, uint64_t count, eitp_evaluation *evaluation,
-                                              eitp_error *error);
+/* Measures the first `count` samples of a split, in order; terms have the weights of `step`. */
+EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, uint64_t count,
+                                              int64_t step, eitp_evaluation *evaluation, eitp_error *error);
 /* <<src/train/evaluate.h */
+
+/* >>src/train/step_plans.h */
+/*
+ * The plans of a step, with the buffers that feed them: what builds, estimates and discards them, for the trainer, the
+ * planner and eitp_trainer_shrink.
+ *
+ * A step is one pass over all its samples, which updates parameters as it goes; or several passes that add gradients to
+ * variables, and then an update.
+ */
+
+typedef struct eitp__step_plans {
+    eitp_host host;
+    eitp_task task;
+    eitp_trainer_config config; /* merged: 0 until it is chosen */
+    int64_t evaluation_samples; /* at a time; 0: a micro-batch */
+    eitp_pass pass;             /* over merged micro-batches */
+    eitp_plan *gradient_plan;
+    eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL where there is only one */
+    eitp_graph *update_graph; /* NULL: the update is in the plan above */
+    eitp_plan *update_plan;
+    eitp_update update;
+    eitp_tensor *update_unique; /* the unique ids in that graph */
+    eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */
+    eitp__batch *batches;       /* one for each pass of a step */
+    int64_t batch_count;
+    eitp__unique unique;
+    float *values; /* of one quantity of a pass */
+    eitp__evaluator evaluator;
+} eitp__step_plans;
+
+/* Sets what they are made by; nothing is built yet. */
+EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_task *task,
+                                         const eitp_trainer_config *config, int64_t evaluation_samples);
+
+/* Builds everything; after a failure what was built is there until eitp__step_plans_discard. */
+EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_error *error);
+EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans);
+EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans);
+
+/* What a step needs beside parameters and their state. */
+typedef struct eitp__step_needs {
+    size_t gradients;   /* of the context's variables */
+    size_t pass, arena; /* pass: of forward and backward; arena: of the largest plan, workspace included */
+    double seconds;     /* of a step, at the device's nominal speed */
+} eitp__step_needs;
+
+/*
+ * What they would need, built by init alone, in an arena that has `others` bytes in any case. Chooses
+ * evaluation_samples: fewer at a time where nothing else needs as large an arena.
+ */
+EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
+                                                    eitp_error *error);
+
+/* Passes that a step takes; the same in full ones: the last may have fewer micro-batches than the others. */
+EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config);
+EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);
+
+/* Where the samples of a pass lie. */
+EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans);
+
+/* The plan that has the update. */
+EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans);
+/* <<src/train/step_plans.h */
 
 /* >>src/train/moments.h */
 /*
@@ -4810,82 +5147,29 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
 
 struct eitp_trainer {
     eitp_host host;
-    eitp_model *model;
-    const eitp_tokenizer *tokenizer;
-    const eitp_token_file *training_file;
-    eitp_trainer_config config;
-    eitp_windows windows, validation;
-    int validates;
-
-    /* Merged micro-batches: forward and backward, then the update; or gradients added to their variables, where a step
-     * is several runs. */
-    eitp_graph *gradient_graph;
-    eitp_plan *gradient_plan;
-    eitp_model_inputs inputs;
-    eitp_tensor *targets, *losses;
-    eitp_tensor *weight; /* F32 [1]: loss scale / targets of the step */
-    eitp_tensor *carry;  /* F32 [1]: 0 for the first run of a step; NULL where there is only one */
-
-    /* The update, where it is not in the plan above. */
-    eitp_graph *update_graph;
-    eitp_plan *update_plan;
-    eitp_update update;
-    eitp_tensor *update_unique; /* inputs.unique of that graph, where it has one */
-    eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */
-
-    /* Dynamic loss scaling: the scale, steps since it changed, steps that were skipped. */
-    double loss_scale;
-    int64_t scale_steps, skipped;
-
-    eitp__evaluator evaluator;
-    int64_t evaluation_sequences; /* that it takes at a time; 0: a micro-batch */
-    eitp__batch *batches;         /* one for each run of a step */
-    int64_t batch_count;
-    eitp__unique unique; /* where the model trains a tied embedding */
-    eitp__batch evaluation_batch;
-    int64_t step;                /* steps made */
-    int torn;                    /* what a checkpoint has may be of a step or a resume that is not complete */
-    eitp_step_shape asked_shape; /* that it was made with; the configuration has the one that it is shrunk to */
+    eitp__step_plans plans;
+    double loss_scale;            /* dynamic: the scale, */
+    int64_t scale_steps, skipped; /* steps since it changed, steps that were skipped */
+    int64_t step;                 /* steps made */
+    int torn;                     /* what a checkpoint has may be of a step or a resume that is not complete */
+    eitp_step_shape asked_shape;  /* that it was made with; the configuration has the one that it is shrunk to */
 };
-
-/* Makes the plans, batches and evaluator of a trainer whose model, configuration and `validates` are set. */
-EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_error *error);
-
-/* Releases what eitp__trainer_prepare made, as far as it did. */
-EITP__PRIVATE void eitp__trainer_discard(eitp_trainer *trainer);
-
-/* What a trainer needs beside its parameters and their state. */
-typedef struct eitp__trainer_needs {
-    size_t gradients;  /* of the context's variables */
-    size_t run, arena; /* run: of forward and backward; arena: of the largest plan, workspace included */
-    double seconds;    /* of a step, at the device's nominal speed */
-} eitp__trainer_needs;
-
-/*
- * What a trainer would need whose host, model, configuration, `validates` and evaluation_sequences are set, and whose
- * arena has `others` bytes in any case. It evaluates fewer sequences at a time where nothing else needs as large a one.
- */
-EITP__PRIVATE eitp_status eitp__trainer_estimate(eitp_trainer *trainer, size_t others, eitp__trainer_needs *needs,
-                                                 eitp_error *error);
 
 /* EITP_ERROR_TORN, and what mends it, if the trainer is torn. */
 EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer, eitp_error *error);
 
-/* Runs that a step takes. */
-EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer);
-
-/* The same in full ones: the last may have fewer micro-batches than the others. */
-EITP__PRIVATE double eitp__trainer_full_runs(const eitp_trainer *trainer);
+EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
+                                                     eitp_error *error);
 
 EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config);
 EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
 
 /*
- * Makes plans, batches and evaluator anew, in an arena that is no larger than they and other plans need. Where that
- * fails the trainer is as before, or, without memory for that either, has no plans: steps then try to make them.
+ * Makes plans and batches anew, in an arena that is no larger than they and other plans need. Where that fails the
+ * trainer is as before, or, without memory for that either, has no plans: steps then try to make them.
  */
 EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp_trainer_config *config,
-                                               int64_t evaluation_sequences, eitp_error *error);
+                                               int64_t evaluation_samples, eitp_error *error);
 
 /* Goes over to the shape of a shrunk run's step. */
 EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape);
@@ -35134,6 +35418,19 @@ eitp_context *eitp_model_context(const eitp_model *model) {
     return model ? model->context : NULL;
 }
 
+int64_t eitp_model_vocabulary(const eitp_model *model) {
+    return model ? model->config.vocabulary : 0;
+}
+
+int64_t eitp_model_positions(const eitp_model *model) {
+    return model ? model->config.positions : 0;
+}
+
+int eitp_model_has_dropout(const eitp_model *model) {
+    return model && (model->config.embedding_dropout > 0 || model->config.attention_dropout > 0 ||
+                     model->config.residual_dropout > 0 || model->lora.dropout > 0);
+}
+
 int64_t eitp_model_parameter_count(const eitp_model *model) {
     int64_t elements = 0;
     for (int64_t i = 0; model && i < eitp__parameter_count(&model->config); i++) {
@@ -39556,6 +39853,51 @@ eitp_status eitp_token_file_verify(const eitp_token_file *file, eitp_error *erro
 }
 /* <<src/data/token_file.c */
 
+/* >>src/data/token_source.c */
+/* Tokens from a file or from memory, behind one interface. */
+
+static eitp_status eitp__read_file_tokens(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error) {
+    return eitp_token_file_read((const eitp_token_file *)user, first, count, ids, error);
+}
+
+static void eitp__expect_file_tokens(void *user, uint64_t first, uint64_t count) {
+    eitp_token_file_expect_read((const eitp_token_file *)user, first, count);
+}
+
+eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range) {
+    const eitp_token_file_info info = eitp_token_file_get_info(file);
+    eitp_token_source source;
+    memset(&source, 0, sizeof source);
+    source.user = (void *)file; /* only read, as const */
+    source.count = info.token_count;
+    source.range = range;
+    source.hash = info.content_hash;
+    source.end_of_text = info.end_of_text;
+    source.read = eitp__read_file_tokens;
+    source.expect_read = eitp__expect_file_tokens;
+    return source;
+}
+
+static eitp_status eitp__read_memory_tokens(void *user, uint64_t first, uint64_t count, int32_t *ids,
+                                            eitp_error *error) {
+    (void)error;
+    memcpy(ids, (const int32_t *)user + first, (size_t)count * sizeof *ids);
+    return EITP_OK;
+}
+
+eitp_token_source eitp_token_memory_source(const int32_t *ids, uint64_t count, eitp_token_range range) {
+    eitp_token_source source;
+    memset(&source, 0, sizeof source);
+    source.user = (void *)ids;
+    source.count = ids ? count : 0;
+    source.range = range;
+    source.hash = eitp__token_hash(eitp__token_hash_start(), ids, (size_t)source.count);
+    source.end_of_text = -1;
+    source.read = eitp__read_memory_tokens;
+    return source;
+}
+/* <<src/data/token_source.c */
+
 /* >>src/data/windows.c */
 /* The training and validation parts of a token file, and their windows. */
 
@@ -39598,73 +39940,64 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
     return EITP_OK;
 }
 
-eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_file *file, eitp_token_range tokens,
-                              int64_t block_size, eitp_shuffle shuffle, uint64_t seed, eitp_error *error) {
-    if (!windows || !file)
-        return eitp__fail_null(error, "eitp_windows_init", "windows and file");
-    const uint64_t token_count = eitp_token_file_get_info(file).token_count;
+eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_source *source, int64_t block_size,
+                              eitp_error *error) {
+    if (!windows || !source)
+        return eitp__fail_null(error, "eitp_windows_init", "windows and source");
+    const eitp_token_range *range = &source->range;
     eitp_status status = eitp__check_block_size(block_size, error);
     if (status != EITP_OK)
         return status;
-    if (tokens.first > token_count || tokens.count > token_count - tokens.first)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT, "windows of %llu tokens from token %llu on, in a file of %llu: ask for less",
-            (unsigned long long)tokens.count, (unsigned long long)tokens.first, (unsigned long long)token_count);
-    if (tokens.count <= (uint64_t)block_size)
+    if (range->first > source->count || range->count > source->count - range->first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%llu tokens from token %llu on exceed the %llu of the source",
+                          (unsigned long long)range->count, (unsigned long long)range->first,
+                          (unsigned long long)source->count);
+    if (range->count <= (uint64_t)block_size)
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
             "%llu tokens hold no window: a block size of %lld needs at least %lld; take more text or a smaller "
             "block size",
-            (unsigned long long)tokens.count, (long long)block_size, (long long)block_size + 1);
-    if (shuffle != EITP_SHUFFLE_NONE && shuffle != EITP_SHUFFLE_WINDOWS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%d is no way to shuffle; give EITP_SHUFFLE_NONE or _WINDOWS",
-                          (int)shuffle);
-    windows->file = file;
-    windows->tokens = tokens;
+            (unsigned long long)range->count, (long long)block_size, (long long)block_size + 1);
+    windows->source = *source;
     windows->block_size = block_size;
-    windows->shuffle = shuffle;
-    windows->seed = seed;
-    windows->count = (tokens.count - 1) / (uint64_t)block_size;
+    windows->count = (range->count - 1) / (uint64_t)block_size;
     return EITP_OK;
 }
 
-uint64_t eitp_windows_index(const eitp_windows *windows, uint64_t sample) {
-    if (!windows || !windows->count)
-        return 0;
-    const uint64_t epoch = sample / windows->count, position = sample % windows->count;
-    if (windows->shuffle == EITP_SHUFFLE_NONE)
-        return position;
-    return eitp__permute(windows->seed, epoch, windows->count, position);
+/* The first token of a window, counted in all of the source. */
+static uint64_t eitp__window_first(const eitp_windows *windows, uint64_t index) {
+    return windows->source.range.first + index * (uint64_t)windows->block_size;
 }
 
-static eitp_status eitp__read_window(const eitp_windows *windows, uint64_t sample, int32_t *tokens, int32_t *targets,
-                                     eitp_error *error) {
+eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t index, int32_t *tokens, int32_t *targets,
+                              eitp_error *error) {
+    if (!windows || !windows->source.read || !tokens || !targets)
+        return eitp__fail_null(error, "eitp_windows_read", "windows, their source's read, tokens and targets");
+    const eitp_token_source *source = &windows->source;
     const size_t block = (size_t)windows->block_size;
-    const uint64_t first = windows->tokens.first + eitp_windows_index(windows, sample) * block;
-    eitp_status status = eitp_token_file_read(windows->file, first, block, tokens, error);
+    const uint64_t first = eitp__window_first(windows, index);
+    eitp_status status;
+    if (index >= windows->count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "window %llu is out of range: there are %llu",
+                          (unsigned long long)index, (unsigned long long)windows->count);
+    status = source->read(source->user, first, block, tokens, error);
     if (status == EITP_OK)
-        status = eitp_token_file_read(windows->file, first + block, 1, targets + block - 1, error);
+        status = source->read(source->user, first + block, 1, targets + block - 1, error);
     if (status == EITP_OK)
         memcpy(targets, tokens + 1, (block - 1) * sizeof *targets);
     return status;
 }
 
-void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count) {
-    for (int64_t i = 0; windows && i < count; i++) {
-        uint64_t window = eitp_windows_index(windows, first + (uint64_t)i) * (uint64_t)windows->block_size;
-        eitp_token_file_expect_read(windows->file, windows->tokens.first + window, (uint64_t)windows->block_size + 1);
-    }
+void eitp_windows_expect_read(const eitp_windows *windows, uint64_t index) {
+    if (windows && windows->source.expect_read && index < windows->count)
+        windows->source.expect_read(windows->source.user, eitp__window_first(windows, index),
+                                    (uint64_t)windows->block_size + 1);
 }
 
-eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t first, int64_t count, int32_t *tokens,
-                              int32_t *targets, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (!windows || !tokens || !targets)
-        return eitp__fail_null(error, "eitp_windows_read", "windows, tokens and targets");
-    for (int64_t i = 0; status == EITP_OK && i < count; i++)
-        status = eitp__read_window(windows, first + (uint64_t)i, tokens + i * windows->block_size,
-                                   targets + i * windows->block_size, error);
-    return status;
+uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number) {
+    if (!count)
+        return 0;
+    return shuffle == EITP_SHUFFLE_NONE ? number % count : eitp__permute(seed, number / count, count, number % count);
 }
 /* <<src/data/windows.c */
 
@@ -42237,162 +42570,623 @@ eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_dire
 }
 /* <<src/io/checkpoint.c */
 
-/* >>src/train/batch.c */
-EITP__PRIVATE eitp__layout eitp__layout_plain(int64_t sequences, int64_t longest) {
+/* >>src/task/layout.c */
+EITP__PRIVATE eitp__layout eitp__layout_plain(int64_t samples, int64_t rows) {
     eitp__layout layout;
-    layout.sequences = layout.micro_batch = sequences;
-    layout.longest = longest;
-    layout.gap = 0;
+    layout.samples = layout.micro_batch = samples;
+    layout.rows = rows;
+    layout.group = 1;
+    layout.rows_vary = 0;
     return layout;
 }
 
-EITP__PRIVATE int64_t eitp__layout_row(const eitp__layout *layout, int64_t sequence) {
-    return sequence * layout->longest + sequence / layout->micro_batch * layout->gap;
+EITP__PRIVATE int64_t eitp__layout_align(const eitp__layout *layout, int64_t row) {
+    return (row + layout->group - 1) / layout->group * layout->group;
+}
+
+EITP__PRIVATE int64_t eitp__layout_stride(const eitp__layout *layout) {
+    return eitp__layout_align(layout, layout->micro_batch * layout->rows);
+}
+
+EITP__PRIVATE int64_t eitp__layout_gap(const eitp__layout *layout) {
+    return layout->rows_vary ? layout->group - 1 : eitp__layout_stride(layout) - layout->micro_batch * layout->rows;
 }
 
 EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t count) {
-    return count ? eitp__layout_row(layout, count - 1) + layout->longest : 0;
+    const int64_t before = count ? (count - 1) / layout->micro_batch : 0; /* full micro-batches before the last */
+    return before * eitp__layout_stride(layout) + (count - before * layout->micro_batch) * layout->rows;
 }
 
-/* Sequences, and gaps before micro-batches but the first. */
-static int64_t eitp__layout_segments(const eitp__layout *layout) {
-    return layout->sequences + (layout->gap ? (layout->sequences - 1) / layout->micro_batch : 0);
+EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout) {
+    return layout->samples + (eitp__layout_gap(layout) ? (layout->samples - 1) / layout->micro_batch : 0);
 }
 
 EITP__PRIVATE int64_t eitp__layout_longest(const eitp__layout *layout) {
-    return layout->gap > layout->longest ? layout->gap : layout->longest;
+    const int64_t gap = eitp__layout_gap(layout);
+    return gap > layout->rows ? gap : layout->rows;
+}
+/* <<src/task/layout.c */
+
+/* >>src/task/pass.c */
+eitp_graph *eitp_pass_graph(eitp_pass *pass) {
+    return pass ? pass->graph : NULL;
 }
 
-EITP__PRIVATE eitp_model_inputs eitp__layout_inputs(const eitp__layout *layout, eitp_graph *graph, int with_key) {
-    const int64_t rows = eitp__layout_rows(layout, layout->sequences), offsets = eitp__layout_segments(layout) + 1;
+int eitp_pass_trains(const eitp_pass *pass) {
+    return pass && pass->trains;
+}
+
+int64_t eitp_pass_longest(const eitp_pass *pass) {
+    return pass ? eitp__layout_longest(&pass->layout) : 0;
+}
+
+/* ---- Inputs ---- */
+
+static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
+                                         const int64_t *shape, double empty, int is_per_row) {
+    int64_t full[EITP_MAX_RANK];
+    eitp__pass_input *input;
+    if (!pass || !name || (rank && !shape))
+        return NULL;
+    if (pass->input_count == EITP_PASS_INPUTS || rank < 0 || rank >= EITP_MAX_RANK ||
+        (dtype != EITP_I32 && dtype != EITP_I64 && dtype != EITP_F32)) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "input '%.60s': expected I32, I64 or F32 of at most %d dimensions, and at most %d inputs",
+                         name, EITP_MAX_RANK - 1, EITP_PASS_INPUTS);
+        return NULL;
+    }
+    input = &pass->inputs[pass->input_count];
+    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : pass->layout.samples;
+    input->value_size = eitp_dtype_size(dtype);
+    for (int d = 0; d < rank; d++) {
+        full[d + 1] = shape[d];
+        input->value_size *= shape[d] > 0 ? (size_t)shape[d] : 0;
+    }
+    input->tensor = is_per_row ? eitp_input_rows(pass->graph, name, dtype, rank + 1, full)
+                               : eitp_input(pass->graph, name, dtype, rank + 1, full);
+    input->dtype = dtype;
+    input->is_per_row = is_per_row;
+    input->empty = empty;
+    pass->input_count += input->tensor != NULL;
+    return input->tensor;
+}
+
+eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank, const int64_t *shape,
+                                 double empty) {
+    return eitp__pass_input_add(pass, name, dtype, rank, shape, empty, 1);
+}
+
+eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank, const int64_t *shape,
+                                    double empty) {
+    return eitp__pass_input_add(pass, name, dtype, rank, shape, empty, 0);
+}
+
+EITP__PRIVATE void eitp__pass_input_clear(const eitp__pass_input *input, void *values, int64_t first, int64_t count) {
+    const size_t element = eitp_dtype_size(input->dtype), end = (size_t)(first + count) * input->value_size;
+    for (size_t at = (size_t)first * input->value_size; at < end; at += element) {
+        char *value = (char *)values + at;
+        if (input->dtype == EITP_F32)
+            *(float *)(void *)value = (float)input->empty;
+        else if (input->dtype == EITP_I32)
+            *(int32_t *)(void *)value = (int32_t)input->empty;
+        else
+            *(int64_t *)(void *)value = (int64_t)input->empty;
+    }
+}
+
+eitp_tensor *eitp_pass_positions(eitp_pass *pass) {
+    int64_t rows;
+    if (!pass)
+        return NULL;
+    rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
+    if (!pass->positions)
+        pass->positions = eitp_input_rows(pass->graph, "positions", EITP_I32, 1, &rows);
+    return pass->positions;
+}
+
+eitp_tensor *eitp_pass_offsets(eitp_pass *pass) {
+    int64_t offsets;
+    if (!pass)
+        return NULL;
+    offsets = eitp__layout_sequences(&pass->layout) + 1;
+    if (!pass->offsets)
+        pass->offsets = eitp_input(pass->graph, "offsets", EITP_I32, 1, &offsets);
+    return pass->offsets;
+}
+
+eitp_tensor *eitp_pass_key(eitp_pass *pass) {
     const int64_t key = 3;
+    if (pass && pass->trains && !pass->key)
+        pass->key = eitp_input(pass->graph, "random key", EITP_I64, 1, &key);
+    return pass ? pass->key : NULL;
+}
+
+/* ---- Lookups ---- */
+
+EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass) {
+    return pass->step_rows < pass->vocabulary ? pass->step_rows : pass->vocabulary;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_graph *graph) {
+    const int64_t capacity = eitp__pass_unique_capacity(pass);
+    return pass->unique ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity) : NULL;
+}
+
+/* The place of a row input of ids among the inputs; -1: it is none. */
+static int eitp__find_lookup(const eitp_pass *pass, const eitp_tensor *ids) {
+    for (int i = 0; i < pass->input_count; i++) {
+        const eitp__pass_input *input = &pass->inputs[i];
+        if (input->tensor == ids)
+            return input->is_per_row && input->dtype == EITP_I32 && input->value_size == sizeof(int32_t) ? i : -1;
+    }
+    return -1;
+}
+
+void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eitp_tensor **unique,
+                      eitp_tensor **inverse) {
+    if (unique)
+        *unique = NULL;
+    if (inverse)
+        *inverse = NULL;
+    if (!pass || !pass->trains || !ids || !unique || !inverse)
+        return;
+    const int64_t rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
+    const int lookup = eitp__find_lookup(pass, ids);
+    int64_t capacity;
+    if (lookup < 0 || pass->unique || vocabulary < 1) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "unique ids: expected an I32 row input with one id a row, and one such lookup in a task");
+        return;
+    }
+    pass->lookup = lookup;
+    pass->vocabulary = vocabulary;
+    capacity = eitp__pass_unique_capacity(pass);
+    *unique = pass->unique = eitp_input(pass->graph, "unique tokens", EITP_I32, 1, &capacity);
+    *inverse = pass->inverse = eitp_input_rows(pass->graph, "places of tokens", EITP_I32, 1, &rows);
+}
+
+eitp_tensor *eitp_pass_embedding(eitp_pass *pass, eitp_tensor *table, eitp_tensor *ids) {
+    eitp_tensor *unique, *inverse;
+    if (!pass || !table || !ids)
+        return NULL;
+    eitp_pass_unique(pass, ids, table->rank ? table->shape[0] : 0, &unique, &inverse);
+    return unique ? eitp_embedding_unique(table, ids, unique, inverse) : eitp_embedding(table, ids);
+}
+
+eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *model) {
     eitp_model_inputs inputs = EITP__ZERO;
-    inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &rows);
-    inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
-    inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
-    inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
+    if (!pass || !model)
+        return inputs;
+    inputs.tokens = eitp_pass_row_input(pass, "tokens", EITP_I32, 0, NULL, 0);
+    inputs.positions = eitp_pass_positions(pass);
+    inputs.offsets = eitp_pass_offsets(pass);
+    inputs.key = eitp_model_has_dropout(model) ? eitp_pass_key(pass) : NULL;
+    if (eitp__trains_tied_embedding(model))
+        eitp_pass_unique(pass, inputs.tokens, eitp_model_vocabulary(model), &inputs.unique, &inputs.inverse);
     return inputs;
 }
 
-/* What gaps hold, wherever sequences do not: no target, and the first token of the vocabulary. */
-static void eitp__batch_clear(eitp__batch *batch) {
-    const eitp__layout *layout = &batch->layout;
-    for (int64_t i = 0; i < batch->rows; i++) {
-        batch->targets[i] = EITP__IGNORED_TARGET;
-        batch->inverse[i] = -1;
-    }
-    for (int64_t s = 0; s < layout->sequences; s++) {
-        for (int64_t i = 0; i < layout->longest; i++)
-            batch->positions[eitp__layout_row(layout, s) + i] = (int32_t)i;
-    }
+/* ---- Loss terms and measures ---- */
+
+/* Values may be of rank 1, or have further dimensions of 1. */
+static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const eitp_tensor *values) {
+    const int is_vector = values->rank && eitp__elements(values) == values->shape[0];
+    if (values->rows && is_vector)
+        return EITP__PER_ROW;
+    return is_vector && values->shape[0] == pass->layout.samples ? EITP__PER_SAMPLE : EITP__TOTAL;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp__layout *layout, eitp__batch *batch,
-                                             eitp_error *error) {
-    size_t bytes;
-    memset(batch, 0, sizeof *batch);
-    batch->host = *host;
-    batch->layout = *layout;
-    batch->rows = eitp__layout_rows(layout, layout->sequences);
-    batch->segments = eitp__layout_segments(layout);
-    bytes = (size_t)batch->rows * sizeof(int32_t);
-    batch->tokens = (int32_t *)eitp__allocate(host, bytes);
-    batch->targets = (int32_t *)eitp__allocate(host, bytes);
-    batch->positions = (int32_t *)eitp__allocate(host, bytes);
-    batch->inverse = (int32_t *)eitp__allocate(host, bytes);
-    batch->losses = (float *)eitp__allocate(host, bytes);
-    batch->offsets = (int32_t *)eitp__allocate(host, (size_t)(batch->segments + 1) * sizeof *batch->offsets);
-    if (!batch->tokens || !batch->targets || !batch->positions || !batch->inverse || !batch->losses ||
-        !batch->offsets) {
-        eitp__batch_release(batch);
-        return eitp__fail_memory(error, 6 * bytes, "a batch");
+/* The next quantity; NULL where it cannot be one. */
+static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values) {
+    eitp__quantity *quantity;
+    if (!pass || !values || !name)
+        return NULL;
+    quantity = &pass->quantities[pass->quantity_count];
+    if (pass->quantity_count == EITP_PASS_QUANTITIES || !*name || strlen(name) >= sizeof quantity->name) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "'%.60s': expected a name of 1 to %d characters, and at most %d terms and measures", name,
+                         EITP_QUANTITY_NAME - 1, EITP_PASS_QUANTITIES);
+        return NULL;
     }
-    eitp__batch_clear(batch);
+    quantity->kind = eitp__quantity_kind_of(pass, values);
+    if (quantity->kind == EITP__TOTAL && eitp__elements(values) != 1) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "'%s': expected one value for each row, one for each sample, or one in all", name);
+        return NULL;
+    }
+    snprintf(quantity->name, sizeof quantity->name, "%s", name);
+    quantity->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
+    pass->quantity_count += quantity->values != NULL;
+    return quantity->values ? quantity : NULL;
+}
+
+void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight) {
+    const int64_t one = 1;
+    eitp__quantity *term = eitp__quantity_add(pass, name, values);
+    eitp_tensor *sum;
+    if (!term)
+        return;
+    term->is_term = 1;
+    term->schedule.peak = 1;
+    if (weight)
+        term->schedule = *weight;
+    if (!pass->trains)
+        return;
+    term->weight = eitp_input(pass->graph, name, EITP_F32, 1, &one);
+    sum = eitp_multiply(eitp_sum(term->values, EITP_ALL_DIMENSIONS, 0), term->weight);
+    pass->loss = pass->loss ? eitp_add(pass->loss, sum) : sum;
+}
+
+void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values) {
+    if (!eitp_pass_trains(pass))
+        eitp__quantity_add(pass, name, values);
+}
+
+EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step) {
+    return eitp_schedule_rate(&term->schedule, step > 1 ? step : 1);
+}
+
+/* ---- A whole pass ---- */
+
+EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *error) {
+    const int64_t most = 1 << 24;
+    if (!task->context || !task->build || !task->read)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task must have context, build and read");
+    if (task->rows < 1 || task->rows > most)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the rows of a task's samples must be 1 to %lld (got %lld)",
+                          (long long)most, (long long)task->rows);
     return EITP_OK;
 }
 
-EITP__PRIVATE void eitp__batch_release(eitp__batch *batch) {
-    size_t bytes = (size_t)batch->rows * sizeof(int32_t);
-    eitp__release(&batch->host, batch->tokens, bytes);
-    eitp__release(&batch->host, batch->targets, bytes);
-    eitp__release(&batch->host, batch->positions, bytes);
-    eitp__release(&batch->host, batch->inverse, bytes);
-    eitp__release(&batch->host, batch->losses, bytes);
-    eitp__release(&batch->host, batch->offsets, (size_t)(batch->segments + 1) * sizeof *batch->offsets);
-    memset(batch, 0, sizeof *batch);
+EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *task, const eitp__layout *layout,
+                                           int trains, int64_t step_rows, eitp_error *error) {
+    eitp_status status;
+    memset(pass, 0, sizeof *pass);
+    pass->task = task;
+    pass->layout = *layout;
+    pass->trains = trains;
+    pass->step_rows = step_rows;
+    status = eitp_graph_create(task->context, &pass->graph, error);
+    if (!status)
+        status = task->build(task->user, pass, error);
+    if (!status)
+        status = eitp_graph_status(pass->graph, error);
+    if (!status && trains && !pass->loss)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task's build added no loss term");
+    return status;
+}
+
+EITP__PRIVATE void eitp__pass_release(eitp_pass *pass) {
+    eitp_graph_destroy(pass->graph);
+    memset(pass, 0, sizeof *pass);
+}
+
+void eitp_task_release(eitp_task *task) {
+    if (task && task->release)
+        task->release(task->user);
+    if (task)
+        memset(task, 0, sizeof *task);
+}
+/* <<src/task/pass.c */
+
+/* >>src/task/language.c */
+/* Language modelling: windows of tokens, and the next token after each as its target. */
+
+typedef struct eitp__language {
+    eitp_host host;
+    eitp_model *model;
+    const eitp_tokenizer *tokenizer;
+    eitp_windows windows[2]; /* of each eitp_split */
+} eitp__language;
+
+static eitp_status eitp__language_build(void *user, eitp_pass *pass, eitp_error *error) {
+    const eitp__language *language = (const eitp__language *)user;
+    const eitp_model_inputs inputs = eitp_pass_model_inputs(pass, language->model);
+    eitp_tensor *targets = eitp_pass_row_input(pass, "targets", EITP_I32, 0, NULL, EITP__IGNORED_TARGET);
+    eitp_pass_term(pass, "loss",
+                   eitp_model_losses(language->model, eitp_pass_graph(pass), &inputs, eitp_pass_longest(pass), targets,
+                                     EITP__IGNORED_TARGET),
+                   NULL);
+    return eitp_graph_status(eitp_pass_graph(pass), error);
 }
 
 static eitp_status eitp__check_tokens(const int32_t *tokens, int64_t count, int64_t vocabulary, eitp_error *error) {
     for (int64_t i = 0; i < count; i++) {
         if (tokens[i] < 0 || tokens[i] >= vocabulary)
             return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "the data has token id %d, but the model's vocabulary ends at %lld; use the model's "
-                              "tokenizer, or a larger --vocab-size",
-                              (int)tokens[i], (long long)vocabulary - 1);
+                              "token id %d in the data is out of range for the model's vocabulary of %lld; use the "
+                              "model's tokenizer, or a larger vocabulary",
+                              (int)tokens[i], (long long)vocabulary);
     }
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_read(eitp__batch *batch, const eitp_windows *windows, uint64_t first,
-                                           int64_t count, int64_t vocabulary, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (int64_t s = 0; s < count && !status; s++) {
-        int64_t row = eitp__layout_row(&batch->layout, s), longest = batch->layout.longest;
-        status = eitp_windows_read(windows, first + (uint64_t)s, 1, batch->tokens + row, batch->targets + row, error);
-        if (!status)
-            status = eitp__check_tokens(batch->tokens + row, longest, vocabulary, error);
-        if (!status)
-            status = eitp__check_tokens(batch->targets + row, longest, vocabulary, error);
-    }
+static eitp_status eitp__language_read(void *user, eitp_split split, uint64_t number, eitp_sample *sample,
+                                       eitp_error *error) {
+    const eitp__language *language = (const eitp__language *)user;
+    const int64_t vocabulary = eitp_model_vocabulary(language->model);
+    int32_t *tokens = (int32_t *)sample->values[0], *targets = (int32_t *)sample->values[1];
+    eitp_status status = eitp_windows_read(&language->windows[split], number, tokens, targets, error);
+    if (!status)
+        status = eitp__check_tokens(tokens, sample->rows, vocabulary, error);
+    if (!status)
+        status = eitp__check_tokens(targets + sample->rows - 1, 1, vocabulary, error);
+    sample->items[0] = sample->rows;
     return status;
 }
 
-/* Where sequences and gaps begin; what there is no sequence for is empty. */
-static void eitp__fill_offsets(eitp__batch *batch, int64_t count) {
-    const eitp__layout *layout = &batch->layout;
-    int64_t segment = 0;
-    for (int64_t s = 0; s < count; s++) {
-        int64_t row = eitp__layout_row(layout, s);
-        if (layout->gap && s && s % layout->micro_batch == 0)
-            batch->offsets[segment++] = (int32_t)(row - layout->gap);
-        batch->offsets[segment++] = (int32_t)row;
-    }
-    while (segment <= batch->segments)
-        batch->offsets[segment++] = (int32_t)eitp__layout_rows(layout, count);
+static void eitp__language_expect(void *user, eitp_split split, uint64_t number) {
+    eitp_windows_expect_read(&((const eitp__language *)user)->windows[split], number);
 }
 
-EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, int64_t count, eitp_plan *plan,
-                                            const eitp_model_inputs *inputs, eitp_tensor *targets, eitp_error *error) {
-    int64_t rows = eitp__layout_rows(&batch->layout, count);
-    size_t bytes = (size_t)rows * sizeof(int32_t);
-    eitp_status status = eitp_plan_set_count(plan, rows, error);
-    eitp__fill_offsets(batch, count);
-    if (!status)
-        status = eitp_plan_write(plan, inputs->tokens, batch->tokens, bytes, error);
-    if (!status)
-        status = eitp_plan_write(plan, inputs->positions, batch->positions, bytes, error);
-    if (!status && inputs->inverse)
-        status = eitp_plan_write(plan, inputs->inverse, batch->inverse, bytes, error);
-    if (!status)
-        status = eitp_plan_write(plan, inputs->offsets, batch->offsets,
-                                 (size_t)(batch->segments + 1) * sizeof *batch->offsets, error);
-    if (!status)
-        status = eitp_plan_write(plan, targets, batch->targets, bytes, error);
-    return status;
+static eitp_status eitp__language_identify(void *user, eitp_task_identity *identity, eitp_error *error) {
+    const eitp_token_source *source = &((const eitp__language *)user)->windows[EITP_TRAINING].source;
+    (void)error;
+    identity->hash = source->hash;
+    identity->first = source->range.first;
+    identity->count = source->range.count;
+    return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_losses(eitp__batch *batch, int64_t count, eitp_plan *plan, eitp_tensor *losses,
-                                             double *sum, int64_t *valid, eitp_error *error) {
-    int64_t rows = eitp__layout_rows(&batch->layout, count);
-    eitp_status status = eitp_plan_read(plan, losses, batch->losses, (size_t)rows * sizeof *batch->losses, error);
-    for (int64_t i = 0; i < rows && !status; i++) {
-        if (batch->targets[i] == EITP__IGNORED_TARGET)
-            continue;
-        *sum += (double)batch->losses[i];
-        ++*valid;
+/* Gives the model the tokenizer's special tokens; without a tokenizer, the id that ends documents in the data. */
+static eitp_status eitp__language_save(void *user, const char *directory, eitp_error *error) {
+    const eitp__language *language = (const eitp__language *)user;
+    const eitp_tokenizer *tokenizer = language->tokenizer;
+    if (!tokenizer) {
+        eitp_model_set_special_tokens(language->model, -1, language->windows[EITP_TRAINING].source.end_of_text, -1);
+        return EITP_OK;
     }
-    return status;
+    eitp_model_set_special_tokens(language->model, eitp_tokenizer_special(tokenizer, EITP_BEGIN_OF_TEXT),
+                                  eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT),
+                                  eitp_tokenizer_special(tokenizer, EITP_PADDING));
+    return eitp_tokenizer_save(tokenizer, directory, error);
 }
+
+static void eitp__language_release(void *user) {
+    eitp__language *language = (eitp__language *)user;
+    const eitp_host host = language->host;
+    eitp__release(&host, language, sizeof *language);
+}
+
+static eitp_status eitp__check_block_size_of(const eitp_language_config *config, eitp_error *error) {
+    const int64_t positions = eitp_model_positions(config->model);
+    return config->block_size >= 1 && config->block_size <= positions
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "block size %lld must be 1 to the model's %lld positions",
+                            (long long)config->block_size, (long long)positions);
+}
+
+eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *task, eitp_error *error) {
+    if (!config || !config->model || !task)
+        return eitp__fail_null(error, "eitp_language_task", "config, its model, and task");
+    const eitp_host host = eitp_context_host(eitp_model_context(config->model));
+    const eitp_token_source *const sources[2] = {&config->training, &config->validation};
+    eitp__language *language;
+    eitp_status status = eitp__check_block_size_of(config, error);
+    memset(task, 0, sizeof *task);
+    if (status)
+        return status;
+    language = (eitp__language *)eitp__allocate(&host, sizeof *language);
+    if (!language)
+        return eitp__fail_memory(error, sizeof *language, "a task");
+    language->host = host;
+    language->model = config->model;
+    language->tokenizer = config->tokenizer;
+    for (int split = 0; split < 2 && !status; split++) {
+        if (split == EITP_TRAINING || sources[split]->range.count)
+            status = eitp_windows_init(&language->windows[split], sources[split], config->block_size, error);
+        task->samples[split] = language->windows[split].count;
+    }
+    if (status) {
+        eitp__language_release(language);
+        memset(task, 0, sizeof *task);
+        return status;
+    }
+    task->user = language;
+    task->context = eitp_model_context(config->model);
+    task->model = config->model;
+    task->rows = config->block_size;
+    task->allows_gaps = 1;
+    task->build = eitp__language_build;
+    task->read = eitp__language_read;
+    task->expect = eitp__language_expect;
+    task->identify = eitp__language_identify;
+    task->save = eitp__language_save;
+    task->release = eitp__language_release;
+    return EITP_OK;
+}
+/* <<src/task/language.c */
+
+/* >>src/train/batch.c */
+/* Rows that there is room for. */
+static int64_t eitp__batch_rows(const eitp_pass *pass) {
+    return eitp__layout_rows(&pass->layout, pass->layout.samples);
+}
+
+static size_t eitp__batch_input_bytes(const eitp_pass *pass, const eitp__pass_input *input) {
+    return (size_t)(input->is_per_row ? eitp__batch_rows(pass) : pass->layout.samples) * input->value_size;
+}
+
+/* One of a batch's buffers, of as many bytes. */
+typedef struct eitp__batch_buffer {
+    void **memory;
+    size_t bytes;
+} eitp__batch_buffer;
+
+enum { EITP__BATCH_BUFFERS = EITP_PASS_INPUTS + 6 };
+
+/* The buffers that a pass needs; returns how many. */
+static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
+    const eitp_pass *pass = batch->pass;
+    const size_t rows = (size_t)eitp__batch_rows(pass) * sizeof(int32_t), samples = (size_t)pass->layout.samples;
+    const eitp__batch_buffer others[] = {
+        {(void **)&batch->positions, pass->positions ? rows : 0},
+        {(void **)&batch->inverse, pass->inverse ? rows : 0},
+        {(void **)&batch->offsets,
+         pass->offsets ? (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets : 0},
+        {(void **)&batch->starts, samples * sizeof *batch->starts},
+        {(void **)&batch->lengths, samples * sizeof *batch->lengths},
+        {(void **)&batch->items, samples * sizeof *batch->items},
+    };
+    int count = 0;
+    for (int i = 0; i < pass->input_count; i++) {
+        buffers[count].memory = &batch->values[i];
+        buffers[count++].bytes = eitp__batch_input_bytes(pass, &pass->inputs[i]);
+    }
+    for (size_t i = 0; i < EITP__COUNT(others); i++)
+        buffers[count++] = others[i];
+    return count;
+}
+
+EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp_pass *pass, eitp__batch *batch,
+                                             eitp_error *error) {
+    eitp__batch_buffer buffers[EITP__BATCH_BUFFERS];
+    int count;
+    memset(batch, 0, sizeof *batch);
+    batch->host = *host;
+    batch->pass = pass;
+    count = eitp__batch_buffers(batch, buffers);
+    for (int i = 0; i < count; i++) {
+        *buffers[i].memory = buffers[i].bytes ? eitp__allocate(host, buffers[i].bytes) : NULL;
+        if (buffers[i].bytes && !*buffers[i].memory)
+            return eitp__fail_memory(error, buffers[i].bytes, "a batch");
+    }
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__batch_release(eitp__batch *batch) {
+    eitp__batch_buffer buffers[EITP__BATCH_BUFFERS];
+    if (!batch->pass)
+        return;
+    for (int i = eitp__batch_buffers(batch, buffers) - 1; i >= 0; i--)
+        eitp__release(&batch->host, *buffers[i].memory, buffers[i].bytes);
+    memset(batch, 0, sizeof *batch);
+}
+
+EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch) {
+    batch->count = batch->rows = 0;
+}
+
+/* Fills rows that belong to no sample. */
+static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t count) {
+    const eitp_pass *pass = batch->pass;
+    for (int i = 0; i < pass->input_count; i++) {
+        if (pass->inputs[i].is_per_row)
+            eitp__pass_input_clear(&pass->inputs[i], batch->values[i], first, count);
+    }
+    for (int64_t row = first; row < first + count; row++) {
+        if (batch->positions)
+            batch->positions[row] = 0;
+        if (batch->inverse)
+            batch->inverse[row] = -1;
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error) {
+    const eitp_pass *pass = batch->pass;
+    const eitp__layout *layout = &pass->layout;
+    const eitp_task *task = pass->task;
+    const int64_t s = batch->count;
+    const int64_t row = s % layout->micro_batch ? batch->rows : eitp__layout_align(layout, batch->rows);
+    void *values[EITP_PASS_INPUTS];
+    eitp_sample sample;
+    eitp_status status;
+    eitp__batch_clear_rows(batch, batch->rows, row - batch->rows);
+    for (int i = 0; i < pass->input_count; i++)
+        values[i] =
+            (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : s) * pass->inputs[i].value_size;
+    sample.values = values;
+    sample.rows = layout->rows;
+    for (int i = 0; i < EITP_PASS_QUANTITIES; i++)
+        sample.items[i] = 1;
+    status = task->read(task->user, split, number, &sample, error);
+    if (!status &&
+        (sample.rows < 1 || sample.rows > layout->rows || (!layout->rows_vary && sample.rows != layout->rows)))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
+                            (unsigned long long)number, (long long)sample.rows, layout->rows_vary ? "1 to " : "",
+                            (long long)layout->rows);
+    if (status)
+        return status;
+    for (int64_t i = 0; batch->positions && i < sample.rows; i++)
+        batch->positions[row + i] = (int32_t)i;
+    memcpy(batch->items[s].of, sample.items, sizeof sample.items);
+    batch->starts[s] = row;
+    batch->lengths[s] = sample.rows;
+    batch->rows = row + sample.rows;
+    batch->count++;
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items) {
+    for (int64_t s = 0; s < batch->count; s++) {
+        for (int q = 0; q < EITP_PASS_QUANTITIES; q++)
+            items[q] += batch->items[s].of[q];
+    }
+}
+
+/* Where samples and gaps begin; sequences that are not there are empty. */
+static void eitp__batch_fill_offsets(eitp__batch *batch) {
+    const int64_t sequences = eitp__layout_sequences(&batch->pass->layout);
+    int64_t sequence = 0, end = 0;
+    for (int64_t s = 0; s < batch->count; s++) {
+        if (batch->starts[s] > end)
+            batch->offsets[sequence++] = (int32_t)end;
+        batch->offsets[sequence++] = (int32_t)batch->starts[s];
+        end = batch->starts[s] + batch->lengths[s];
+    }
+    while (sequence <= sequences)
+        batch->offsets[sequence++] = (int32_t)end;
+}
+
+EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
+    const eitp_pass *pass = batch->pass;
+    const size_t bytes = (size_t)batch->rows * sizeof(int32_t);
+    eitp_status status = eitp_plan_set_count(plan, batch->rows, error);
+    for (int i = 0; i < pass->input_count && !status; i++) {
+        const eitp__pass_input *input = &pass->inputs[i];
+        if (!input->is_per_row)
+            eitp__pass_input_clear(input, batch->values[i], batch->count, pass->layout.samples - batch->count);
+        status = eitp_plan_write(plan, input->tensor, batch->values[i],
+                                 (size_t)(input->is_per_row ? batch->rows : pass->layout.samples) * input->value_size,
+                                 error);
+    }
+    if (!status && batch->positions)
+        status = eitp_plan_write(plan, pass->positions, batch->positions, bytes, error);
+    if (!status && batch->inverse)
+        status = eitp_plan_write(plan, pass->inverse, batch->inverse, bytes, error);
+    if (status || !batch->offsets)
+        return status;
+    eitp__batch_fill_offsets(batch);
+    return eitp_plan_write(plan, pass->offsets, batch->offsets,
+                           (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets, error);
+}
+
+/* ---- Values that come back ---- */
+
+EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass) {
+    const int64_t rows = eitp__batch_rows(pass);
+    return rows > pass->layout.samples ? rows : pass->layout.samples;
+}
+
+EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
+                                                  const eitp__quantity *quantity, float *values, eitp_error *error) {
+    const int64_t count = quantity->kind == EITP__PER_ROW      ? batch->rows
+                          : quantity->kind == EITP__PER_SAMPLE ? batch->pass->layout.samples
+                                                               : 1;
+    return eitp_plan_read(plan, quantity->values, values, (size_t)count * sizeof *values, error);
+}
+
+EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
+                                          int64_t sample, double *sum) {
+    const int64_t start = quantity->kind == EITP__PER_ROW ? batch->starts[sample] : sample;
+    const int64_t count = quantity->kind == EITP__PER_ROW ? batch->lengths[sample]
+                          : quantity->kind == EITP__TOTAL ? sample == 0
+                                                          : 1;
+    for (int64_t i = start; i < start + count; i++)
+        *sum += (double)values[i];
+}
+
+/* ---- Distinct ids ---- */
 
 EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t capacity, int64_t vocabulary,
                                               eitp__unique *unique, eitp_error *error) {
@@ -42402,12 +43196,11 @@ EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t cap
     unique->vocabulary = vocabulary;
     unique->tokens = (int32_t *)eitp__allocate(host, (size_t)capacity * sizeof *unique->tokens);
     unique->places = (int32_t *)eitp__allocate(host, (size_t)vocabulary * sizeof *unique->places);
-    if (!unique->tokens || !unique->places) {
-        eitp__unique_release(unique);
-        return eitp__fail_memory(error, (size_t)(capacity + vocabulary) * sizeof *unique->tokens,
-                                 "the distinct tokens of a step");
-    }
-    return EITP_OK;
+    if (unique->tokens && unique->places)
+        return EITP_OK;
+    eitp__unique_release(unique);
+    return eitp__fail_memory(error, (size_t)(capacity + vocabulary) * sizeof *unique->tokens,
+                             "the distinct tokens of a step");
 }
 
 EITP__PRIVATE void eitp__unique_release(eitp__unique *unique) {
@@ -42424,11 +43217,14 @@ EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique) {
         unique->places[i] = -1;
 }
 
-EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch, int64_t count) {
-    for (int64_t s = 0; s < count; s++) {
-        int64_t row = eitp__layout_row(&batch->layout, s);
-        for (int64_t i = row; i < row + batch->layout.longest; i++) {
-            int32_t token = batch->tokens[i];
+EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *batch, eitp_error *error) {
+    const int32_t *tokens = (const int32_t *)batch->values[batch->pass->lookup];
+    for (int64_t s = 0; s < batch->count; s++) {
+        for (int64_t i = batch->starts[s]; i < batch->starts[s] + batch->lengths[s]; i++) {
+            const int32_t token = tokens[i];
+            if (token < 0 || token >= unique->vocabulary)
+                return eitp__fail(error, EITP_ERROR_FORMAT, "id %d is out of range for a table of %lld rows",
+                                  (int)token, (long long)unique->vocabulary);
             if (unique->places[token] < 0) {
                 unique->places[token] = (int32_t)unique->count;
                 unique->tokens[unique->count++] = token;
@@ -42436,135 +43232,451 @@ EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch, in
             batch->inverse[i] = unique->places[token];
         }
     }
+    return EITP_OK;
 }
 /* <<src/train/batch.c */
 
 /* >>src/train/evaluate.c */
-/* Everything but the plan; what was made is the caller's to release, of a failure too. */
-static eitp_status eitp__evaluator_build(const eitp_model *model, int64_t sequences, int64_t longest,
-                                         eitp__evaluator *evaluator, eitp_error *error) {
-    eitp_graph *graph;
-    int64_t rows = sequences * longest;
+static size_t eitp__evaluator_value_bytes(const eitp__evaluator *evaluator) {
+    return (size_t)eitp__batch_value_count(&evaluator->pass) * sizeof *evaluator->values;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
+                                                 eitp_error *error) {
+    const eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    const eitp_host host = eitp_context_host(task->context);
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
-    evaluator->model = model;
-    evaluator->layout = eitp__layout_plain(sequences, longest);
-    status = eitp_graph_create(eitp_model_context(model), &evaluator->graph, error);
+    status = eitp__pass_build(&evaluator->pass, task, &layout, 0, samples * task->rows, error);
+    if (!status)
+        status = eitp_plan_create(evaluator->pass.graph, &evaluator->plan, error);
+    if (!status)
+        status = eitp__batch_create(&host, &evaluator->pass, &evaluator->batch, error);
     if (status)
         return status;
-    graph = evaluator->graph;
-    evaluator->inputs = eitp__layout_inputs(&evaluator->layout, graph, 0);
-    evaluator->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
-    evaluator->losses = eitp_output(
-        eitp_model_losses(model, graph, &evaluator->inputs, longest, evaluator->targets, EITP__IGNORED_TARGET));
-    return eitp_graph_status(graph, error);
+    evaluator->losses = (double *)eitp__allocate(&host, (size_t)samples * sizeof *evaluator->losses);
+    evaluator->values = (float *)eitp__allocate(&host, eitp__evaluator_value_bytes(evaluator));
+    return evaluator->losses && evaluator->values
+               ? EITP_OK
+               : eitp__fail_memory(error, eitp__evaluator_value_bytes(evaluator), "an evaluation");
 }
 
-EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_t sequences, int64_t longest,
-                                                 eitp__evaluator *evaluator, eitp_error *error) {
-    eitp_status status = eitp__evaluator_build(model, sequences, longest, evaluator, error);
-    if (!status)
-        status = eitp_plan_create(evaluator->graph, &evaluator->plan, error);
-    if (status)
-        eitp__evaluator_release(evaluator);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_model *model, int64_t sequences, int64_t longest,
-                                                   size_t *bytes, eitp_error *error) {
-    eitp__evaluator evaluator;
+EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
+                                                   eitp_error *error) {
+    const eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    eitp_pass pass;
     eitp_plan_stats stats = EITP__ZERO;
-    eitp_status status = eitp__evaluator_build(model, sequences, longest, &evaluator, error);
+    eitp_status status = eitp__pass_build(&pass, task, &layout, 0, samples * task->rows, error);
     if (!status)
-        status = eitp_plan_estimate(evaluator.graph, NULL, &stats, error);
-    eitp__evaluator_release(&evaluator);
+        status = eitp_plan_estimate(pass.graph, NULL, &stats, error);
+    eitp__pass_release(&pass);
     *bytes = stats.arena_bytes + stats.workspace_bytes;
     return status;
 }
 
 EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
+    const eitp_host host = evaluator->batch.host;
+    if (evaluator->losses)
+        eitp__release(&host, evaluator->losses, (size_t)evaluator->pass.layout.samples * sizeof *evaluator->losses);
+    if (evaluator->values)
+        eitp__release(&host, evaluator->values, eitp__evaluator_value_bytes(evaluator));
+    eitp__batch_release(&evaluator->batch);
     eitp_plan_destroy(evaluator->plan);
-    eitp_graph_destroy(evaluator->graph);
+    eitp__pass_release(&evaluator->pass);
     memset(evaluator, 0, sizeof *evaluator);
 }
 
-/* The mean loss of one sequence. */
-static double eitp__sequence_loss(const eitp__batch *batch, int64_t sequence) {
-    int64_t longest = batch->layout.longest, row = eitp__layout_row(&batch->layout, sequence);
-    double sum = 0;
-    for (int64_t i = 0; i < longest; i++)
-        sum += (double)batch->losses[row + i];
-    return sum / (double)longest;
+/* ---- Means over samples ---- */
+
+/* Of one quantity: a mean over items, and the spread of the samples' own means, which are independent where the items
+   of one sample are not (Welford, "Note on a method for calculating corrected sums of squares and products", 1962). */
+typedef struct eitp__reduction {
+    double sum;
+    int64_t items;
+    int64_t samples;
+    double mean, squares;
+} eitp__reduction;
+
+static void eitp__reduction_add_sample(eitp__reduction *reduction, double value) {
+    const double difference = value - reduction->mean;
+    reduction->samples++;
+    reduction->mean += difference / (double)reduction->samples;
+    reduction->squares += difference * (value - reduction->mean);
 }
 
-EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__batch *batch,
-                                              const eitp_windows *windows, uint64_t count, eitp_evaluation *evaluation,
-                                              eitp_error *error) {
-    int64_t vocabulary = eitp_model_config(evaluator->model).vocabulary;
-    double sum = 0, mean = 0, squares = 0;
-    int64_t valid = 0;
-    uint64_t done = 0;
+static double eitp__reduction_mean(const eitp__reduction *reduction) {
+    return reduction->items ? reduction->sum / (double)reduction->items : 0;
+}
+
+static double eitp__reduction_error(const eitp__reduction *reduction) {
+    const double samples = (double)reduction->samples;
+    return reduction->samples > 1 ? sqrt(reduction->squares / (samples - 1) / samples) : 0;
+}
+
+/* All quantities, and the loss, which is the weighted sum of terms. */
+typedef struct eitp__reductions {
+    eitp__reduction of[EITP_PASS_QUANTITIES], loss;
+} eitp__reductions;
+
+static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, eitp__reductions *reductions,
+                                      eitp_error *error) {
+    const eitp__batch *batch = &evaluator->batch;
+    double *losses = evaluator->losses;
     eitp_status status = EITP_OK;
+    for (int q = 0; q < evaluator->pass.quantity_count && !status; q++) {
+        const eitp__quantity *quantity = &evaluator->pass.quantities[q];
+        eitp__reduction *reduction = &reductions->of[q];
+        const double weight = quantity->is_term ? eitp__term_weight(quantity, step) : 0;
+        status = eitp__batch_read_values(batch, evaluator->plan, quantity, evaluator->values, error);
+        for (int64_t s = 0; s < batch->count && !status; s++) {
+            const int64_t items = batch->items[s].of[q];
+            double sum = 0;
+            eitp__batch_add_values(batch, quantity, evaluator->values, s, &reduction->sum);
+            eitp__batch_add_values(batch, quantity, evaluator->values, s, &sum);
+            reduction->items += items;
+            if (quantity->kind != EITP__TOTAL && items)
+                eitp__reduction_add_sample(reduction, sum / (double)items);
+            losses[s] = (q ? losses[s] : 0) + (items ? weight * (sum / (double)items) : 0);
+        }
+    }
+    for (int64_t s = 0; s < batch->count && !status; s++)
+        eitp__reduction_add_sample(&reductions->loss, losses[s]);
+    return status;
+}
+
+static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reductions *reductions, int64_t step,
+                                    eitp_evaluation *evaluation) {
+    memset(evaluation, 0, sizeof *evaluation);
+    for (int q = 0; q < pass->quantity_count; q++) {
+        const eitp__quantity *quantity = &pass->quantities[q];
+        eitp_measure *measure = &evaluation->measures[evaluation->measure_count++];
+        snprintf(measure->name, sizeof measure->name, "%s", quantity->name);
+        measure->mean = eitp__reduction_mean(&reductions->of[q]);
+        measure->error = eitp__reduction_error(&reductions->of[q]);
+        measure->items = reductions->of[q].items;
+        if (quantity->is_term)
+            evaluation->loss += eitp__term_weight(quantity, step) * measure->mean;
+    }
+    evaluation->error = eitp__reduction_error(&reductions->loss);
+    evaluation->items = evaluation->measures[0].items;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, uint64_t count,
+                                              int64_t step, eitp_evaluation *evaluation, eitp_error *error) {
+    eitp__batch *batch = &evaluator->batch;
+    eitp__reductions reductions = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    uint64_t done = 0;
     while (done < count && !status) {
-        int64_t most = evaluator->layout.sequences;
-        int64_t part = count - done < (uint64_t)most ? (int64_t)(count - done) : most;
-        status = eitp__batch_read(batch, windows, done, part, vocabulary, error);
+        const uint64_t left = count - done, most = (uint64_t)evaluator->pass.layout.samples;
+        const uint64_t end = done + (left < most ? left : most);
+        eitp__batch_clear(batch);
+        for (; done < end && !status; done++)
+            status = eitp__batch_add(batch, split, done, error);
         if (!status)
-            status = eitp__batch_write(batch, part, evaluator->plan, &evaluator->inputs, evaluator->targets, error);
+            status = eitp__batch_write(batch, evaluator->plan, error);
         if (!status)
             status = eitp_plan_run(evaluator->plan, error);
         if (!status)
-            status = eitp__batch_losses(batch, part, evaluator->plan, evaluator->losses, &sum, &valid, error);
-        /* The spread over sequences (Welford): tokens of one sequence are not independent. */
-        for (int64_t i = 0; i < part && !status; i++) {
-            double loss = eitp__sequence_loss(batch, i), difference = loss - mean;
-            done++;
-            mean += difference / (double)done;
-            squares += difference * (loss - mean);
-        }
+            status = eitp__reduce_batch(evaluator, step, &reductions, error);
     }
-    if (status)
-        return status;
-    evaluation->loss = valid ? sum / (double)valid : 0;
-    evaluation->tokens = valid;
-    evaluation->error = done > 1 ? sqrt(squares / (double)(done - 1) / (double)done) : 0;
-    return EITP_OK;
+    if (!status)
+        eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
+    return status;
 }
 
-eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, eitp_token_range tokens,
-                          int64_t batch_size, int64_t block_size, int64_t windows, eitp_evaluation *evaluation,
-                          eitp_error *error) {
-    if (!model || !file || !evaluation)
-        return eitp__fail_null(error, "eitp_evaluate", "model, file and evaluation");
-    const eitp_host host = eitp_context_host(eitp_model_context(model));
+eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
+                          eitp_evaluation *evaluation, eitp_error *error) {
     eitp__evaluator evaluator;
-    eitp__batch batch;
-    eitp_windows list;
     uint64_t count;
     eitp_status status;
-    memset(&batch, 0, sizeof batch);
-    memset(&evaluator, 0, sizeof evaluator);
-    if (batch_size < 1 || block_size < 1 || block_size > eitp_model_config(model).positions)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "batch size %lld and block size %lld must be at least 1, and the block at most the model's %lld "
-            "positions",
-            (long long)batch_size, (long long)block_size, (long long)eitp_model_config(model).positions);
-    status = eitp_windows_init(&list, file, tokens, block_size, EITP_SHUFFLE_NONE, 0, error);
+    if (!task || !evaluation)
+        return eitp__fail_null(error, "eitp_evaluate", "task and evaluation");
+    status = eitp__task_check(task, error);
+    if (!status && (batch_size < 1 || batch_size > EITP__MAX_BATCH))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "batch_size must be 1 to %d (got %lld)", EITP__MAX_BATCH,
+                            (long long)batch_size);
+    if (!status && ((unsigned)split > EITP_VALIDATION || !task->samples[split]))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples to evaluate");
     if (status)
         return status;
-    count = windows > 0 && (uint64_t)windows < list.count ? (uint64_t)windows : list.count;
-    status = eitp__evaluator_create(model, batch_size, block_size, &evaluator, error);
+    count = samples > 0 && (uint64_t)samples < task->samples[split] ? (uint64_t)samples : task->samples[split];
+    status = eitp__evaluator_create(task, batch_size, &evaluator, error);
     if (!status)
-        status = eitp__batch_create(&host, &evaluator.layout, &batch, error);
-    if (!status)
-        status = eitp__evaluator_run(&evaluator, &batch, &list, count, evaluation, error);
-    if (batch.tokens)
-        eitp__batch_release(&batch);
+        status = eitp__evaluator_run(&evaluator, split, count, 1, evaluation, error);
     eitp__evaluator_release(&evaluator);
     return status;
 }
 /* <<src/train/evaluate.c */
+
+/* >>src/train/step_plans.c */
+/* ---- Sizes ---- */
+
+EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config) {
+    return (config->grad_accum + config->merged - 1) / config->merged;
+}
+
+EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config) {
+    return (double)config->grad_accum / (double)config->merged;
+}
+
+/* Micro-batches begin where sums over rows can be cut, unless rows are dense. */
+EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
+    const eitp_trainer_config *config = &plans->config;
+    eitp__layout layout = eitp__layout_plain(config->batch_size * config->merged, plans->task.rows);
+    layout.micro_batch = config->batch_size;
+    layout.rows_vary = plans->task.rows_vary;
+    layout.group = config->dense_rows ? 1 : eitp__context_sum_group(plans->task.context);
+    return layout;
+}
+
+/* True if a step is one pass with its update. */
+static int eitp__step_is_one_pass(const eitp__step_plans *plans) {
+    return eitp__step_passes(&plans->config) == 1 && !plans->config.keep_gradients;
+}
+
+EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
+    return plans->update_plan ? plans->update_plan : plans->gradient_plan;
+}
+
+/* ---- Graphs ---- */
+
+#define EITP__STREAMED_PIECE_BYTES ((size_t)4 << 20)
+
+/* AdamW as configured, in a graph: in fp16 its gradients are those of a scaled loss. */
+static eitp_adamw_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *graph) {
+    const eitp_context *context = plans->task.context;
+    eitp_adamw_config adamw = plans->config.adamw;
+    int64_t one = 1;
+    if (eitp_context_precision(context) == EITP_F16)
+        plans->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
+    /* Windows of streamed variables are as large as pieces, and several are there at a time. */
+    if (eitp_context_stream(context) && adamw.piece_bytes > EITP__STREAMED_PIECE_BYTES)
+        adamw.piece_bytes = EITP__STREAMED_PIECE_BYTES;
+    adamw.loss_scale = plans->scale;
+    adamw.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
+    return adamw;
+}
+
+/* The graph of a pass: with its update, or with gradients added to their variables. */
+static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *error) {
+    const eitp__layout layout = eitp__step_layout(plans);
+    const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
+    eitp_adamw_config adamw;
+    eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
+    if (status)
+        return status;
+    if (!eitp__step_is_one_pass(plans)) {
+        plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
+        return eitp_accumulate_gradients(plans->pass.loss, plans->carry, error);
+    }
+    adamw = eitp__adamw_in(plans, plans->pass.graph);
+    return eitp_adamw_minimize(plans->pass.loss, &adamw, &plans->update, error);
+}
+
+static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error) {
+    eitp_adamw_config adamw;
+    eitp_status status = eitp_graph_create(plans->task.context, &plans->update_graph, error);
+    if (status)
+        return status;
+    adamw = eitp__adamw_in(plans, plans->update_graph);
+    adamw.unique = plans->update_unique = eitp__pass_unique_input(&plans->pass, plans->update_graph);
+    return eitp_adamw_apply(plans->update_graph, &adamw, &plans->update, error);
+}
+
+static void eitp__discard_gradients(eitp__step_plans *plans) {
+    eitp__pass_release(&plans->pass);
+    plans->carry = plans->scale = plans->update_unique = NULL;
+    memset(&plans->update, 0, sizeof plans->update);
+}
+
+/* ---- How many micro-batches a pass takes ---- */
+
+/* A weight that is read for this many rows is used often enough: more of them only cost memory. */
+#define EITP__MERGE_ROWS 1024
+
+static size_t eitp__trained_bytes(const eitp_context *context) {
+    size_t elements = 0;
+    for (size_t i = 0; i < context->variable_count; i++) {
+        const eitp_variable *variable = &context->variables[i].info;
+        if (variable->role == EITP_PARAMETER && variable->trained)
+            elements += variable->size / eitp_dtype_size(variable->dtype);
+    }
+    return elements * sizeof(float);
+}
+
+/* What a pass takes beside the gradients, wherever these are. */
+static eitp_status eitp__pass_bytes(eitp__step_plans *plans, size_t *bytes, eitp_error *error) {
+    eitp_plan_stats stats = EITP__ZERO;
+    eitp_status status = eitp__build_gradients(plans, error);
+    const size_t gradients = eitp__step_is_one_pass(plans) ? eitp__trained_bytes(plans->task.context) : 0;
+    if (!status)
+        status = eitp_plan_estimate(plans->pass.graph, NULL, &stats, error);
+    eitp__discard_gradients(plans);
+    *bytes = stats.arena_bytes + stats.workspace_bytes;
+    *bytes -= gradients < *bytes ? gradients : *bytes;
+    return status;
+}
+
+/* True if merged micro-batches would have rows between them that the task cannot take. */
+static int eitp__gaps_are_refused(const eitp__step_plans *plans) {
+    const eitp__layout layout = eitp__step_layout(plans);
+    return !plans->task.allows_gaps && eitp__layout_gap(&layout);
+}
+
+/* As many micro-batches as are worth it, and half as many as long as their arena is too large. */
+static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *error) {
+    eitp_trainer_config *config = &plans->config;
+    const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__MERGE_ROWS + rows - 1) / rows;
+    eitp_status status = EITP_OK;
+    if (config->merged > 1 && eitp__gaps_are_refused(plans))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "micro-batches of %lld rows cannot be merged without rows between them, which the task does "
+                          "not allow; set merged to 1, or dense_rows",
+                          (long long)rows);
+    if (config->merged)
+        return EITP_OK;
+    config->merged = 1;
+    if (eitp__gaps_are_refused(plans))
+        return EITP_OK;
+    config->merged = config->grad_accum < most ? config->grad_accum : most;
+    while (config->merged > 1 && !status) {
+        size_t bytes;
+        status = eitp__pass_bytes(plans, &bytes, error);
+        if (!status && bytes <= EITP_MERGE_BYTES)
+            break;
+        config->merged /= 2;
+    }
+    return status;
+}
+
+/* ---- Making them ---- */
+
+EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_task *task,
+                                         const eitp_trainer_config *config, int64_t evaluation_samples) {
+    memset(plans, 0, sizeof *plans);
+    plans->host = eitp_context_host(task->context);
+    plans->task = *task;
+    plans->config = *config;
+    plans->evaluation_samples = evaluation_samples;
+}
+
+static eitp_status eitp__make_plans(eitp__step_plans *plans, eitp_error *error) {
+    eitp_status status = eitp__choose_merged(plans, error);
+    if (!status)
+        status = eitp__build_gradients(plans, error);
+    if (!status)
+        status = eitp_plan_create_within(plans->pass.graph, &plans->config.plan, &plans->gradient_plan, error);
+    if (!status && !eitp__step_is_one_pass(plans))
+        status = eitp__build_update(plans, error);
+    if (!status && !eitp__step_is_one_pass(plans))
+        status = eitp_plan_create(plans->update_graph, &plans->update_plan, error);
+    return status;
+}
+
+static size_t eitp__step_value_bytes(const eitp__step_plans *plans) {
+    return (size_t)eitp__batch_value_count(&plans->pass) * sizeof *plans->values;
+}
+
+static eitp_status eitp__make_batches(eitp__step_plans *plans, eitp_error *error) {
+    const int64_t count = eitp__step_passes(&plans->config);
+    const size_t bytes = (size_t)count * sizeof *plans->batches;
+    eitp_status status = EITP_OK;
+    plans->batches = (eitp__batch *)eitp__allocate(&plans->host, bytes);
+    if (!plans->batches)
+        return eitp__fail_memory(error, bytes, "the batches of a step");
+    plans->batch_count = count;
+    for (int64_t i = 0; i < count && !status; i++)
+        status = eitp__batch_create(&plans->host, &plans->pass, &plans->batches[i], error);
+    if (!status && plans->pass.unique)
+        status = eitp__unique_create(&plans->host, eitp__pass_unique_capacity(&plans->pass), plans->pass.vocabulary,
+                                     &plans->unique, error);
+    if (status)
+        return status;
+    plans->values = (float *)eitp__allocate(&plans->host, eitp__step_value_bytes(plans));
+    return plans->values ? EITP_OK : eitp__fail_memory(error, eitp__step_value_bytes(plans), "the losses of a pass");
+}
+
+EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_error *error) {
+    eitp_status status = eitp__make_plans(plans, error);
+    if (!status)
+        status = eitp__make_batches(plans, error);
+    if (!plans->evaluation_samples)
+        plans->evaluation_samples = plans->config.batch_size;
+    if (!status && plans->task.samples[EITP_VALIDATION])
+        status = eitp__evaluator_create(&plans->task, plans->evaluation_samples, &plans->evaluator, error);
+    return status;
+}
+
+EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans) {
+    return plans->batches != NULL;
+}
+
+EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
+    if (plans->values)
+        eitp__release(&plans->host, plans->values, eitp__step_value_bytes(plans));
+    if (plans->unique.tokens)
+        eitp__unique_release(&plans->unique);
+    for (int64_t i = 0; i < plans->batch_count; i++)
+        eitp__batch_release(&plans->batches[i]);
+    if (plans->batches)
+        eitp__release(&plans->host, plans->batches, (size_t)plans->batch_count * sizeof *plans->batches);
+    plans->values = NULL;
+    plans->batches = NULL;
+    plans->batch_count = 0;
+    eitp__evaluator_release(&plans->evaluator);
+    eitp_plan_destroy(plans->update_plan);
+    eitp_graph_destroy(plans->update_graph);
+    eitp_plan_destroy(plans->gradient_plan);
+    plans->update_plan = plans->gradient_plan = NULL;
+    plans->update_graph = NULL;
+    eitp__discard_gradients(plans);
+}
+
+/* ---- What they would need ---- */
+
+/* The evaluation, in as large parts as fit the arena that training needs. */
+static eitp_status eitp__estimate_evaluation(eitp__step_plans *plans, eitp__step_needs *needs, eitp_error *error) {
+    size_t bytes = 0;
+    eitp_status status = EITP_OK;
+    for (;;) {
+        status = eitp__evaluator_estimate(&plans->task, plans->evaluation_samples, &bytes, error);
+        if (status || bytes <= needs->arena || plans->evaluation_samples == 1)
+            break;
+        plans->evaluation_samples = (plans->evaluation_samples + 1) / 2;
+    }
+    if (bytes > needs->arena)
+        needs->arena = bytes;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
+                                                    eitp_error *error) {
+    eitp_context *context = plans->task.context;
+    const size_t variables = context->variable_count, segments = context->segment_count;
+    eitp_plan_stats pass = EITP__ZERO, update = EITP__ZERO;
+    eitp_status status = eitp__build_gradients(plans, error);
+    memset(needs, 0, sizeof *needs);
+    if (!status)
+        status = eitp_plan_estimate(plans->pass.graph, &plans->config.plan, &pass, error);
+    if (!status && !eitp__step_is_one_pass(plans))
+        status = eitp__build_update(plans, error);
+    if (!status && plans->update_graph)
+        status = eitp_plan_estimate(plans->update_graph, NULL, &update, error);
+    for (size_t i = 0; i < context->variable_count; i++)
+        needs->gradients += context->variables[i].info.role == EITP_GRADIENT ? context->variables[i].info.size : 0;
+    needs->pass = pass.arena_bytes + pass.workspace_bytes;
+    needs->arena = update.arena_bytes + update.workspace_bytes;
+    needs->arena = needs->pass > needs->arena ? needs->pass : needs->arena;
+    needs->arena = others > needs->arena ? others : needs->arena;
+    needs->seconds = eitp__step_full_passes(&plans->config) * pass.seconds + update.seconds;
+    eitp__step_plans_discard(plans);
+    eitp__variables_rewind(context, variables, segments);
+    if (!status && plans->task.samples[EITP_VALIDATION])
+        status = eitp__estimate_evaluation(plans, needs, error);
+    return status;
+}
+/* <<src/train/step_plans.c */
 
 /* >>src/train/moments.c */
 /* Whole groups, moved at a time. */
@@ -42918,7 +44030,6 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     eitp_trainer_config config;
     memset(&config, 0, sizeof config);
     config.batch_size = 1;
-    config.block_size = 64;
     config.grad_accum = 4;
     config.max_grad_norm = 0.5;
     config.adamw = eitp_adamw_config_default();
@@ -42945,303 +44056,24 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
     return EITP_OK;
 }
 
-static eitp_status eitp__check_config(const eitp_trainer_config *config, const eitp_model *model, eitp_error *error) {
-    int64_t positions = eitp_model_config(model).positions;
-    if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > 1 << 20 ||
-        config->grad_accum > 1 << 20)
+EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
+                                                     eitp_error *error) {
+    if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > EITP__MAX_BATCH ||
+        config->grad_accum > EITP__MAX_BATCH)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "batch size %lld and accumulation %lld must be 1 to 1048576",
                           (long long)config->batch_size, (long long)config->grad_accum);
     if (config->merged < 0 || config->merged > config->grad_accum)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
                           (long long)config->merged, (long long)config->grad_accum);
-    if (config->block_size < 1 || config->block_size > positions)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "block size %lld must be 1 to the model's %lld positions",
-                          (long long)config->block_size, (long long)positions);
     if (!(config->max_grad_norm >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the largest gradient norm is %g; it must be 0 or more",
                           config->max_grad_norm);
     if (!(config->schedule.peak >= 0 && config->schedule.peak <= 1e3))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the learning rate is %g; it must be 0 or more",
                           config->schedule.peak);
-    return EITP_OK;
-}
-
-static int eitp__has_dropout(const eitp_model *model) {
-    const eitp_transformer_config config = eitp_model_config(model);
-    return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0 ||
-           eitp_model_lora(model).dropout > 0;
-}
-
-/* Sequences that one run takes at most. */
-static int64_t eitp__run_capacity(const eitp_trainer *trainer) {
-    return trainer->config.batch_size * trainer->config.merged;
-}
-
-EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer) {
-    return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
-}
-
-EITP__PRIVATE double eitp__trainer_full_runs(const eitp_trainer *trainer) {
-    return (double)trainer->config.grad_accum / (double)trainer->config.merged;
-}
-
-/* Where the sequences of a run lie: micro-batches begin where sums over rows can be cut, unless rows are dense. */
-static eitp__layout eitp__run_layout(const eitp_trainer *trainer) {
-    const eitp_trainer_config *config = &trainer->config;
-    const int64_t rows = config->batch_size * config->block_size;
-    const int64_t group = eitp__context_sum_group(eitp_model_context(trainer->model));
-    eitp__layout layout = eitp__layout_plain(eitp__run_capacity(trainer), config->block_size);
-    layout.micro_batch = config->batch_size;
-    layout.gap = config->dense_rows ? 0 : (group - rows % group) % group;
-    return layout;
-}
-
-/* Distinct tokens that a step can have. */
-static int64_t eitp__unique_capacity(const eitp_trainer *trainer) {
-    const eitp_trainer_config *config = &trainer->config;
-    int64_t tokens = config->batch_size * config->grad_accum * config->block_size;
-    int64_t vocabulary = eitp_model_config(trainer->model).vocabulary;
-    return tokens < vocabulary ? tokens : vocabulary;
-}
-
-static eitp_tensor *eitp__unique_input(const eitp_trainer *trainer, eitp_graph *graph) {
-    int64_t capacity = eitp__unique_capacity(trainer);
-    return eitp__trains_tied_embedding(trainer->model) ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity)
-                                                       : NULL;
-}
-
-/* The graph of one run, up to the losses, and the number whose gradients are taken. */
-static eitp_status eitp__build_loss(eitp_trainer *trainer, eitp_tensor **loss, eitp_error *error) {
-    const eitp__layout layout = eitp__run_layout(trainer);
-    const int64_t rows = eitp__layout_rows(&layout, layout.sequences), one = 1;
-    eitp_graph *graph;
-    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->gradient_graph, error);
-    if (status)
-        return status;
-    graph = trainer->gradient_graph;
-    trainer->inputs = eitp__layout_inputs(&layout, graph, eitp__has_dropout(trainer->model));
-    trainer->inputs.unique = eitp__unique_input(trainer, graph);
-    if (trainer->inputs.unique)
-        trainer->inputs.inverse = eitp_input_rows(graph, "places of tokens", EITP_I32, 1, &rows);
-    trainer->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
-    trainer->weight = eitp_input(graph, "1 / targets", EITP_F32, 1, &one);
-    trainer->losses =
-        eitp_output(eitp_model_losses(trainer->model, graph, &trainer->inputs, eitp__layout_longest(&layout),
-                                      trainer->targets, EITP__IGNORED_TARGET));
-    *loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
-    return eitp_graph_status(graph, error);
-}
-
-/* The graph of one run of several: losses, and gradients added to their variables. */
-static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *error) {
-    int64_t one = 1;
-    eitp_tensor *loss = NULL;
-    eitp_status status = eitp__build_loss(trainer, &loss, error);
-    if (status)
-        return status;
-    trainer->carry = eitp_input(trainer->gradient_graph, "carry", EITP_F32, 1, &one);
-    return eitp_accumulate_gradients(loss, trainer->carry, error);
-}
-
-#define EITP__STREAMED_PIECE_BYTES ((size_t)4 << 20)
-
-/* AdamW as configured, in a graph: with 16 bits of fp16 the gradients are of a scaled loss. */
-static eitp_adamw_config eitp__adamw_in(eitp_trainer *trainer, eitp_graph *graph) {
-    const eitp_context *context = eitp_model_context(trainer->model);
-    eitp_adamw_config adamw = trainer->config.adamw;
-    int64_t one = 1;
-    if (eitp_context_precision(context) == EITP_F16)
-        trainer->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
-    /* Windows of streamed variables are as large as pieces, and several are there at a time. */
-    if (eitp_context_stream(context) && adamw.piece_bytes > EITP__STREAMED_PIECE_BYTES)
-        adamw.piece_bytes = EITP__STREAMED_PIECE_BYTES;
-    adamw.loss_scale = trainer->scale;
-    adamw.moments = eitp_optimizer_get(trainer->config.optimizer)->moments;
-    return adamw;
-}
-
-/* The graph of a whole step: losses, gradients, updates. */
-static eitp_status eitp__build_step(eitp_trainer *trainer, eitp_error *error) {
-    eitp_tensor *loss = NULL;
-    eitp_adamw_config adamw;
-    eitp_status status = eitp__build_loss(trainer, &loss, error);
-    if (status)
-        return status;
-    adamw = eitp__adamw_in(trainer, trainer->gradient_graph);
-    return eitp_adamw_minimize(loss, &adamw, &trainer->update, error);
-}
-
-static eitp_status eitp__build_update(eitp_trainer *trainer, eitp_error *error) {
-    eitp_adamw_config adamw;
-    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->update_graph, error);
-    if (status)
-        return status;
-    adamw = eitp__adamw_in(trainer, trainer->update_graph);
-    adamw.unique = trainer->update_unique = eitp__unique_input(trainer, trainer->update_graph);
-    return eitp_adamw_apply(trainer->update_graph, &adamw, &trainer->update, error);
-}
-
-static void eitp__discard_gradients(eitp_trainer *trainer) {
-    eitp_graph_destroy(trainer->gradient_graph);
-    trainer->gradient_graph = NULL;
-    trainer->carry = trainer->scale = trainer->update_unique = NULL;
-    memset(&trainer->update, 0, sizeof trainer->update);
-}
-
-/* Is a step one run, with its update? */
-static int eitp__is_one_run(const eitp_trainer *trainer) {
-    return eitp__trainer_runs(trainer) == 1 && !trainer->config.keep_gradients;
-}
-
-static eitp_status eitp__build_run(eitp_trainer *trainer, eitp_error *error) {
-    return eitp__is_one_run(trainer) ? eitp__build_step(trainer, error) : eitp__build_gradients(trainer, error);
-}
-
-/* What a run takes beside the gradients, wherever these are. */
-static eitp_status eitp__run_bytes(eitp_trainer *trainer, size_t *bytes, eitp_error *error) {
-    size_t gradients = eitp__is_one_run(trainer) ? 4 * (size_t)eitp_model_trained_count(trainer->model) : 0;
-    eitp_plan_stats stats = EITP__ZERO;
-    eitp_status status = eitp__build_run(trainer, error);
-    if (!status)
-        status = eitp_plan_estimate(trainer->gradient_graph, NULL, &stats, error);
-    eitp__discard_gradients(trainer);
-    *bytes = stats.arena_bytes + stats.workspace_bytes;
-    *bytes -= gradients < *bytes ? gradients : *bytes;
-    return status;
-}
-
-/* The evaluation, in as large parts as fit the arena that training needs. */
-static eitp_status eitp__estimate_evaluation(eitp_trainer *trainer, eitp__trainer_needs *needs, eitp_error *error) {
-    size_t bytes = 0;
-    eitp_status status = EITP_OK;
-    for (;;) {
-        status = eitp__evaluator_estimate(trainer->model, trainer->evaluation_sequences, trainer->config.block_size,
-                                          &bytes, error);
-        if (status || bytes <= needs->arena || trainer->evaluation_sequences == 1)
-            break;
-        trainer->evaluation_sequences = (trainer->evaluation_sequences + 1) / 2;
-    }
-    if (bytes > needs->arena)
-        needs->arena = bytes;
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__trainer_estimate(eitp_trainer *trainer, size_t others, eitp__trainer_needs *needs,
-                                                 eitp_error *error) {
-    eitp_context *context = eitp_model_context(trainer->model);
-    const size_t variables = context->variable_count, segments = context->segment_count;
-    eitp_plan_stats run = EITP__ZERO, update = EITP__ZERO;
-    eitp_status status = eitp__build_run(trainer, error);
-    memset(needs, 0, sizeof *needs);
-    if (!status)
-        status = eitp_plan_estimate(trainer->gradient_graph, &trainer->config.plan, &run, error);
-    if (!status && !eitp__is_one_run(trainer))
-        status = eitp__build_update(trainer, error);
-    if (!status && trainer->update_graph)
-        status = eitp_plan_estimate(trainer->update_graph, NULL, &update, error);
-    for (size_t i = 0; i < context->variable_count; i++)
-        needs->gradients += context->variables[i].info.role == EITP_GRADIENT ? context->variables[i].info.size : 0;
-    needs->run = run.arena_bytes + run.workspace_bytes;
-    needs->arena = update.arena_bytes + update.workspace_bytes;
-    needs->arena = needs->run > needs->arena ? needs->run : needs->arena;
-    needs->arena = others > needs->arena ? others : needs->arena;
-    needs->seconds = eitp__trainer_full_runs(trainer) * run.seconds + update.seconds;
-    eitp__trainer_discard(trainer);
-    eitp__variables_rewind(context, variables, segments);
-    if (!status && trainer->validates)
-        status = eitp__estimate_evaluation(trainer, needs, error);
-    return status;
-}
-
-/* A weight that is read for this many rows is used often enough: more of them only cost memory. */
-#define EITP__MERGE_ROWS 1024
-
-/* As many micro-batches as are worth it, and half as many as long as their arena is too large. */
-static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error) {
-    eitp_trainer_config *config = &trainer->config;
-    int64_t rows = config->batch_size * config->block_size, most = (EITP__MERGE_ROWS + rows - 1) / rows;
-    eitp_status status = EITP_OK;
-    if (config->merged)
-        return EITP_OK;
-    config->merged = config->grad_accum < most ? config->grad_accum : most;
-    while (config->merged > 1 && !status) {
-        size_t bytes;
-        status = eitp__run_bytes(trainer, &bytes, error);
-        if (!status && bytes <= EITP_MERGE_BYTES)
-            break;
-        config->merged /= 2;
-    }
-    return status;
-}
-
-static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
-    eitp_status status = eitp__choose_merged(trainer, error);
-    if (!status)
-        status = eitp__build_run(trainer, error);
-    if (!status)
-        status =
-            eitp_plan_create_within(trainer->gradient_graph, &trainer->config.plan, &trainer->gradient_plan, error);
-    if (!status && !eitp__is_one_run(trainer))
-        status = eitp__build_update(trainer, error);
-    if (!status && !eitp__is_one_run(trainer))
-        status = eitp_plan_create(trainer->update_graph, &trainer->update_plan, error);
-    return status;
-}
-
-static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) {
-    const eitp__layout layout = eitp__run_layout(trainer);
-    eitp_status status = EITP_OK;
-    size_t bytes = (size_t)eitp__trainer_runs(trainer) * sizeof *trainer->batches;
-    trainer->batches = (eitp__batch *)eitp__allocate(&trainer->host, bytes);
-    if (!trainer->batches)
-        return eitp__fail_memory(error, bytes, "the batches of a step");
-    trainer->batch_count = eitp__trainer_runs(trainer);
-    for (int64_t i = 0; i < trainer->batch_count && !status; i++)
-        status = eitp__batch_create(&trainer->host, &layout, &trainer->batches[i], error);
-    if (!status && trainer->inputs.unique)
-        status = eitp__unique_create(&trainer->host, eitp__unique_capacity(trainer),
-                                     eitp_model_config(trainer->model).vocabulary, &trainer->unique, error);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_error *error) {
-    const eitp_trainer_config *config = &trainer->config;
-    eitp_status status = eitp__check_config(config, trainer->model, error);
-    if (!status)
-        status = eitp__check_optimizer(config, eitp_model_context(trainer->model), error);
-    if (!status)
-        status = eitp__make_plans(trainer, error);
-    if (!status)
-        status = eitp__make_batches(trainer, error);
-    if (!trainer->evaluation_sequences)
-        trainer->evaluation_sequences = config->batch_size;
-    if (!status && trainer->validates)
-        status = eitp__evaluator_create(trainer->model, trainer->evaluation_sequences, config->block_size,
-                                        &trainer->evaluator, error);
-    if (!status && trainer->validates)
-        status = eitp__batch_create(&trainer->host, &trainer->evaluator.layout, &trainer->evaluation_batch, error);
-    return status;
-}
-
-EITP__PRIVATE void eitp__trainer_discard(eitp_trainer *trainer) {
-    for (int64_t i = 0; trainer->batches && i < trainer->batch_count; i++) {
-        if (trainer->batches[i].tokens)
-            eitp__batch_release(&trainer->batches[i]);
-    }
-    eitp__release(&trainer->host, trainer->batches, (size_t)trainer->batch_count * sizeof *trainer->batches);
-    trainer->batches = NULL;
-    trainer->batch_count = 0;
-    if (trainer->unique.tokens)
-        eitp__unique_release(&trainer->unique);
-    if (trainer->evaluation_batch.tokens)
-        eitp__batch_release(&trainer->evaluation_batch);
-    eitp__evaluator_release(&trainer->evaluator);
-    eitp_plan_destroy(trainer->update_plan);
-    eitp_graph_destroy(trainer->update_graph);
-    eitp_plan_destroy(trainer->gradient_plan);
-    trainer->update_plan = trainer->gradient_plan = NULL;
-    trainer->update_graph = NULL;
-    eitp__discard_gradients(trainer);
+    if (config->shuffle != EITP_SHUFFLE_NONE && config->shuffle != EITP_SHUFFLE_WINDOWS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown shuffle mode %d", (int)config->shuffle);
+    return eitp__check_optimizer(config, context, error);
 }
 
 EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config) {
@@ -43256,40 +44088,35 @@ EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_s
     return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum && a->merged == b->merged;
 }
 
-eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *training_file, eitp_token_range training,
-                                const eitp_token_file *validation_file, eitp_token_range validation,
-                                const eitp_tokenizer *tokenizer, const eitp_trainer_config *config,
-                                eitp_trainer **trainer, eitp_error *error) {
-    if (!model || !training_file || !config || !trainer)
-        return eitp__fail_null(error, "eitp_trainer_create", "model, training_file, config and trainer");
-    const eitp_host host = eitp_context_host(eitp_model_context(model));
+/* ---- The trainer object ---- */
+
+eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config, eitp_trainer **trainer,
+                                eitp_error *error) {
     eitp_trainer *made;
-    eitp_status status = eitp__check_config(config, model, error);
+    eitp_status status;
+    if (!task || !config || !trainer)
+        return eitp__fail_null(error, "eitp_trainer_create", "task, config and trainer");
     *trainer = NULL;
+    status = eitp__task_check(task, error);
+    if (!status && !task->samples[EITP_TRAINING])
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no training samples");
+    if (!status)
+        status = eitp__trainer_config_check(config, task->context, error);
     if (status)
         return status;
+    const eitp_host host = eitp_context_host(task->context);
     made = (eitp_trainer *)eitp__allocate(&host, sizeof *made);
     if (!made)
         return eitp__fail_memory(error, sizeof *made, "a trainer");
     made->host = host;
-    made->model = model;
-    made->tokenizer = tokenizer;
-    made->training_file = training_file;
-    made->config = *config;
-    made->validates = validation.count > 0;
-    made->loss_scale = eitp_context_precision(eitp_model_context(model)) == EITP_F16 ? EITP__FIRST_LOSS_SCALE : 1;
-    status = eitp_windows_init(&made->windows, training_file, training, config->block_size, config->shuffle,
-                               config->seed, error);
-    if (!status && made->validates)
-        status = eitp_windows_init(&made->validation, validation_file, validation, config->block_size,
-                                   EITP_SHUFFLE_NONE, 0, error);
-    if (!status)
-        status = eitp__trainer_prepare(made, error);
+    made->loss_scale = eitp_context_precision(task->context) == EITP_F16 ? EITP__FIRST_LOSS_SCALE : 1;
+    eitp__step_plans_init(&made->plans, task, config, 0);
+    status = eitp__step_plans_create(&made->plans, error);
     if (status) {
         eitp_trainer_destroy(made);
         return status;
     }
-    made->asked_shape = eitp__step_shape_of(&made->config);
+    made->asked_shape = eitp__step_shape_of(&made->plans.config);
     *trainer = made;
     return EITP_OK;
 }
@@ -43299,7 +44126,7 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     if (!trainer)
         return;
     host = trainer->host;
-    eitp__trainer_discard(trainer);
+    eitp__step_plans_discard(&trainer->plans);
     eitp__release(&host, trainer, sizeof *trainer);
 }
 
@@ -43319,25 +44146,31 @@ int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
     return trainer ? trainer->step : 0;
 }
 
-uint64_t eitp_trainer_windows(const eitp_trainer *trainer) {
-    return trainer ? trainer->windows.count : 0;
-}
-
 int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
-    return trainer ? trainer->config.merged : 0;
+    return trainer ? trainer->plans.config.merged : 0;
 }
 
 eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
     eitp_plan_stats none = EITP__ZERO;
-    return trainer && trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
+    return trainer && trainer->plans.gradient_plan ? eitp_plan_statistics(trainer->plans.gradient_plan) : none;
 }
 
-/* Sequences of run `run` of the next step: fewer where the step, or the last sample, ends in it. */
-static int64_t eitp__run_sequences(const eitp_trainer *trainer, int64_t run, uint64_t *first) {
-    const eitp_trainer_config *config = &trainer->config;
-    uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
-    uint64_t end = ((uint64_t)trainer->step + 1) * step_samples, capacity = (uint64_t)eitp__run_capacity(trainer);
-    *first = (uint64_t)trainer->step * step_samples + (uint64_t)run * capacity;
+/* ---- A step ---- */
+
+/* What a step knows on its way from one pass to the next. */
+typedef struct eitp__step_state {
+    int64_t items[EITP_PASS_QUANTITIES];
+    double sums[EITP_PASS_QUANTITIES];
+    int64_t first_row; /* of the next pass, within the step */
+} eitp__step_state;
+
+/* Samples of a pass of the next step: fewer where the step, or the last sample, ends in it. */
+static int64_t eitp__pass_samples(const eitp_trainer *trainer, int64_t pass, uint64_t *first) {
+    const eitp_trainer_config *config = &trainer->plans.config;
+    const uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
+    const uint64_t capacity = (uint64_t)(config->batch_size * config->merged);
+    uint64_t end = ((uint64_t)trainer->step + 1) * step_samples;
+    *first = (uint64_t)trainer->step * step_samples + (uint64_t)pass * capacity;
     if (config->last_sample && end > config->last_sample)
         end = config->last_sample;
     if (end <= *first)
@@ -43345,29 +44178,42 @@ static int64_t eitp__run_sequences(const eitp_trainer *trainer, int64_t run, uin
     return (int64_t)(end - *first < capacity ? end - *first : capacity);
 }
 
-/* Reads all batches of the step before its first backward pass: the mean over targets needs their number. */
-static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_error *error) {
-    int64_t vocabulary = eitp_model_config(trainer->model).vocabulary;
-    uint64_t samples = (uint64_t)(trainer->config.batch_size * trainer->config.grad_accum);
+/* Which of the task's training samples is number `number` of the run. */
+static uint64_t eitp__sample_of(const eitp_trainer *trainer, uint64_t number) {
+    const eitp_trainer_config *config = &trainer->plans.config;
+    return eitp_sample_index(config->shuffle, config->seed, trainer->plans.task.samples[EITP_TRAINING], number);
+}
+
+static void eitp__expect_next_step(const eitp_trainer *trainer) {
+    const eitp_trainer_config *config = &trainer->plans.config;
+    const eitp_task *task = &trainer->plans.task;
+    const uint64_t samples = (uint64_t)(config->batch_size * config->grad_accum);
+    for (uint64_t i = 0; task->expect && i < samples; i++)
+        task->expect(task->user, EITP_TRAINING, eitp__sample_of(trainer, (uint64_t)(trainer->step + 1) * samples + i));
+}
+
+/* Reads all batches of the step before its first backward pass: a mean over items needs their number. */
+static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
+    eitp__step_plans *plans = &trainer->plans;
     eitp_status status = EITP_OK;
-    *valid = 0;
-    if (trainer->unique.tokens)
-        eitp__unique_clear(&trainer->unique);
-    for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
-        eitp__batch *batch = &trainer->batches[run];
+    if (plans->unique.tokens)
+        eitp__unique_clear(&plans->unique);
+    for (int64_t pass = 0; pass < plans->batch_count && !status; pass++) {
+        eitp__batch *batch = &plans->batches[pass];
         uint64_t first;
-        int64_t count = eitp__run_sequences(trainer, run, &first);
-        if (!count)
+        const int64_t count = eitp__pass_samples(trainer, pass, &first);
+        eitp__batch_clear(batch);
+        for (int64_t i = 0; i < count && !status; i++)
+            status = eitp__batch_add(batch, EITP_TRAINING, eitp__sample_of(trainer, first + (uint64_t)i), error);
+        if (status)
             break;
-        status = eitp__batch_read(batch, &trainer->windows, first, count, vocabulary, error);
-        for (int64_t i = 0; i < eitp__layout_rows(&batch->layout, count) && !status; i++)
-            *valid += batch->targets[i] != EITP__IGNORED_TARGET;
-        if (!status && trainer->unique.tokens)
-            eitp__unique_add(&trainer->unique, batch, count);
+        eitp__batch_count_items(batch, state->items);
+        if (plans->unique.tokens)
+            status = eitp__unique_add(&plans->unique, batch, error);
     }
     /* The next step's are fetched during this one. */
     if (!status)
-        eitp_windows_expect_read(&trainer->windows, (uint64_t)(trainer->step + 1) * samples, (int64_t)samples);
+        eitp__expect_next_step(trainer);
     return status;
 }
 
@@ -43379,7 +44225,7 @@ static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const
 
 static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *plan, eitp_tensor *input,
                                       eitp_error *error) {
-    const eitp__unique *unique = &trainer->unique;
+    const eitp__unique *unique = &trainer->plans.unique;
     return eitp__write_values(plan, input, unique->tokens, (size_t)unique->capacity * sizeof *unique->tokens, error);
 }
 
@@ -43390,38 +44236,63 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
     return status;
 }
 
-/* Runs forward and backward of one run of the step; where there is only one, the update too. */
-static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64_t count, int64_t valid, double *sum,
-                                       eitp_error *error) {
-    const eitp_trainer_config *config = &trainer->config;
-    eitp_plan *plan = trainer->gradient_plan;
-    float weight = (float)(trainer->loss_scale / (double)(valid ? valid : 1)), carry = run > 0;
-    int64_t key[3], counted = 0;
+/* What each term's sum is multiplied by: its weight in the loss, over its items in the step. */
+static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__step_state *state, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp_status status = EITP_OK;
+    for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
+        const eitp__quantity *term = &plans->pass.quantities[q];
+        const double items = (double)(state->items[q] ? state->items[q] : 1);
+        const float weight = (float)(trainer->loss_scale * eitp__term_weight(term, trainer->step + 1) / items);
+        status = eitp__write_values(plans->gradient_plan, term->weight, &weight, sizeof weight, error);
+    }
+    return status;
+}
+
+static eitp_status eitp__add_sums(const eitp_trainer *trainer, const eitp__batch *batch, eitp__step_state *state,
+                                  eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp_status status = EITP_OK;
+    for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
+        const eitp__quantity *term = &plans->pass.quantities[q];
+        status = eitp__batch_read_values(batch, plans->gradient_plan, term, plans->values, error);
+        for (int64_t s = 0; s < batch->count && !status; s++)
+            eitp__batch_add_values(batch, term, plans->values, s, &state->sums[q]);
+    }
+    return status;
+}
+
+/* Forward and backward of one pass of the step; where there is only one, the update too. */
+static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp__step_state *state, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp__batch *batch = &plans->batches[pass];
+    eitp_plan *plan = plans->gradient_plan;
+    const float carry = pass > 0;
+    int64_t key[3];
     eitp_status status;
-    key[0] = (int64_t)config->seed;
+    key[0] = (int64_t)plans->config.seed;
     key[1] = trainer->step + 1;
-    key[2] = run * config->merged * (config->batch_size * config->block_size + trainer->batches[run].layout.gap);
-    status = eitp__batch_write(&trainer->batches[run], count, plan, &trainer->inputs, trainer->targets, error);
+    key[2] = state->first_row;
+    state->first_row += eitp__layout_align(&plans->pass.layout, batch->rows);
+    status = eitp__batch_write(batch, plan, error);
     if (!status)
-        status = eitp__write_values(plan, trainer->inputs.key, key, sizeof key, error);
+        status = eitp__write_values(plan, plans->pass.key, key, sizeof key, error);
     if (!status)
-        status = eitp__write_values(plan, trainer->weight, &weight, sizeof weight, error);
+        status = eitp__write_weights(trainer, state, error);
     if (!status)
-        status = eitp__write_values(plan, trainer->carry, &carry, sizeof carry, error);
+        status = eitp__write_values(plan, plans->carry, &carry, sizeof carry, error);
     if (!status)
-        status = eitp__write_unique(trainer, plan, trainer->inputs.unique, error);
+        status = eitp__write_unique(trainer, plan, plans->pass.unique, error);
     if (!status)
         status = eitp__execute(trainer, plan, error);
-    if (!status)
-        status = eitp__batch_losses(&trainer->batches[run], count, plan, trainer->losses, sum, &counted, error);
-    return status;
+    return status ? status : eitp__add_sums(trainer, batch, state, error);
 }
 
 /* Halves the loss scale after a step that was too much for fp16, doubles it after many that were not. */
 static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
     const int64_t patience = 2000;
     const double largest = 16777216;
-    if (!trainer->scale)
+    if (!trainer->plans.scale)
         return;
     trainer->scale_steps++;
     if (applied && (trainer->scale_steps < patience || trainer->loss_scale >= largest))
@@ -43434,21 +44305,21 @@ static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
               (long long)trainer->step + 2, (long long)trainer->skipped);
 }
 
-/* The plan that has the update. */
-static eitp_plan *eitp__update_plan_of(const eitp_trainer *trainer) {
-    return trainer->update_plan ? trainer->update_plan : trainer->gradient_plan;
+static double eitp__learning_rate(const eitp_trainer_config *config, int64_t step) {
+    return config->rate ? config->rate(config->user, step) : eitp_schedule_rate(&config->schedule, step);
 }
 
 static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
-    eitp_plan *plan = eitp__update_plan_of(trainer);
-    const eitp_update *update = &trainer->update;
-    float hyper[2], limit = (float)trainer->config.max_grad_norm, scale = (float)trainer->loss_scale;
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp_plan *plan = eitp__step_update_plan(plans);
+    const eitp_update *update = &plans->update;
+    float hyper[2], limit = (float)plans->config.max_grad_norm, scale = (float)trainer->loss_scale;
     int64_t key[3];
     eitp_status status;
-    report->learning_rate = eitp_schedule_rate(&trainer->config.schedule, report->step);
+    report->learning_rate = eitp__learning_rate(&plans->config, report->step);
     hyper[0] = (float)report->learning_rate;
     hyper[1] = (float)report->step;
-    key[0] = (int64_t)trainer->config.seed;
+    key[0] = (int64_t)plans->config.seed;
     key[1] = report->step;
     key[2] = 0;
     status = eitp__write_values(plan, update->hyper, hyper, sizeof hyper, error);
@@ -43457,13 +44328,13 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     if (!status)
         status = eitp__write_values(plan, update->limit, &limit, sizeof limit, error);
     if (!status)
-        status = eitp__write_unique(trainer, plan, trainer->update_unique, error);
-    return status ? status : eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);
+        status = eitp__write_unique(trainer, plan, plans->update_unique, error);
+    return status ? status : eitp__write_values(plan, plans->scale, &scale, sizeof scale, error);
 }
 
 static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
-    eitp_plan *plan = eitp__update_plan_of(trainer);
-    const eitp_update *update = &trainer->update;
+    eitp_plan *plan = eitp__step_update_plan(&trainer->plans);
+    const eitp_update *update = &trainer->plans.update;
     float commit[2] = {0, 0}, norm = 0;
     double norms[2] = {0, 0};
     eitp_status status = eitp_plan_read(plan, update->norms, norms, sizeof norms, error);
@@ -43482,12 +44353,12 @@ static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *re
     return status;
 }
 
-/* Makes the plans again that were lost when there was no memory for others. */
+/* Remakes the plans if they were lost because there was no memory for others. */
 static eitp_status eitp__restore_plans(eitp_trainer *trainer, eitp_error *error) {
     eitp_status status;
-    if (trainer->batches)
+    if (eitp__step_plans_exist(&trainer->plans))
         return EITP_OK;
-    status = eitp__trainer_remake(trainer, &trainer->config, trainer->evaluation_sequences, error);
+    status = eitp__trainer_remake(trainer, &trainer->plans.config, trainer->plans.evaluation_samples, error);
     return status == EITP_ERROR_MEMORY
                ? eitp__fail_prefix(
                      error, status,
@@ -43496,27 +44367,40 @@ static eitp_status eitp__restore_plans(eitp_trainer *trainer, eitp_error *error)
                : status;
 }
 
+static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
+    const eitp_pass *pass = &trainer->plans.pass;
+    report->loss = 0;
+    for (int q = 0; q < pass->quantity_count; q++) {
+        const int64_t items = state->items[q] ? state->items[q] : 1;
+        eitp_term_report *term = &report->terms[report->term_count++];
+        snprintf(term->name, sizeof term->name, "%s", pass->quantities[q].name);
+        term->mean = state->sums[q] / (double)items;
+        term->weight = eitp__term_weight(&pass->quantities[q], report->step);
+        report->loss += term->weight * term->mean;
+    }
+    report->items = state->items[0];
+}
+
 /* All of a step but its end: the counter, and the report. */
 static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
-    double sum = 0;
-    uint64_t first;
+    eitp__step_state state = EITP__ZERO;
     eitp_status status = eitp__restore_plans(trainer, error);
     if (!status)
-        status = eitp__read_step(trainer, &report->tokens, error);
-    if (!status && !trainer->update_plan)
+        status = eitp__read_step(trainer, &state, error);
+    if (!status && !trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
-    for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
-        int64_t count = eitp__run_sequences(trainer, run, &first);
-        if (count)
-            status = eitp__run_gradients(trainer, run, count, report->tokens, &sum, error);
+    for (int64_t pass = 0; pass < trainer->plans.batch_count && !status; pass++) {
+        if (trainer->plans.batches[pass].count)
+            status = eitp__execute_pass(trainer, pass, &state, error);
     }
-    if (!status && trainer->update_plan)
+    if (!status && trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
-    if (!status && trainer->update_plan)
-        status = eitp__execute(trainer, trainer->update_plan, error);
+    if (!status && trainer->plans.update_plan)
+        status = eitp__execute(trainer, trainer->plans.update_plan, error);
     if (!status)
         status = eitp__read_update(trainer, report, error);
-    report->loss = sum / (double)(report->tokens ? report->tokens : 1);
+    if (!status)
+        eitp__report_terms(trainer, &state, report);
     return status;
 }
 
@@ -43529,9 +44413,9 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     status = eitp__trainer_check_whole(trainer, error);
     if (status)
         return status;
-    if (!eitp__run_sequences(trainer, 0, &first))
+    if (!eitp__pass_samples(trainer, 0, &first))
         return eitp__fail(error, EITP_END_OF_DATA, "training ends after step %lld: all %llu samples were used",
-                          (long long)trainer->step, (unsigned long long)trainer->config.last_sample);
+                          (long long)trainer->step, (unsigned long long)trainer->plans.config.last_sample);
     made.step = trainer->step + 1;
     status = eitp__make_step(trainer, &made, error);
     if (status)
@@ -43542,25 +44426,26 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     trainer->torn = 0;
     trainer->step++;
     *report = made;
+    if (trainer->plans.config.after_step)
+        trainer->plans.config.after_step(trainer->plans.config.user, report);
     return EITP_OK;
 }
 
-eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
+eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                   eitp_error *error) {
     if (!trainer || !evaluation)
         return eitp__fail_null(error, "eitp_trainer_evaluate", "trainer and evaluation");
-    uint64_t count = trainer->validation.count;
+    uint64_t count = trainer->plans.task.samples[EITP_VALIDATION];
     eitp_status status = eitp__trainer_check_whole(trainer, error);
-    if (!status && !trainer->validates)
+    if (!status && !count)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the trainer was made without validation data");
     if (!status)
         status = eitp__restore_plans(trainer, error);
     if (status)
         return status;
-    if (windows > 0 && (uint64_t)windows < count)
-        count = (uint64_t)windows;
-    return eitp__evaluator_run(&trainer->evaluator, &trainer->evaluation_batch, &trainer->validation, count, evaluation,
-                               error);
+    if (samples > 0 && (uint64_t)samples < count)
+        count = (uint64_t)samples;
+    return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, count, trainer->step, evaluation, error);
 }
 /* <<src/train/trainer.c */
 
@@ -43573,44 +44458,45 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_e
 
 eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
     eitp_step_shape none = EITP__ZERO;
-    return trainer ? eitp__step_shape_of(&trainer->config) : none;
+    return trainer ? eitp__step_shape_of(&trainer->plans.config) : none;
 }
 
 /* ---- Going over ---- */
 
 /* Makes everything by a configuration, or nothing. */
-static eitp_status eitp__make_by(eitp_trainer *trainer, const eitp_trainer_config *config, int64_t evaluation_sequences,
+static eitp_status eitp__make_by(eitp__step_plans *plans, const eitp_trainer_config *config, int64_t evaluation_samples,
                                  eitp_error *error) {
-    eitp_context *context = eitp_model_context(trainer->model);
+    eitp_context *context = plans->task.context;
     const eitp_graph *const none[3] = {NULL, NULL, NULL};
     const size_t variables = context->variable_count, segments = context->segment_count;
     eitp_status status;
-    trainer->config = *config;
-    trainer->evaluation_sequences = evaluation_sequences;
+    plans->config = *config;
+    plans->evaluation_samples = evaluation_samples;
     status = eitp__arena_trim(context, eitp__plans_need(context, none), error);
     if (!status)
-        status = eitp__trainer_prepare(trainer, error);
+        status = eitp__step_plans_create(plans, error);
     if (status) {
-        eitp__trainer_discard(trainer);
+        eitp__step_plans_discard(plans);
         eitp__variables_rewind(context, variables, segments);
     }
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp_trainer_config *config,
-                                               int64_t evaluation_sequences, eitp_error *error) {
-    const eitp_trainer_config before = trainer->config, after = *config;
-    const int64_t sequences = trainer->evaluation_sequences;
-    const int had_plans = trainer->batches != NULL;
+                                               int64_t evaluation_samples, eitp_error *error) {
+    eitp__step_plans *plans = &trainer->plans;
+    const eitp_trainer_config before = plans->config, after = *config;
+    const int64_t samples = plans->evaluation_samples;
+    const int had_plans = eitp__step_plans_exist(plans);
     eitp_status status;
-    eitp__trainer_discard(trainer);
-    status = eitp__make_by(trainer, &after, evaluation_sequences, error);
+    eitp__step_plans_discard(plans);
+    status = eitp__make_by(plans, &after, evaluation_samples, error);
     if (!status)
         return EITP_OK;
-    trainer->config = before;
-    trainer->evaluation_sequences = sequences;
+    plans->config = before;
+    plans->evaluation_samples = samples;
     if (had_plans)
-        eitp__make_by(trainer, &before, sequences, NULL);
+        eitp__make_by(plans, &before, samples, NULL);
     return status;
 }
 
@@ -43622,9 +44508,9 @@ EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_
 
 EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape,
                                                 eitp_error *error) {
-    eitp_trainer_config config = trainer->config;
+    eitp_trainer_config config = trainer->plans.config;
     eitp__set_step_shape(&config, shape);
-    return eitp__trainer_remake(trainer, &config, trainer->evaluation_sequences, error);
+    return eitp__trainer_remake(trainer, &config, trainer->plans.evaluation_samples, error);
 }
 
 /* ---- What there is to go over to ---- */
@@ -43632,8 +44518,8 @@ EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eit
 /* A smaller way to run, and what it needs; `bytes` 0: none. */
 typedef struct eitp__smaller {
     eitp_trainer_config config;
-    int64_t evaluation_sequences;
-    eitp__trainer_needs needs;
+    int64_t evaluation_samples;
+    eitp__step_needs needs;
     size_t bytes;
 } eitp__smaller;
 
@@ -43688,29 +44574,25 @@ static int eitp__is_better(const eitp__search *search, const eitp__smaller *cand
 /* Measures a way to run, and keeps it where it is the best. */
 static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape *shape, size_t memory,
                                      eitp_error *error) {
-    const eitp_trainer *trainer = search->trainer;
+    const eitp__step_plans *plans = &search->trainer->plans;
     eitp__smaller candidate = EITP__ZERO;
     eitp_status status = EITP_OK;
-    candidate.config = trainer->config;
+    candidate.config = plans->config;
     eitp__set_step_shape(&candidate.config, shape);
     candidate.config.plan.memory = memory;
     /* A plan that cannot be as small is allowed what it needs; what it then needs may be another number again. */
     for (int attempt = 0; attempt < 3; attempt++) {
-        eitp_trainer trial = EITP__ZERO;
-        trial.host = trainer->host;
-        trial.model = trainer->model;
-        trial.config = candidate.config;
-        trial.validates = trainer->validates;
-        trial.evaluation_sequences = trainer->evaluation_sequences;
-        status = eitp__trainer_estimate(&trial, search->others, &candidate.needs, error);
+        eitp__step_plans trial;
+        eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
+        status = eitp__step_plans_estimate(&trial, search->others, &candidate.needs, error);
         if (status)
             return status;
-        candidate.evaluation_sequences = trial.evaluation_sequences;
-        if (!memory || candidate.needs.run <= candidate.config.plan.memory) {
+        candidate.evaluation_samples = trial.evaluation_samples;
+        if (!memory || candidate.needs.pass <= candidate.config.plan.memory) {
             candidate.bytes = candidate.needs.gradients + candidate.needs.arena;
             break;
         }
-        candidate.config.plan.memory = candidate.needs.run;
+        candidate.config.plan.memory = candidate.needs.pass;
     }
     if (candidate.bytes && eitp__is_better(search, &candidate))
         search->smaller = candidate;
@@ -43719,7 +44601,7 @@ static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape
 
 /* As it is but for an arena that is larger than it need be; computing more again; half as many sequences, and both. */
 static eitp_status eitp__search_smaller(eitp__search *search, eitp_error *error) {
-    const eitp_plan_config *plan = &search->trainer->config.plan;
+    const eitp_plan_config *plan = &search->trainer->plans.config.plan;
     const size_t half = plan->recompute == EITP_RECOMPUTE_AUTO ? search->run / 2 + 1 : 0;
     eitp_step_shape shape = eitp_trainer_shape(search->trainer);
     eitp_status status = eitp__try_smaller(search, &shape, plan->memory, error);
@@ -43738,16 +44620,17 @@ static eitp_status eitp__search_smaller(eitp__search *search, eitp_error *error)
 /* ---- All of it ---- */
 
 static size_t eitp__gradient_bytes(const eitp_trainer *trainer) {
-    return eitp_context_variable_bytes(eitp_model_context(trainer->model), EITP_GRADIENT);
+    return eitp_context_variable_bytes(trainer->plans.task.context, EITP_GRADIENT);
 }
 
 static size_t eitp__bytes_now(const eitp_trainer *trainer) {
-    return eitp__gradient_bytes(trainer) + eitp_context_arena_bytes(eitp_model_context(trainer->model));
+    return eitp__gradient_bytes(trainer) + eitp_context_arena_bytes(trainer->plans.task.context);
 }
 
 static eitp__search eitp__begin_search(eitp_trainer *trainer) {
-    const eitp_graph *const own[3] = {trainer->gradient_graph, trainer->update_graph, trainer->evaluator.graph};
-    const eitp_context *context = eitp_model_context(trainer->model);
+    const eitp_graph *const own[3] = {trainer->plans.pass.graph, trainer->plans.update_graph,
+                                      trainer->plans.evaluator.pass.graph};
+    const eitp_context *context = trainer->plans.task.context;
     eitp_plan_stats run = eitp_trainer_statistics(trainer);
     eitp__search search = EITP__ZERO;
     search.trainer = trainer;
@@ -43761,9 +44644,10 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
 
 /* True if sums over rows are cut where they can be: not within a group of rows that products add at once. */
 static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
-    const int64_t group = eitp__context_sum_group(eitp_model_context(trainer->model));
-    const int64_t rows = report->after.batch_size * trainer->config.block_size;
-    return rows % group == 0 || (report->after.batch_size == report->before.batch_size && !trainer->config.dense_rows);
+    const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
+    const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
+    return (rows % group == 0 && !trainer->plans.task.rows_vary) ||
+           (report->after.batch_size == report->before.batch_size && !trainer->plans.config.dense_rows);
 }
 
 static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
@@ -43796,11 +44680,11 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;
-    if (!status && trainer->batches)
+    if (!status && eitp__step_plans_exist(&trainer->plans))
         status = eitp__search_smaller(&search, error);
     if (status || !search.smaller.bytes)
         return status;
-    status = eitp__trainer_remake(trainer, &search.smaller.config, search.smaller.evaluation_sequences, error);
+    status = eitp__trainer_remake(trainer, &search.smaller.config, search.smaller.evaluation_samples, error);
     if (status)
         return status;
     report->shrunk = 1;
@@ -43821,6 +44705,7 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
 
 #define EITP__STATE_FILE "trainer_state.json"
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
+#define EITP__WEIGHTS_FILE "model.safetensors"
 #define EITP__STATE_VERSION 4
 #define EITP__MOMENTUM_STATE_VERSION 4 /* before it factored moments had no first one */
 #define EITP__OLDEST_STATE_VERSION 2   /* had no optimizer but adamw */
@@ -43867,7 +44752,7 @@ static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
     const eitp__state_integer integer_list[EITP__STATE_INTEGERS] = {
         {"step", &state->info.step, 0, INT64_MAX, EITP__EXPECTED},
         {"batch_size", &config->batch_size, 1, 1 << 20, EITP__REFUSED},
-        {"block_size", &config->block_size, 1, 1 << 24, EITP__REFUSED},
+        {"block_size", &state->info.rows, 1, 1 << 24, EITP__REFUSED},
         {"grad_accum", &config->grad_accum, 1, 1 << 20, EITP__REFUSED},
         {"merged", &config->merged, 1, 1 << 20, EITP__EXPECTED},
         {"seed", &mirror->seed, INT64_MIN, INT64_MAX, EITP__REFUSED},
@@ -43914,26 +44799,26 @@ static void eitp__mirror_to_state(const eitp__state_mirror *mirror, eitp__state 
 }
 
 /* The state of a trainer as it is now; checksums are the caller's. */
-static eitp__state eitp__current_state(const eitp_trainer *trainer) {
-    eitp__state state;
-    uint64_t hash = eitp_token_file_get_info(trainer->training_file).content_hash;
-    memset(&state, 0, sizeof state);
-    state.info.step = trainer->step;
-    state.info.config = trainer->config;
-    snprintf(state.info.numerics, sizeof state.info.numerics, "%s",
-             eitp_context_numerics(eitp_model_context(trainer->model)));
-    snprintf(state.info.precision, sizeof state.info.precision, "%s",
-             eitp_context_precision_name(eitp_model_context(trainer->model)));
-    state.info.lora = eitp_model_lora(trainer->model);
-    state.info.asked_shape = trainer->asked_shape;
-    state.loss_scale = trainer->loss_scale;
-    state.scale_steps = trainer->scale_steps;
-    state.skipped = trainer->skipped;
-    state.data_hash[0] = (int64_t)(hash & UINT32_MAX);
-    state.data_hash[1] = (int64_t)(hash >> 32);
-    state.data_first = (int64_t)trainer->windows.tokens.first;
-    state.data_count = (int64_t)trainer->windows.tokens.count;
-    return state;
+static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state *state, eitp_error *error) {
+    const eitp_task *task = &trainer->plans.task;
+    eitp_task_identity identity = EITP__ZERO;
+    eitp_status status = task->identify ? task->identify(task->user, &identity, error) : EITP_OK;
+    memset(state, 0, sizeof *state);
+    state->info.step = trainer->step;
+    state->info.config = trainer->plans.config;
+    state->info.rows = task->rows;
+    snprintf(state->info.numerics, sizeof state->info.numerics, "%s", eitp_context_numerics(task->context));
+    snprintf(state->info.precision, sizeof state->info.precision, "%s", eitp_context_precision_name(task->context));
+    state->info.lora = eitp_model_lora(task->model);
+    state->info.asked_shape = trainer->asked_shape;
+    state->loss_scale = trainer->loss_scale;
+    state->scale_steps = trainer->scale_steps;
+    state->skipped = trainer->skipped;
+    state->data_hash[0] = (int64_t)(identity.hash & UINT32_MAX);
+    state->data_hash[1] = (int64_t)(identity.hash >> 32);
+    state->data_first = (int64_t)identity.first;
+    state->data_count = (int64_t)identity.count;
+    return status;
 }
 
 /* ---- Saving ---- */
@@ -43996,7 +44881,7 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
 /* Writes the adapters and the configuration of the model that they are of. */
 static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
                                        int64_t *base_checksum, eitp_error *error) {
-    const eitp_transformer_config config = eitp_model_config(trainer->model);
+    const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
@@ -44004,43 +44889,47 @@ static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *direct
         status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
     eitp__release_text(&trainer->host, path);
     if (!status)
-        status = eitp_lora_save(trainer->model, directory, NULL, checksum, error);
+        status = eitp_lora_save(trainer->plans.task.model, directory, NULL, checksum, error);
     if (!status)
-        status = eitp__lora_base_checksum(trainer->model, &base, error);
+        status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
     *base_checksum = base;
     return status;
 }
 
-/* Gives the model the tokenizer's special tokens; without a tokenizer, the id that ends documents in the token file. */
-static void eitp__set_special_tokens(eitp_trainer *trainer) {
-    const eitp_tokenizer *tokenizer = trainer->tokenizer;
-    if (tokenizer)
-        eitp_model_set_special_tokens(trainer->model, eitp_tokenizer_special(tokenizer, EITP_BEGIN_OF_TEXT),
-                                      eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT),
-                                      eitp_tokenizer_special(tokenizer, EITP_PADDING));
-    else
-        eitp_model_set_special_tokens(trainer->model, -1, eitp_token_file_get_info(trainer->training_file).end_of_text,
-                                      -1);
+/* The weights: a model's directory, or of a task's own model the parameters alone. */
+static eitp_status eitp__fill_weights(const eitp_task *task, const char *directory, uint32_t *checksum,
+                                      eitp_error *error) {
+    const eitp_host host = eitp_context_host(task->context);
+    char *path;
+    eitp_status status;
+    if (task->model)
+        return eitp_model_save(task->model, directory, EITP_F32, -1, checksum, error);
+    path = eitp__join_path(&host, directory, EITP__WEIGHTS_FILE);
+    status = path ? eitp_variables_save(task->context, path, EITP_PARAMETER, EITP_F32, checksum, error)
+                  : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__release_text(&host, path);
+    return status;
 }
 
 /* Writes everything a checkpoint has into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
     eitp_trainer *trainer = (eitp_trainer *)user;
-    eitp__state state = eitp__current_state(trainer);
+    const eitp_task *task = &trainer->plans.task;
+    eitp__state state;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
     char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
     char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
     eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
-    eitp__set_special_tokens(trainer);
+    if (!status)
+        status = eitp__current_state(trainer, &state, error);
+    if (!status && task->save)
+        status = task->save(task->user, directory, error);
     if (!status && state.info.lora.rank)
         status = eitp__fill_adapters(trainer, directory, &model_checksum, &state.base_checksum, error);
     else if (!status)
-        status = eitp_model_save(trainer->model, directory, EITP_F32, -1, &model_checksum, error);
-    if (!status && trainer->tokenizer)
-        status = eitp_tokenizer_save(trainer->tokenizer, directory, error);
+        status = eitp__fill_weights(task, directory, &model_checksum, error);
     if (!status)
-        status = eitp_variables_save(eitp_model_context(trainer->model), optimizer, EITP_OPTIMIZER, EITP_F32,
-                                     &optimizer_checksum, error);
+        status = eitp_variables_save(task->context, optimizer, EITP_OPTIMIZER, EITP_F32, &optimizer_checksum, error);
     state.model_checksum = model_checksum;
     state.optimizer_checksum = optimizer_checksum;
     if (!status)
@@ -44207,7 +45096,7 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
                           written->info.lora.dropout, (long long)current->info.lora.rank, current->info.lora.alpha,
                           current->info.lora.dropout);
     if (written->info.lora.rank)
-        status = eitp__lora_base_checksum(trainer->model, &base, error);
+        status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
     if (!status && written->info.lora.rank && (int64_t)base != written->base_checksum)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "'%s' has adapters of other weights than this run's model; load the weights they were "
@@ -44244,11 +45133,13 @@ static eitp_status eitp__compare_rows(const eitp_trainer_config *mine, const eit
 static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state *written, const char *checkpoint,
                                         eitp_error *error) {
     const eitp_step_shape shape = eitp__step_shape_of(&written->info.config);
-    eitp__state current = eitp__current_state(trainer);
+    eitp__state current;
     eitp__state_integer mine[EITP__STATE_INTEGERS], theirs[EITP__STATE_INTEGERS];
     eitp__state_number my_numbers[EITP__STATE_NUMBERS], their_numbers[EITP__STATE_NUMBERS];
     eitp__state_mirror my_mirror, their_mirror;
-    eitp_status status;
+    eitp_status status = eitp__current_state(trainer, &current, error);
+    if (status)
+        return status;
     if (eitp__follows_shrinking(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
     eitp__state_to_mirror(&current, &my_mirror);
@@ -44306,16 +45197,15 @@ static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int
 /* Reads the model's weights, or its adapters. */
 static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected, int loads,
                                           eitp_error *error) {
-    const int has_adapters = eitp_model_lora(trainer->model).rank > 0;
+    const int has_adapters = eitp_model_lora(trainer->plans.task.model).rank > 0;
     uint32_t checksum = 0;
     char *path =
-        eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : "model.safetensors");
+        eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
     if (!status && has_adapters)
-        status = eitp__lora_read(trainer->model, checkpoint, loads, &checksum, error);
+        status = eitp__lora_read(trainer->plans.task.model, checkpoint, loads, &checksum, error);
     else if (!status)
-        status =
-            eitp__variables_read(eitp_model_context(trainer->model), path, EITP_PARAMETER, loads, &checksum, error);
+        status = eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, loads, &checksum, error);
     if (!status)
         status = eitp__check_checksum(path, checksum, expected, error);
     eitp__release_text(&trainer->host, path);
@@ -44324,7 +45214,7 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
 
 /* Is the optimizer's state what this version keeps? */
 static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
-    eitp_optimizer optimizer = trainer->config.optimizer;
+    eitp_optimizer optimizer = trainer->plans.config.optimizer;
     return written->info.config.optimizer == optimizer &&
            (written->version >= EITP__MOMENTUM_STATE_VERSION ||
             eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_FACTORED);
@@ -44333,7 +45223,7 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
 /* Reads the state of the optimizer; that of another one, or of an earlier version, is converted. */
 static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                               int loads, eitp_error *error) {
-    eitp_context *context = eitp_model_context(trainer->model);
+    eitp_context *context = trainer->plans.task.context;
     uint32_t checksum = 0;
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
@@ -44342,7 +45232,7 @@ static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char 
         if (!status)
             status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
     } else if (!status) {
-        status = eitp__moments_read(context, path, &state->info, &trainer->config.adamw, loads, error);
+        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.adamw, loads, error);
     }
     eitp__release_text(&trainer->host, path);
     return status;
@@ -44381,8 +45271,8 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
         status = eitp__read_variables(trainer, checkpoint, &state, 0, error);
-    if (!status)
-        status = eitp__model_keep_generation(trainer->model, checkpoint, error);
+    if (!status && trainer->plans.task.model)
+        status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
     if (status)
         return status;
     shape = eitp__step_shape_of(&state.info.config);
@@ -44394,7 +45284,7 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
 
 /* >>src/train/planner.c */
 /*
- * What a run takes, before anything is loaded. A rung is measured by making it: the model's variables, the graphs and
+ * What a run takes, before anything is loaded. A rung is measured by making it: the task, its variables, the graphs and
  * the plans, in a context that gives them no memory, through an allocator that counts.
  */
 
@@ -44456,36 +45346,49 @@ static size_t eitp__streamed_bytes(const eitp_context *context) {
     return bytes;
 }
 
-static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, const eitp__counter *counter,
+/* Bytes of the logits that the pass keeps whole, in its losses. */
+static size_t eitp__logits_bytes(const eitp_graph *graph) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const eitp__node *node = graph->nodes[i];
+        const eitp_tensor *x, *table;
+        if (node->op != EITP__OP_LINEAR_CROSS_ENTROPY)
+            continue;
+        x = node->inputs[0];
+        table = node->inputs[1];
+        bytes += (size_t)(x->shape[0] * table->shape[0]) * eitp_dtype_size(x->dtype);
+    }
+    return bytes;
+}
+
+static void eitp__fill_rung(const eitp_fit *fit, const eitp__step_plans *plans, const eitp__counter *counter,
                             size_t resident, eitp_rung *rung) {
-    const eitp_context *context = eitp_model_context(trainer->model);
-    eitp_plan_stats run = eitp_plan_statistics(trainer->gradient_plan), update = EITP__ZERO;
-    double runs = (double)eitp__trainer_runs(trainer), full_runs = eitp__trainer_full_runs(trainer);
-    int is_wide = eitp_context_precision(context) == EITP_F32;
-    if (trainer->update_plan)
-        update = eitp_plan_statistics(trainer->update_plan);
+    const eitp_context *context = plans->task.context;
+    eitp_plan_stats pass = eitp_plan_statistics(plans->gradient_plan), update = EITP__ZERO;
+    const double passes = (double)eitp__step_passes(&plans->config);
+    const double full_passes = eitp__step_full_passes(&plans->config);
+    if (plans->update_plan)
+        update = eitp_plan_statistics(plans->update_plan);
     snprintf(rung->precision, sizeof rung->precision, "%s", eitp_context_precision_name(context));
-    rung->merged = trainer->config.merged;
+    rung->merged = plans->config.merged;
     rung->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
     rung->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
     rung->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
     rung->streamed = eitp__streamed_bytes(context);
-    rung->workspace = run.workspace_bytes;
-    rung->arena = eitp_context_arena_bytes(context) - run.workspace_bytes;
-    rung->logits =
-        (size_t)(trainer->config.batch_size * rung->merged * trainer->config.block_size * fit->model.vocabulary) *
-        (is_wide ? 4 : 2);
+    rung->workspace = pass.workspace_bytes;
+    rung->arena = eitp_context_arena_bytes(context) - pass.workspace_bytes;
+    rung->logits = eitp__logits_bytes(plans->pass.graph);
     rung->process = resident + counter->most - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
     rung->process += rung->stream ? EITP__STREAM_SLACK : 0;
     rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace;
     rung->process += rung->total / EITP__PAGE_TABLES;
     rung->total += rung->process;
-    rung->flops = full_runs * run.flops + update.flops;
-    rung->recomputed_flops = full_runs * run.recomputed_flops;
-    rung->recomputed = run.recomputed;
-    rung->seconds = full_runs * run.seconds + update.seconds;
-    rung->file_reads = runs * run.file_reads + update.file_reads;
-    rung->file_writes = runs * run.file_writes + update.file_writes;
+    rung->flops = full_passes * pass.flops + update.flops;
+    rung->recomputed_flops = full_passes * pass.recomputed_flops;
+    rung->recomputed = pass.recomputed;
+    rung->seconds = full_passes * pass.seconds + update.seconds;
+    rung->file_reads = passes * pass.file_reads + update.file_reads;
+    rung->file_writes = passes * pass.file_writes + update.file_writes;
     rung->fits = !fit->budget || rung->total <= fit->budget;
 }
 
@@ -44501,53 +45404,71 @@ static eitp_status eitp__resident_bytes(const eitp_fit *fit, size_t *resident, e
     return status;
 }
 
-eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
-    if (!fit || !rung)
-        return eitp__fail_null(error, "eitp_rung_measure", "fit and rung");
-    const eitp_optimizer_info *optimizer = eitp_optimizer_get(rung->optimizer);
+/* A context for plans alone, through the counter. */
+static eitp_status eitp__create_counted(const eitp_fit *fit, const eitp_rung *rung, eitp__counter *counter,
+                                        eitp_context **context, eitp_error *error) {
     eitp_context_config config = fit->context;
-    eitp__counter counter = EITP__ZERO;
-    eitp_trainer *trainer = NULL;
-    eitp_context *context = NULL;
-    eitp_model *model = NULL;
-    size_t resident = 0;
-    eitp_status status = eitp__resident_bytes(fit, &resident, error);
-    counter.allocator = config.host.allocator;
-    config.host.allocator.user = &counter;
+    eitp_status status;
+    counter->allocator = config.host.allocator;
+    config.host.allocator.user = counter;
     config.host.allocator.allocate = eitp__count_allocate;
     config.host.allocator.release = eitp__count_release;
     memset(&config.host.log, 0, sizeof config.host.log);
     config.precision = eitp__rung_precision(fit, rung->optimizer);
-    config.parameters = optimizer->parameters;
+    config.parameters = eitp_optimizer_get(rung->optimizer)->parameters;
     config.stream = rung->stream;
     config.plans_only = 1;
+    status = eitp_context_create(&config, context, error);
+    counter->context = *context;
+    return status;
+}
+
+/* Makes the plans of a task in that context, and fills in the rung. */
+static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task, eitp__counter *counter,
+                                      size_t resident, eitp_rung *rung, eitp_error *error) {
+    eitp_trainer_config config = fit->trainer;
+    eitp__step_plans *plans = (eitp__step_plans *)eitp__allocate(&task->context->host, sizeof *plans);
+    const eitp_host host = eitp_context_host(task->context);
+    eitp_status status;
+    if (!plans)
+        return eitp__fail_memory(error, sizeof *plans, "the plans of a step");
+    config.optimizer = rung->optimizer;
+    config.merged = rung->merged;
+    config.plan = rung->plan;
+    eitp__step_plans_init(plans, task, &config, 0);
+    status = eitp__trainer_config_check(&config, task->context, error);
     if (!status)
-        status = eitp_context_create(&config, &context, error);
-    counter.context = context;
+        status = eitp__step_plans_create(plans, error);
+    /* The arena of the last plan may be larger than any that was there when something was allocated. */
+    if (!status && counter->most < counter->now + eitp_context_arena_bytes(task->context))
+        counter->most = counter->now + eitp_context_arena_bytes(task->context);
     if (!status)
-        status = eitp_model_create(context, &fit->model, &model, error);
-    if (!status && fit->adapt)
-        status = fit->adapt(fit->user, model, error);
-    trainer = status ? NULL : (eitp_trainer *)eitp__allocate(&config.host, sizeof *trainer);
-    if (!status && !trainer)
-        status = eitp__fail_memory(error, sizeof *trainer, "a trainer");
-    if (trainer) {
-        trainer->host = config.host;
-        trainer->model = model;
-        trainer->config = fit->trainer;
-        trainer->config.optimizer = rung->optimizer;
-        trainer->config.merged = rung->merged;
-        trainer->config.plan = rung->plan;
-        trainer->validates = fit->validates;
-        status = eitp__trainer_prepare(trainer, error);
-        /* The arena of the last plan may be larger than any that was there when something was allocated. */
-        if (!status && counter.most < counter.now + eitp_context_arena_bytes(context))
-            counter.most = counter.now + eitp_context_arena_bytes(context);
-        if (!status)
-            eitp__fill_rung(fit, trainer, &counter, resident, rung);
-    }
+        eitp__fill_rung(fit, plans, counter, resident, rung);
+    eitp__step_plans_discard(plans);
+    eitp__release(&host, plans, sizeof *plans);
+    return status;
+}
+
+eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
+    if (!fit || !rung || !fit->make)
+        return eitp__fail_null(error, "eitp_rung_measure", "fit, its make, and rung");
+    eitp__counter counter = EITP__ZERO;
+    eitp_context *context = NULL;
+    eitp_model *model;
+    eitp_task task = EITP__ZERO;
+    size_t resident = 0;
+    eitp_status status = eitp__resident_bytes(fit, &resident, error);
+    if (!status)
+        status = eitp__create_counted(fit, rung, &counter, &context, error);
+    if (!status)
+        status = fit->make(fit->user, context, &task, error);
+    if (!status)
+        status = eitp__task_check(&task, error);
+    if (!status)
+        status = eitp__measure_task(fit, &task, &counter, resident, rung, error);
     counter.context = NULL;
-    eitp_trainer_destroy(trainer);
+    model = task.model;
+    eitp_task_release(&task);
     eitp_model_destroy(model);
     eitp_context_destroy(context);
     return status;

@@ -43,7 +43,8 @@ typedef struct run {
     eitp_context *context;
     eitp_tokenizer *tokenizer;
     eitp_token_file *tokens;
-    eitp_model *model;
+    eitp_language_config text; /* with the model */
+    eitp_task task;
     eitp_trainer *trainer;
 } run;
 
@@ -60,13 +61,19 @@ static int prepare(run *r, const eitp_host *host) {
     if (eitp_transformer_config_named("tiny", &shape, &error))
         return 1;
     shape.vocabulary = 257; /* the bytes and <|endoftext|> */
-    return eitp_context_create(&settings, &r->context, &error) || eitp_tokenizer_bytes(host, &r->tokenizer, &error) ||
-           eitp_pack(host, r->tokenizer, &texts, "custom_allocator.tok", &info, &error) ||
-           eitp_token_file_open(host, "custom_allocator.tok", 0, &r->tokens, &error) ||
-           eitp_split_tokens(info.token_count, 0.1, config.block_size, &training, &validation, &error) ||
-           eitp_model_create(r->context, &shape, &r->model, &error) || eitp_model_initialize(r->model, 1, &error) ||
-           eitp_trainer_create(r->model, r->tokens, training, r->tokens, validation, r->tokenizer, &config, &r->trainer,
-                               &error);
+    r->text.block_size = 64;
+    if (eitp_context_create(&settings, &r->context, &error) || eitp_tokenizer_bytes(host, &r->tokenizer, &error) ||
+        eitp_pack(host, r->tokenizer, &texts, "custom_allocator.tok", &info, &error) ||
+        eitp_token_file_open(host, "custom_allocator.tok", 0, &r->tokens, &error) ||
+        eitp_split_tokens(info.token_count, 0.1, r->text.block_size, &training, &validation, &error) ||
+        eitp_model_create(r->context, &shape, &r->text.model, &error) ||
+        eitp_model_initialize(r->text.model, 1, &error))
+        return 1;
+    r->text.tokenizer = r->tokenizer;
+    r->text.training = eitp_token_file_source(r->tokens, training);
+    r->text.validation = eitp_token_file_source(r->tokens, validation);
+    return eitp_language_task(&r->text, &r->task, &error) ||
+           eitp_trainer_create(&r->task, &config, &r->trainer, &error);
 }
 
 static int train(run *r) {
@@ -104,7 +111,8 @@ int main(void) {
     if (failed)
         fprintf(stderr, "custom_allocator: %s\n", error.message);
     eitp_trainer_destroy(r.trainer);
-    eitp_model_destroy(r.model);
+    eitp_task_release(&r.task);
+    eitp_model_destroy(r.text.model);
     eitp_token_file_close(r.tokens);
     eitp_tokenizer_destroy(r.tokenizer);
     eitp_context_destroy(r.context);

@@ -23,6 +23,7 @@ typedef struct run {
     eitp_token_file *tokens;
     eitp_token_range training, validation;
     eitp_model *model;
+    eitp_task task;
     eitp_trainer *trainer;
 } run;
 
@@ -79,19 +80,29 @@ static eitp_status make_model(run *r) {
     return status ? status : eitp_model_initialize(r->model, 1, &error);
 }
 
+/* What a sample is: BLOCK tokens, and the token after each. */
+static eitp_status make_task(run *r) {
+    eitp_language_config config;
+    memset(&config, 0, sizeof config);
+    config.model = r->model;
+    config.training = eitp_token_file_source(r->tokens, r->training);
+    config.validation = eitp_token_file_source(r->tokens, r->validation);
+    config.block_size = BLOCK;
+    config.tokenizer = r->tokenizer;
+    return eitp_language_task(&config, &r->task, &error);
+}
+
 /* A learning rate that rises for a tenth of the steps and then falls along a cosine. */
 static eitp_status make_trainer(run *r) {
     eitp_trainer_config config = eitp_trainer_config_default();
     config.batch_size = BATCH;
-    config.block_size = BLOCK;
     config.grad_accum = 1;
     config.max_grad_norm = 1;
     config.schedule.kind = EITP_SCHEDULE_COSINE;
     config.schedule.peak = 2e-3;
     config.schedule.warmup = STEPS / 10;
     config.schedule.steps = STEPS;
-    return eitp_trainer_create(r->model, r->tokens, r->training, r->tokens, r->validation, r->tokenizer, &config,
-                               &r->trainer, &error);
+    return eitp_trainer_create(&r->task, &config, &r->trainer, &error);
 }
 
 /* Goes on from the newest checkpoint where there is one. */
@@ -148,7 +159,7 @@ int main(int argument_count, char **arguments) {
     settings.host.files.make_directory(settings.host.files.user, r.output); /* it may be there already */
     failed = eitp_context_create(&settings, &r.context, &error) ||
              make_tokenizer(&r, &settings.host, paths, path_count) ||
-             make_tokens(&r, &settings.host, paths, path_count) || make_model(&r) || make_trainer(&r);
+             make_tokens(&r, &settings.host, paths, path_count) || make_model(&r) || make_task(&r) || make_trainer(&r);
     if (!failed)
         printf("%lld parameters; %.1f MB to compute in beside %.1f MB of parameters, gradients and optimizer state\n",
                (long long)eitp_model_parameter_count(r.model), (double)eitp_context_arena_bytes(r.context) / 1e6,
@@ -162,6 +173,7 @@ int main(int argument_count, char **arguments) {
     else
         printf("done: %s/checkpoint-%d is a model for examples/generate.c\n", r.output, (int)STEPS);
     eitp_trainer_destroy(r.trainer);
+    eitp_task_release(&r.task);
     eitp_model_destroy(r.model);
     eitp_token_file_close(r.tokens);
     eitp_tokenizer_destroy(r.tokenizer);

@@ -29,25 +29,28 @@
  *     eitp_context *context = NULL;
  *     eitp_tokenizer *tokenizer = NULL;
  *     eitp_token_file *tokens = NULL;
- *     eitp_model *model = NULL;
  *     eitp_trainer *trainer = NULL;
  *     eitp_transformer_config shape;
  *     eitp_token_file_info info;
  *     eitp_token_range all, none;
- *     eitp_step_report step = {0, 0, 0, 0, 0, 0};
+ *     eitp_language_config text = {0};
+ *     eitp_task task = {0};
+ *     eitp_step_report step = {0};
  *     eitp_error error;
  *     // EITP_OK is 0: calls are chained with ||, the first that fails ends the chain, and `error` says why.
  *     int failed = eitp_context_create(&settings, &context, &error) ||
  *                  eitp_tokenizer_bytes(&settings.host, &tokenizer, &error) ||
  *                  eitp_pack(&settings.host, tokenizer, &texts, "text.tok", &info, &error) ||
  *                  eitp_token_file_open(&settings.host, "text.tok", 0, &tokens, &error) ||
- *                  eitp_split_tokens(info.token_count, 0, run.block_size, &all, &none, &error) ||
+ *                  eitp_split_tokens(info.token_count, 0, text.block_size = 64, &all, &none, &error) ||
  *                  eitp_transformer_config_named("tiny", &shape, &error);
  *     shape.vocabulary = 257; // the bytes and <|endoftext|>
  *     run.schedule.peak = 1e-3;
- *     failed = failed || eitp_model_create(context, &shape, &model, &error) ||
- *              eitp_model_initialize(model, 1, &error) ||
- *              eitp_trainer_create(model, tokens, all, NULL, none, tokenizer, &run, &trainer, &error);
+ *     text.tokenizer = tokenizer;
+ *     text.training = eitp_token_file_source(tokens, all);
+ *     failed = failed || eitp_model_create(context, &shape, &text.model, &error) ||
+ *              eitp_model_initialize(text.model, 1, &error) || eitp_language_task(&text, &task, &error) ||
+ *              eitp_trainer_create(&task, &run, &trainer, &error);
  *     while (!failed && step.step < 80) {
  *         failed = eitp_trainer_step(trainer, &step, &error) != EITP_OK;
  *         if (step.step % 10 == 0)
@@ -57,7 +60,8 @@
  *         return fprintf(stderr, "%s\n", error.message), 1;
  *     printf("the best guess from how often each byte comes has %.3f\n", info.unigram_entropy);
  *     eitp_trainer_destroy(trainer); // what was made last goes first
- *     eitp_model_destroy(model);
+ *     eitp_task_release(&task);
+ *     eitp_model_destroy(text.model);
  *     eitp_token_file_close(tokens);
  *     eitp_tokenizer_destroy(tokenizer);
  *     eitp_context_destroy(context);
@@ -99,16 +103,19 @@
  *     4. eitp_model_load for a Hugging Face directory; or eitp_transformer_config_named,
  *        eitp_transformer_config_read, or your own eitp_transformer_config, then eitp_model_create and
  *        eitp_model_initialize.
- *     5. eitp_trainer_config_default, eitp_trainer_create: takes all memory that training needs. To go on from a
- *        checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
+ *     5. eitp_language_task says what is trained on: eitp_token_file_source, eitp_token_memory_source, or a function
+ *        of your own. eitp_trainer_config_default, eitp_trainer_create: takes all memory that training needs. To go on
+ *        from a checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
  *     6. Your loop: eitp_trainer_step; now and then eitp_trainer_evaluate, eitp_trainer_save, eitp_checkpoint_prune.
  *        A step that fails has changed nothing, or eitp_trainer_is_torn: then resume from the last checkpoint.
  *     7. eitp_model_save writes a directory without the training state.
  *     8. What was made last is destroyed first.
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
  *   gives the bytes of a token.
- *   A model of your own: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_adamw_minimize for a
- *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
+ *   Train a model of your own: an eitp_task, whose build makes inputs (eitp_pass_row_input), parameters
+ *   (eitp_parameter), ops and the loss (eitp_pass_term), and whose read fills in a sample. The trainer does the rest.
+ *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients, or
+ *   eitp_adamw_minimize for a step; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
  *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.
  *   Building a graph computes nothing. eitp_variables_save and eitp_variables_load keep the parameters.
  *
@@ -166,7 +173,7 @@
  * FINDING THINGS
  *   The file is made of modules. Each begins with a line that has ">>" and the module's path, and ends with one
  *   that has "<<" and it: search for ">>" to see them all. First come the public headers (base, tensor, model,
- *   optim, text, data, io, train), where every function is documented; then the private ones; then the
+ *   optim, text, data, io, task, train), where every function is documented; then the private ones; then the
  *   implementation. Public names begin with eitp_ or EITP_, private ones with eitp__ or EITP__: those are not for
  *   you to use. The file is generated: to change it, change the modules in the repository. Only the part before the
  *   private headers is seen without EITP_IMPLEMENTATION.

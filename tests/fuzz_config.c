@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require_token_ids(&config.padding);
     }
     if (!eitp_checkpoint_read_info(&host, "checkpoint", &info, &error) &&
-        (info.step < 0 || info.config.batch_size < 1 || info.config.block_size < 1 || info.config.grad_accum < 1 ||
+        (info.step < 0 || info.config.batch_size < 1 || info.rows < 1 || info.config.grad_accum < 1 ||
          (info.lora.rank && eitp__lora_config_check(&info.lora, NULL))))
         abort();
     if (!eitp_lora_config_read(&host, "adapter", &lora, base, sizeof base, &error) &&

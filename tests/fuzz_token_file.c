@@ -48,19 +48,21 @@ static void require(int condition) {
 static void use_file(const eitp_token_file *file, int32_t vocabulary_size) {
     const eitp_token_file_info info = eitp_token_file_get_info(file);
     eitp_token_range training, validation;
+    eitp_token_source source;
     eitp_windows windows;
-    int32_t tokens[2][16], targets[2][16];
+    int32_t tokens[16], targets[16];
     require(info.token_count > 0 && (info.element_size == 2 || info.element_size == 4));
-    require(eitp_token_file_read(file, info.token_count, 1, tokens[0], NULL) == EITP_ERROR_ARGUMENT);
+    require(eitp_token_file_read(file, info.token_count, 1, tokens, NULL) == EITP_ERROR_ARGUMENT);
     eitp_token_file_verify(file, NULL);
     if (eitp_split_tokens(info.token_count, 0.25, 16, &training, &validation, NULL) != EITP_OK)
         return;
-    require(eitp_windows_init(&windows, file, validation, 16, EITP_SHUFFLE_WINDOWS, 1, NULL) == EITP_OK);
-    for (uint64_t sample = 0; sample < 8; sample += 2) {
-        if (eitp_windows_read(&windows, sample, 2, tokens[0], targets[0], NULL) != EITP_OK)
+    source = eitp_token_file_source(file, validation);
+    require(eitp_windows_init(&windows, &source, 16, NULL) == EITP_OK);
+    for (uint64_t window = 0; window < 8 && window < windows.count; window++) {
+        if (eitp_windows_read(&windows, window, tokens, targets, NULL) != EITP_OK)
             continue;
         for (int i = 0; i < 16; i++)
-            require(tokens[1][i] >= 0 && (vocabulary_size == 0 || tokens[1][i] < vocabulary_size));
+            require(tokens[i] >= 0 && (vocabulary_size == 0 || tokens[i] < vocabulary_size));
     }
 }
 

@@ -993,85 +993,93 @@ static eitp_token_file *count_up(int32_t count) {
     return file;
 }
 
+static eitp_status windows_of(eitp_windows *windows, const eitp_token_file *file, eitp_token_range range,
+                              int64_t block_size, eitp_error *error) {
+    const eitp_token_source source = eitp_token_file_source(file, range);
+    return eitp_windows_init(windows, &source, block_size, error);
+}
+
 static void test_windows_in_sequence(void) {
     eitp_error error = EITP__ZERO;
     eitp_windows windows;
     eitp_token_range range = {5, 32};
-    int32_t tokens[4][10], targets[4][10];
+    int32_t tokens[10], targets[10];
     REQUIRE(scratch_make(scratch));
     eitp_token_file *file = count_up(100);
     REQUIRE(file != NULL);
-    REQUIRE_OK(eitp_windows_init(&windows, file, range, 10, EITP_SHUFFLE_NONE, 1, &error), error);
+    REQUIRE_OK(windows_of(&windows, file, range, 10, &error), error);
     CHECK(windows.count == 3);
-    CHECK(eitp_windows_index(&windows, 2) == 2 && eitp_windows_index(&windows, 3) == 0 &&
-          eitp_windows_index(&windows, 3000000000001u) == 1);
-    REQUIRE_OK(eitp_windows_read(&windows, 1, 4, tokens[0], targets[0], &error), error);
-    for (int row = 0; row < 4; row++)
+    for (int row = 0; row < 3; row++) {
+        REQUIRE_OK(eitp_windows_read(&windows, (uint64_t)row, tokens, targets, &error), error);
         for (int i = 0; i < 10; i++) {
-            CHECK(tokens[row][i] == 5 + (row + 1) % 3 * 10 + i);
-            CHECK(targets[row][i] == tokens[row][i] + 1);
+            CHECK(tokens[i] == 5 + row * 10 + i);
+            CHECK(targets[i] == tokens[i] + 1);
         }
+    }
+    CHECK(eitp_windows_read(&windows, 3, tokens, targets, &error) == EITP_ERROR_ARGUMENT && has(&error, "there are 3"));
     range.count = 31; /* three windows and their last target, no more */
-    REQUIRE_OK(eitp_windows_init(&windows, file, range, 10, EITP_SHUFFLE_NONE, 1, &error), error);
+    REQUIRE_OK(windows_of(&windows, file, range, 10, &error), error);
     CHECK(windows.count == 3);
     range.count = 30;
-    REQUIRE_OK(eitp_windows_init(&windows, file, range, 10, EITP_SHUFFLE_NONE, 1, &error), error);
+    REQUIRE_OK(windows_of(&windows, file, range, 10, &error), error);
     CHECK(windows.count == 2);
-    REQUIRE_OK(eitp_windows_init(&windows, file, range, 1, EITP_SHUFFLE_NONE, 1, &error), error);
-    REQUIRE_OK(eitp_windows_read(&windows, 28, 1, tokens[0], targets[0], &error), error);
-    CHECK(windows.count == 29 && tokens[0][0] == 33 && targets[0][0] == 34);
+    REQUIRE_OK(windows_of(&windows, file, range, 1, &error), error);
+    REQUIRE_OK(eitp_windows_read(&windows, 28, tokens, targets, &error), error);
+    CHECK(windows.count == 29 && tokens[0] == 33 && targets[0] == 34);
     eitp_token_file_close(file);
     scratch_remove(scratch);
 }
 
-static void test_windows_shuffled(void) {
-    eitp_error error = EITP__ZERO;
-    eitp_windows windows;
-    eitp_token_range range = {0, 4000};
-    int32_t tokens[10], targets[10];
+static void test_shuffled_samples(void) {
     int changed = 0;
-    REQUIRE(scratch_make(scratch));
-    eitp_token_file *file = count_up(4000);
-    REQUIRE(file != NULL);
-    REQUIRE_OK(eitp_windows_init(&windows, file, range, 10, EITP_SHUFFLE_WINDOWS, 1, &error), error);
-    REQUIRE(windows.count == 399);
+    CHECK(eitp_sample_index(EITP_SHUFFLE_NONE, 1, 3, 2) == 2 && eitp_sample_index(EITP_SHUFFLE_NONE, 1, 3, 3) == 0 &&
+          eitp_sample_index(EITP_SHUFFLE_NONE, 1, 3, 3000000000001u) == 1);
+    CHECK(eitp_sample_index(EITP_SHUFFLE_WINDOWS, 1, 0, 5) == 0);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         char seen[399] = EITP__ZERO;
         for (uint64_t i = 0; i < 399; i++) {
-            uint64_t index = eitp_windows_index(&windows, epoch * 399 + i);
+            uint64_t index = eitp_sample_index(EITP_SHUFFLE_WINDOWS, 1, 399, epoch * 399 + i);
             CHECK(index == eitp__permute(1, epoch, 399, i) && !seen[index]);
             seen[index] = 1;
             changed += index != i;
-            REQUIRE_OK(eitp_windows_read(&windows, epoch * 399 + i, 1, tokens, targets, &error), error);
-            CHECK(tokens[0] == (int32_t)index * 10 && tokens[9] == tokens[0] + 9 && targets[0] == tokens[1] &&
-                  targets[9] == tokens[9] + 1);
         }
     }
     CHECK(changed > 1000);
-    eitp_token_file_close(file);
-    scratch_remove(scratch);
 }
 
 static void test_windows_refusals(void) {
     eitp_error error = EITP__ZERO;
     eitp_windows windows;
     eitp_token_range all = {0, 100}, small = {90, 10}, past = {1, 100}, wild = {50, UINT64_MAX};
-    int unknown = 7;
     REQUIRE(scratch_make(scratch));
     eitp_token_file *file = count_up(100);
     REQUIRE(file != NULL);
-    CHECK(eitp_windows_init(&windows, file, all, 0, EITP_SHUFFLE_NONE, 1, &error) == EITP_ERROR_ARGUMENT &&
-          has(&error, "block size"));
-    CHECK(eitp_windows_init(&windows, file, all, INT64_MAX, EITP_SHUFFLE_NONE, 1, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_windows_init(&windows, file, all, 100, EITP_SHUFFLE_NONE, 1, &error) == EITP_ERROR_ARGUMENT &&
-          has(&error, "at least 101"));
-    CHECK(eitp_windows_init(&windows, file, small, 10, EITP_SHUFFLE_NONE, 1, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_windows_init(&windows, file, past, 10, EITP_SHUFFLE_NONE, 1, &error) == EITP_ERROR_ARGUMENT &&
-          has(&error, "100"));
-    CHECK(eitp_windows_init(&windows, file, wild, 10, EITP_SHUFFLE_NONE, 1, &error) == EITP_ERROR_ARGUMENT);
-    CHECK(eitp_windows_init(&windows, file, all, 10, (eitp_shuffle)unknown, 1, &error) == EITP_ERROR_ARGUMENT &&
-          has(&error, "shuffle"));
-    CHECK(eitp_windows_init(&windows, file, all, 99, EITP_SHUFFLE_NONE, 1, &error) == EITP_OK && windows.count == 1);
+    CHECK(windows_of(&windows, file, all, 0, &error) == EITP_ERROR_ARGUMENT && has(&error, "block size"));
+    CHECK(windows_of(&windows, file, all, INT64_MAX, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(windows_of(&windows, file, all, 100, &error) == EITP_ERROR_ARGUMENT && has(&error, "at least 101"));
+    CHECK(windows_of(&windows, file, small, 10, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(windows_of(&windows, file, past, 10, &error) == EITP_ERROR_ARGUMENT && has(&error, "exceed the 100"));
+    CHECK(windows_of(&windows, file, wild, 10, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(windows_of(&windows, file, all, 99, &error) == EITP_OK && windows.count == 1);
+    eitp_token_file_close(file);
+    scratch_remove(scratch);
+}
+
+/* The same tokens, whether a file has them or an array. */
+static void test_token_sources(void) {
+    eitp_error error = EITP__ZERO;
+    eitp_token_range range = {7, 50};
+    int32_t ids[100], from_file[20], from_memory[20];
+    REQUIRE(scratch_make(scratch));
+    eitp_token_file *file = count_up(100);
+    REQUIRE(file != NULL);
+    for (int i = 0; i < 100; i++)
+        ids[i] = i;
+    const eitp_token_source a = eitp_token_file_source(file, range);
+    const eitp_token_source b = eitp_token_memory_source(ids, 100, range);
+    CHECK(a.count == b.count && a.range.first == b.range.first && a.hash == b.hash && a.hash);
+    CHECK(!a.read(a.user, 30, 20, from_file, &error) && !b.read(b.user, 30, 20, from_memory, &error));
+    CHECK(!memcmp(from_file, from_memory, sizeof from_file) && from_file[0] == 30);
     eitp_token_file_close(file);
     scratch_remove(scratch);
 }
@@ -1135,14 +1143,14 @@ static int read_with_fault(int64_t n, int in_memory) {
     eitp_token_file *file = NULL;
     eitp_windows windows;
     eitp_token_range range = {0, 100};
-    int32_t tokens[20], targets[20];
+    int32_t tokens[10], targets[10];
     *(in_memory ? &m.faulty.fail_allocation : &m.faulty.fail_file_call) = (long)n;
     eitp_status status = eitp_token_file_open(&host, at("ids"), 0, &file, &error);
     CHECK((status == EITP_OK) == (file != NULL));
     if (status == EITP_OK)
-        status = eitp_windows_init(&windows, file, range, 10, EITP_SHUFFLE_WINDOWS, 1, &error);
+        status = windows_of(&windows, file, range, 10, &error);
     if (status == EITP_OK)
-        status = eitp_windows_read(&windows, 0, 2, tokens, targets, &error);
+        status = eitp_windows_read(&windows, 0, tokens, targets, &error);
     const int64_t calls =
         in_memory ? m.faulty.allocations : m.faulty.file_calls; /* closing what was only read may fail */
     eitp_token_file_close(file);
@@ -1196,7 +1204,8 @@ int main(int argc, char **argv) {
         TEST(test_split_refusals),
         TEST(test_split_says_how_many_would_do),
         TEST(test_windows_in_sequence),
-        TEST(test_windows_shuffled),
+        TEST(test_shuffled_samples),
+        TEST(test_token_sources),
         TEST(test_windows_refusals),
         TEST(test_pack_survives_faults),
         TEST(test_reading_survives_faults),

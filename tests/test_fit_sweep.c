@@ -4,6 +4,7 @@
  */
 #include "tests/everything.h"
 #include "tests/faults.h"
+#include "tests/language_fit.h"
 #include "tests/test.h"
 
 /* A model and a step. `heads` divides `width`. */
@@ -24,6 +25,7 @@ static const char *const precisions[] = {"fp32", "bf16", "fp16"};
 enum { OPTIMIZERS = EITP_OPTIMIZER_COUNT + 1 };
 
 static eitp_error error_;
+static language_fit planned; /* by what fit_of returned last */
 static long combinations, refusals, fits;
 
 static eitp_fit fit_of(const shape *s, const char *precision, int optimizer) {
@@ -34,23 +36,24 @@ static eitp_fit fit_of(const shape *s, const char *precision, int optimizer) {
     fit.context.isa = "ref";
     fit.context.threads = 1;
     fit.context.precision = precision;
-    CHECK(!eitp_transformer_config_named("tiny", &fit.model, &error_));
-    fit.model.vocabulary = s->vocabulary;
-    fit.model.positions = s->positions;
-    fit.model.width = s->width;
-    fit.model.heads = s->heads;
-    fit.model.layers = s->layers;
-    fit.model.inner = s->inner;
-    fit.model.embedding_dropout = fit.model.attention_dropout = fit.model.residual_dropout = s->dropout;
-    fit.model.tied = s->tied;
+    CHECK(!eitp_transformer_config_named("tiny", &planned.model, &error_));
+    planned.model.vocabulary = s->vocabulary;
+    planned.model.positions = s->positions;
+    planned.model.width = s->width;
+    planned.model.heads = s->heads;
+    planned.model.layers = s->layers;
+    planned.model.inner = s->inner;
+    planned.model.embedding_dropout = planned.model.attention_dropout = planned.model.residual_dropout = s->dropout;
+    planned.model.tied = s->tied;
     fit.trainer = eitp_trainer_config_default();
-    fit.trainer.block_size = s->block_size;
     fit.trainer.batch_size = s->batch_size;
     fit.trainer.grad_accum = s->grad_accum;
     fit.trainer.adamw.piece_bytes = 16384;
     fit.any_optimizer = optimizer == EITP_OPTIMIZER_COUNT;
     fit.trainer.optimizer = fit.any_optimizer ? EITP_ADAMW : (eitp_optimizer)optimizer;
-    fit.validates = 1;
+    planned.block_size = s->block_size;
+    fit.make = make_language_task;
+    fit.user = &planned;
     fit.process = 1000000;
     return fit;
 }

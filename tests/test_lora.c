@@ -544,6 +544,7 @@ typedef struct run {
     subject s;
     eitp_tokenizer *tokenizer;
     eitp_token_file *file;
+    eitp_task task;
     eitp_trainer *trainer;
 } run;
 
@@ -599,6 +600,20 @@ static eitp_status make_model(run *r, const eitp_host *host, const terms *w) {
     return status ? status : eitp_model_initialize_lora(r->s.model, 4, &error_);
 }
 
+static eitp_status make_trainer(run *r, eitp_token_range training, eitp_token_range validation,
+                                const eitp_trainer_config *config) {
+    eitp_language_config language;
+    eitp_status status;
+    memset(&language, 0, sizeof language);
+    language.model = r->s.model;
+    language.training = eitp_token_file_source(r->file, training);
+    language.validation = eitp_token_file_source(r->file, validation);
+    language.block_size = 16;
+    language.tokenizer = r->tokenizer;
+    status = eitp_language_task(&language, &r->task, &error_);
+    return status ? status : eitp_trainer_create(&r->task, config, &r->trainer, &error_);
+}
+
 static eitp_status make_run(run *r, const eitp_host *host, const terms *w, const char *directory) {
     eitp_trainer_config config = eitp_trainer_config_default();
     const char *path = scratch_path(directory, "text.txt");
@@ -612,7 +627,6 @@ static eitp_status make_run(run *r, const eitp_host *host, const terms *w, const
     pack.path_count = 1;
     config.batch_size = 2;
     config.grad_accum = 2;
-    config.block_size = 16;
     config.merged = w->merged;
     config.seed = 11;
     config.schedule.peak = 1e-2;
@@ -627,13 +641,12 @@ static eitp_status make_run(run *r, const eitp_host *host, const terms *w, const
             eitp_split_tokens(eitp_token_file_get_info(r->file).token_count, 0.1, 16, &training, &validation, &error_);
     if (!status)
         status = make_model(r, host, w);
-    return status ? status
-                  : eitp_trainer_create(r->s.model, r->file, training, r->file, validation, r->tokenizer, &config,
-                                        &r->trainer, &error_);
+    return status ? status : make_trainer(r, training, validation, &config);
 }
 
 static void end_run(run *r) {
     eitp_trainer_destroy(r->trainer);
+    eitp_task_release(&r->task);
     end_subject(&r->s);
     eitp_token_file_close(r->file);
     eitp_tokenizer_destroy(r->tokenizer);

@@ -525,26 +525,25 @@ static void texts_of_null(void) {
     CHECK(names_null(eitp_token_file_read(NULL, 0, 1, ids, &error_), "file"));
     CHECK(names_null(eitp_token_file_verify(NULL, &error_), "file"));
     CHECK(names_null(eitp_split_tokens(100, 0.5, 4, NULL, &range, &error_), "training"));
-    CHECK(names_null(eitp_windows_init(&windows, NULL, range, 4, EITP_SHUFFLE_NONE, 0, &error_), "file"));
-    CHECK(names_null(eitp_windows_read(NULL, 0, 1, ids, ids, &error_), "windows"));
+    CHECK(names_null(eitp_windows_init(&windows, NULL, 4, &error_), "source"));
+    CHECK(names_null(eitp_windows_read(NULL, 0, ids, ids, &error_), "windows"));
 }
 
 static void trainers_of_null(void) {
     eitp_trainer_config config = eitp_trainer_config_default();
     eitp_trainer *trainer = NULL;
-    eitp_token_range range = {0, 0};
     eitp_step_report report;
     eitp_evaluation evaluation;
     eitp_shrink_report shrunk;
     eitp_fit fit;
     eitp_rung rung;
-    CHECK(names_null(eitp_trainer_create(NULL, NULL, range, NULL, range, NULL, &config, &trainer, &error_), "model"));
+    CHECK(names_null(eitp_trainer_create(NULL, &config, &trainer, &error_), "task"));
     CHECK(names_null(eitp_trainer_step(NULL, &report, &error_), "trainer"));
     CHECK(names_null(eitp_trainer_evaluate(NULL, 1, &evaluation, &error_), "trainer"));
     CHECK(names_null(eitp_trainer_shrink(NULL, &shrunk, &error_), "trainer"));
     CHECK(names_null(eitp_trainer_save(NULL, "x", &error_), "trainer"));
     CHECK(names_null(eitp_trainer_resume(NULL, "x", &error_), "trainer"));
-    CHECK(names_null(eitp_evaluate(NULL, NULL, range, 1, 1, 1, &evaluation, &error_), "model"));
+    CHECK(names_null(eitp_evaluate(NULL, EITP_TRAINING, 1, 1, &evaluation, &error_), "task"));
     CHECK(names_null(eitp_rung_measure(NULL, &rung, &error_), "fit"));
     CHECK(names_null(eitp_rung_measure(&fit, NULL, &error_), "rung"));
     CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "asked"));
@@ -573,13 +572,14 @@ static void what_null_is(void) {
     CHECK(!eitp_model_losses(NULL, NULL, &inputs, 1, NULL, -100));
     CHECK(!eitp_generator_room(NULL) && !eitp_generator_logits(NULL));
     CHECK(eitp_generator_sample(NULL, NULL) == -1 && eitp_schedule_rate(NULL, 1) == 0);
-    CHECK(!eitp_trainer_steps_done(NULL) && !eitp_trainer_windows(NULL) && !eitp_trainer_merged(NULL));
+    CHECK(!eitp_trainer_steps_done(NULL) && !eitp_pass_graph(NULL) && !eitp_trainer_merged(NULL));
     CHECK(!eitp_trainer_statistics(NULL).nodes && !eitp_trainer_shape(NULL).batch_size);
     CHECK(!eitp_tokenizer_size(NULL) && eitp_tokenizer_end_of_text(NULL) == -1 && !eitp_tokenizer_fingerprint(NULL));
-    CHECK(!eitp_token_file_get_info(NULL).token_count && !eitp_text_files_bytes(NULL) && !eitp_windows_index(NULL, 1));
+    CHECK(!eitp_token_file_get_info(NULL).token_count && !eitp_text_files_bytes(NULL) &&
+          !eitp_sample_index(EITP_SHUFFLE_NONE, 1, 0, 1));
     CHECK(!eitp_memory_budget_default(NULL) && !eitp_memory_floor(NULL) && !eitp_memory_is_short(NULL));
     eitp_token_file_expect_read(NULL, 0, 1);
-    eitp_windows_expect_read(NULL, 0, 1);
+    eitp_windows_expect_read(NULL, 0);
     eitp_encoder_reset(NULL);
     eitp_generator_reset(NULL);
     eitp_context_destroy(NULL);

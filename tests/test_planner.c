@@ -1,9 +1,13 @@
 /* Plans of whole runs: what fits a budget, what is chosen, and that nothing is taken for it. */
 #include "tests/everything.h"
 #include "tests/faults.h"
+#include "tests/language_fit.h"
 #include "tests/test.h"
 
 static eitp_error error_;
+
+/* What small_fit plans. */
+static language_fit planned;
 
 /* GPT-2 with parameters enough to matter, and a process of a known size. */
 static eitp_fit small_fit(const char *precision) {
@@ -14,14 +18,16 @@ static eitp_fit small_fit(const char *precision) {
     fit.context.isa = "ref";
     fit.context.threads = 1;
     fit.context.precision = precision;
-    CHECK(!eitp_transformer_config_named("tiny", &fit.model, &error_));
-    fit.model.vocabulary = 2000;
-    fit.model.layers = 6;
+    CHECK(!eitp_transformer_config_named("tiny", &planned.model, &error_));
+    planned.model.vocabulary = 2000;
+    planned.model.layers = 6;
+    planned.block_size = 64;
+    fit.make = make_language_task;
+    fit.user = &planned;
     fit.trainer = eitp_trainer_config_default();
     fit.trainer.batch_size = 2;
     fit.trainer.adamw.piece_bytes = 262144;
     fit.any_optimizer = 1;
-    fit.validates = 1;
     fit.process = 1000000;
     return fit;
 }
@@ -112,8 +118,8 @@ static void bytes_of_a_parameter(void) {
         memset(&rung, 0, sizeof rung);
         rung.optimizer = forms[i].optimizer;
         REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
-        for (int64_t p = 0; p < eitp__parameter_count(&fit.model); p++) {
-            eitp__parameter parameter = eitp__parameter_at(&fit.model, p);
+        for (int64_t p = 0; p < eitp__parameter_count(&planned.model); p++) {
+            eitp__parameter parameter = eitp__parameter_at(&planned.model, p);
             parameters += (double)parameter.shape[0] * (parameter.rank > 1 ? (double)parameter.shape[1] : 1);
             lines += parameter.rank > 1 ? (double)(parameter.shape[0] + parameter.shape[1]) : 0;
         }
@@ -132,7 +138,9 @@ static void a_rung_is_what_is_made(void) {
     for (int merged = 1; merged <= 4; merged += 3) {
         eitp_fit fit = small_fit("fp32");
         eitp_context *context = NULL;
-        eitp_trainer trainer = EITP__ZERO;
+        eitp_task task = EITP__ZERO;
+        eitp_trainer *trainer = NULL;
+        eitp_model *model;
         eitp_rung rung;
         memset(&rung, 0, sizeof rung);
         rung.merged = merged;
@@ -141,56 +149,51 @@ static void a_rung_is_what_is_made(void) {
         REQUIRE_OK(eitp_rung_measure(&fit, &rung, &error_), error_);
         CHECK(rung.recomputed > 0);
         REQUIRE_OK(eitp_context_create(&fit.context, &context, &error_), error_);
-        REQUIRE_OK(eitp_model_create(context, &fit.model, &trainer.model, &error_), error_);
-        trainer.host = eitp_host_default();
-        trainer.config = fit.trainer;
-        trainer.config.merged = rung.merged;
-        trainer.config.plan = rung.plan;
-        trainer.validates = 1;
-        REQUIRE_OK(eitp__trainer_prepare(&trainer, &error_), error_);
+        REQUIRE_OK(make_language_task(fit.user, context, &task, &error_), error_);
+        fit.trainer.merged = rung.merged;
+        fit.trainer.plan = rung.plan;
+        REQUIRE_OK(eitp_trainer_create(&task, &fit.trainer, &trainer, &error_), error_);
         CHECK(eitp_context_variable_bytes(context, EITP_PARAMETER) == rung.parameters);
         CHECK(eitp_context_variable_bytes(context, EITP_OPTIMIZER) == rung.states);
         CHECK(eitp_context_variable_bytes(context, EITP_GRADIENT) == rung.gradients);
         CHECK(eitp_context_arena_bytes(context) == rung.arena + rung.workspace);
         CHECK((rung.gradients > 0) == (merged == 1));
-        {
-            eitp_trainer *made = (eitp_trainer *)eitp__allocate(&trainer.host, sizeof *made);
-            eitp_model *model = trainer.model;
-            *made = trainer;
-            eitp_trainer_destroy(made);
-            eitp_model_destroy(model);
-        }
+        model = task.model;
+        eitp_trainer_destroy(trainer);
+        eitp_task_release(&task);
+        eitp_model_destroy(model);
         eitp_context_destroy(context);
     }
 }
 
-/* A trainer of the tiny model with so many layers, without memory to run in; released by end_planned. */
-static int begin_planned(int64_t layers, const eitp_plan_config *plan, eitp_trainer **trainer) {
+/* The plans of the tiny model with so many layers, without memory to run in; released by end_planned. */
+static int begin_planned(int64_t layers, const eitp_plan_config *plan, eitp__step_plans *plans) {
     eitp_fit fit = small_fit("fp32");
-    const eitp_host host = eitp_host_default();
     eitp_context *context = NULL;
+    eitp_task task = EITP__ZERO;
     eitp_status status;
     fit.context.plans_only = 1;
-    fit.model.layers = layers;
+    planned.model.layers = layers;
     fit.trainer.batch_size = 1;
-    *trainer = (eitp_trainer *)eitp__allocate(&host, sizeof **trainer);
+    fit.trainer.merged = 4;
+    fit.trainer.plan = *plan;
     status = eitp_context_create(&fit.context, &context, &error_);
     if (!status)
-        status = eitp_model_create(context, &fit.model, &(*trainer)->model, &error_);
-    (*trainer)->host = host;
-    (*trainer)->config = fit.trainer;
-    (*trainer)->config.merged = 4;
-    (*trainer)->config.plan = *plan;
-    if (!status)
-        status = eitp__trainer_prepare(*trainer, &error_);
+        status = make_language_task(fit.user, context, &task, &error_);
+    if (!status) {
+        eitp__step_plans_init(plans, &task, &fit.trainer, 0);
+        status = eitp__step_plans_create(plans, &error_);
+    }
     CHECK_THAT(!status, "%s", error_.message);
     return !status;
 }
 
-static void end_planned(eitp_trainer *trainer) {
-    eitp_model *model = trainer->model;
-    eitp_context *context = eitp_model_context(model);
-    eitp_trainer_destroy(trainer);
+static void end_planned(eitp__step_plans *plans) {
+    eitp_task task = plans->task;
+    eitp_context *context = task.context;
+    eitp_model *model = task.model;
+    eitp__step_plans_discard(plans);
+    eitp_task_release(&task);
     eitp_model_destroy(model);
     eitp_context_destroy(context);
 }
@@ -202,18 +205,18 @@ enum { ALL_OF_IT = 100, LEAST_OF_IT = 0 };
 static eitp__plan_visits visits_of(int64_t layers, eitp_recompute mode, int percent) {
     eitp_plan_config plan = {0, mode};
     eitp__plan_visits visits;
-    eitp_trainer *trainer;
+    static eitp__step_plans plans;
     memset(&visits, 0, sizeof visits);
     if (percent == LEAST_OF_IT) {
         plan.memory = EITP_LEAST_MEMORY;
-    } else if (percent < ALL_OF_IT && begin_planned(layers, &plan, &trainer)) {
-        const eitp_plan_stats stats = trainer->gradient_plan->stats;
+    } else if (percent < ALL_OF_IT && begin_planned(layers, &plan, &plans)) {
+        const eitp_plan_stats stats = plans.gradient_plan->stats;
         plan.memory = (stats.arena_bytes + stats.workspace_bytes) / 100 * (size_t)percent;
-        end_planned(trainer);
+        end_planned(&plans);
     }
-    if (begin_planned(layers, &plan, &trainer)) {
-        visits = trainer->gradient_plan->visits;
-        end_planned(trainer);
+    if (begin_planned(layers, &plan, &plans)) {
+        visits = plans.gradient_plan->visits;
+        end_planned(&plans);
     }
     return visits;
 }
@@ -290,8 +293,8 @@ static void every_failed_allocation_is_an_error(void) {
         eitp_rung rung;
         eitp_status status;
         memset(&rung, 0, sizeof rung);
-        fit.model.layers = 1;
-        fit.model.vocabulary = 100;
+        planned.model.layers = 1;
+        planned.model.vocabulary = 100;
         rung.plan.recompute = EITP_RECOMPUTE_LAYER;
         faults_begin(&f);
         f.fail_allocation = n;

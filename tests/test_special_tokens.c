@@ -60,6 +60,7 @@ static eitp_token_file *pack(const eitp_tokenizer *tokenizer) {
 typedef struct run {
     eitp_context *context;
     eitp_model *model;
+    eitp_task task;
     eitp_trainer *trainer;
 } run;
 
@@ -72,7 +73,8 @@ static eitp_status begin(run *r, origin from, const eitp_token_file *file, const
     eitp_context_config context = eitp_context_config_default();
     eitp_trainer_config config = eitp_trainer_config_default();
     const eitp_host host = eitp_host_default();
-    eitp_token_range all, none = EITP__ZERO;
+    eitp_language_config language;
+    eitp_token_range all;
     eitp_transformer_config shape;
     eitp_status status;
     memset(r, 0, sizeof *r);
@@ -94,15 +96,20 @@ static eitp_status begin(run *r, origin from, const eitp_token_file *file, const
                               : eitp_model_initialize(r->model, 1, &error_);
     all.first = 0;
     all.count = eitp_token_file_get_info(file).token_count;
-    config.block_size = 8;
     config.grad_accum = 1;
+    memset(&language, 0, sizeof language);
+    language.model = r->model;
+    language.training = eitp_token_file_source(file, all);
+    language.block_size = 8;
+    language.tokenizer = tokenizer;
     if (!status)
-        status = eitp_trainer_create(r->model, file, all, NULL, none, tokenizer, &config, &r->trainer, &error_);
-    return status;
+        status = eitp_language_task(&language, &r->task, &error_);
+    return status ? status : eitp_trainer_create(&r->task, &config, &r->trainer, &error_);
 }
 
 static void end(run *r) {
     eitp_trainer_destroy(r->trainer);
+    eitp_task_release(&r->task);
     eitp_model_destroy(r->model);
     eitp_context_destroy(r->context);
 }

@@ -393,7 +393,7 @@ static void a_streamed_run_goes_on_in_memory(void) {
             straight = evaluation;
         }
         CHECK_THAT(fingerprint(&r) == reference, "way %d", way);
-        CHECK(evaluation.loss == straight.loss && evaluation.tokens == straight.tokens);
+        CHECK(evaluation.loss == straight.loss && evaluation.items == straight.items);
         end_run(&r);
     }
     scratch_remove(directory);
@@ -474,7 +474,7 @@ static void it_learns(void) {
         REQUIRE_OK(eitp_trainer_evaluate(r.trainer, 0, &after, &error_), error_);
         CHECK_THAT(fabs(before.loss - log(257.0)) < 0.2, "%g", before.loss);
         CHECK_THAT(after.loss < 2.6, "%s in %s: %g", eitp_optimizer_get(v.optimizer)->name, v.precision, after.loss);
-        CHECK(after.tokens == before.tokens && after.tokens > 1000 && after.error > 0);
+        CHECK(after.items == before.items && after.items > 1000 && after.error > 0);
         end_run(&r);
     }
     scratch_remove(directory);
@@ -966,13 +966,13 @@ static void shrinking_changes_no_step(void) {
         }
         for (int s = 0; s < STEPS; s++) {
             const eitp_step_report *a = &reports[0][s], *b = &reports[1][s];
-            CHECK_THAT(a->tokens == b->tokens && a->step == b->step && fabs(b->loss / a->loss - 1) < 1e-5 &&
+            CHECK_THAT(a->items == b->items && a->step == b->step && fabs(b->loss / a->loss - 1) < 1e-5 &&
                            fabs(b->grad_norm / a->grad_norm - 1) < 1e-3,
                        "%d, step %d: loss %.9g and %.9g, norm %.9g and %.9g, %d and %d tokens", (int)i, s + 1, a->loss,
-                       b->loss, a->grad_norm, b->grad_norm, (int)a->tokens, (int)b->tokens);
+                       b->loss, a->grad_norm, b->grad_norm, (int)a->items, (int)b->items);
         }
         CHECK_THAT(fabs(evaluations[1].loss / evaluations[0].loss - 1) < 1e-5 &&
-                       evaluations[1].tokens == evaluations[0].tokens,
+                       evaluations[1].items == evaluations[0].items,
                    "%d: validation %.9g and %.9g", (int)i, evaluations[0].loss, evaluations[1].loss);
         CHECK_THAT(shrunk > 0, "%d was never shrunk", (int)i);
     }
@@ -1205,7 +1205,7 @@ static void shrinking_that_fails_loses_nothing(void) {
             more = !n || f.allocations >= n;
             all = n ? all : f.allocations;
             if (status) {
-                const int has_plans = r.trainer->batches != NULL;
+                const int has_plans = eitp__step_plans_exist(&r.trainer->plans);
                 kept += has_plans;
                 lost += !has_plans;
                 CHECK_THAT(has_plans || persistent, "allocation %ld: not as it was", n);
@@ -1599,7 +1599,7 @@ static void there_is_no_step_after_the_last_sample(void) {
         REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
         REQUIRE(step_many(&r, 2, NULL));
         REQUIRE_OK(eitp_trainer_step(r.trainer, &report, &error_), error_);
-        CHECK(report.step == 3 && report.tokens == 32);
+        CHECK(report.step == 3 && report.items == 32);
         before = fingerprint(&r);
         last = report;
         for (int i = 0; i < 2; i++) {

@@ -16,6 +16,8 @@ typedef struct run {
     eitp_model *model;
     eitp_tokenizer *tokenizer;
     eitp_token_file *file;
+    eitp_language_config language;
+    eitp_task task;
     eitp_trainer *trainer;
     eitp_trainer_config config;
     eitp_token_range training, validation;
@@ -103,6 +105,14 @@ static RUN_UNUSED eitp_status add_adapters(eitp_model *model, int64_t rank, doub
     return status ? status : eitp_model_initialize_lora(model, 9, error);
 }
 
+static RUN_UNUSED eitp_status make_task(run *r, eitp_error *error) {
+    r->language.model = r->model;
+    r->language.training = eitp_token_file_source(r->file, r->training);
+    r->language.validation = eitp_token_file_source(r->file, r->validation);
+    r->language.tokenizer = r->tokenizer;
+    return eitp_language_task(&r->language, &r->task, error);
+}
+
 static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const variant *v, const char *directory,
                                        eitp_error *error) {
     eitp_context_config context = eitp_context_config_default();
@@ -135,7 +145,7 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     r->config.batch_size = v->batch_size;
     r->config.grad_accum = v->grad_accum;
     r->config.merged = v->merged;
-    r->config.block_size = v->block_size ? v->block_size : 32;
+    r->language.block_size = v->block_size ? v->block_size : 32;
     r->config.seed = 11;
     r->config.schedule.kind = EITP_SCHEDULE_COSINE;
     r->config.schedule.peak = v->optimizer == EITP_SGD ? 0.3 : 3e-3;
@@ -162,7 +172,7 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
     if (!status)
         status = eitp_token_file_open(host, packed, 257, &r->file, error);
     if (!status)
-        status = eitp_split_tokens(eitp_token_file_get_info(r->file).token_count, 0.1, r->config.block_size,
+        status = eitp_split_tokens(eitp_token_file_get_info(r->file).token_count, 0.1, r->language.block_size,
                                    &r->training, &r->validation, error);
     if (!status)
         status = eitp_model_create(r->context, &shape, &r->model, error);
@@ -170,13 +180,14 @@ static RUN_UNUSED eitp_status make_run(run *r, const eitp_host *host, const vari
         status = eitp_model_initialize(r->model, 3, error);
     if (!status && v->lora_rank)
         status = add_adapters(r->model, v->lora_rank, v->dropout, error);
-    return status ? status
-                  : eitp_trainer_create(r->model, r->file, r->training, r->file, r->validation, r->tokenizer,
-                                        &r->config, &r->trainer, error);
+    if (!status)
+        status = make_task(r, error);
+    return status ? status : eitp_trainer_create(&r->task, &r->config, &r->trainer, error);
 }
 
 static RUN_UNUSED void end_run(run *r) {
     eitp_trainer_destroy(r->trainer);
+    eitp_task_release(&r->task);
     eitp_model_destroy(r->model);
     eitp_token_file_close(r->file);
     eitp_tokenizer_destroy(r->tokenizer);

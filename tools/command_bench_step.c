@@ -43,6 +43,7 @@ typedef struct stepping {
     bench *b;
     eitp_model *model;
     bench_tokens tokens;
+    eitp_task task;
     eitp_trainer *trainer;
     int64_t block_size, step_tokens;
     bench_line components[COMPONENT_COUNT]; /* of the profiled step under way */
@@ -139,24 +140,30 @@ static eitp_status make_trainer(stepping *s, eitp_error *error) {
     const option_set *o = &s->b->options;
     eitp_trainer_config config = eitp_trainer_config_default();
     double dropout = options_number(o, OPTION_DROPOUT);
-    eitp_token_range all, none;
+    eitp_language_config language;
+    eitp_token_range all;
     eitp_status status;
     config.batch_size = options_integer(o, OPTION_BATCH_SIZE);
-    config.block_size = model_block_size(o, NULL, eitp_model_config(s->model).positions);
+    s->block_size = model_block_size(o, NULL, eitp_model_positions(s->model));
     config.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
-    if ((double)config.batch_size * (double)config.grad_accum * (double)config.block_size > MOST_TOKENS)
+    if ((double)config.batch_size * (double)config.grad_accum * (double)s->block_size > MOST_TOKENS)
         return command_fail(error, EITP_ERROR_ARGUMENT, "a step of more than %d tokens; lower --batch-size",
                             MOST_TOKENS);
-    s->block_size = config.block_size;
-    s->step_tokens = config.batch_size * config.grad_accum * config.block_size;
+    s->step_tokens = config.batch_size * config.grad_accum * s->block_size;
     all.first = 0;
     all.count = 2 * (uint64_t)s->step_tokens + 1;
-    memset(&none, 0, sizeof none);
     status = eitp_model_set_dropout(s->model, dropout, dropout, dropout, error);
     if (!status)
-        status = bench_tokens_open(&s->tokens, (size_t)all.count, eitp_model_config(s->model).vocabulary, error);
+        status = bench_tokens_open(&s->tokens, (size_t)all.count, eitp_model_vocabulary(s->model), error);
+    memset(&language, 0, sizeof language);
+    language.model = s->model;
+    language.block_size = s->block_size;
     if (!status)
-        status = eitp_trainer_create(s->model, s->tokens.file, all, NULL, none, NULL, &config, &s->trainer, error);
+        language.training = eitp_token_file_source(s->tokens.file, all);
+    if (!status)
+        status = eitp_language_task(&language, &s->task, error);
+    if (!status)
+        status = eitp_trainer_create(&s->task, &config, &s->trainer, error);
     return status;
 }
 
@@ -304,6 +311,7 @@ eitp_status bench_step(bench *b, eitp_error *error) {
             print_summary(&s);
     }
     eitp_trainer_destroy(s.trainer);
+    eitp_task_release(&s.task);
     bench_tokens_close(&s.tokens);
     eitp_model_destroy(s.model);
     return status;

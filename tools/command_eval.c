@@ -52,12 +52,21 @@ static int64_t evaluating_block(const evaluating *e) {
 static eitp_status evaluating_run(evaluating *e, eitp_error *error) {
     const option_set *o = &e->options;
     int64_t block = evaluating_block(e);
+    eitp_language_config config;
+    eitp_task task;
     eitp_token_range all;
     eitp_status status;
     all.first = 0;
     all.count = eitp_token_file_get_info(e->data.file).token_count;
-    status = eitp_evaluate(e->model, e->data.file, all, options_integer(o, OPTION_BATCH_SIZE), block,
-                           options_integer(o, OPTION_EVAL_WINDOWS), &e->result, error);
+    memset(&config, 0, sizeof config);
+    config.model = e->model;
+    config.training = eitp_token_file_source(e->data.file, all);
+    config.block_size = block;
+    status = eitp_language_task(&config, &task, error);
+    if (!status)
+        status = eitp_evaluate(&task, EITP_TRAINING, options_integer(o, OPTION_BATCH_SIZE),
+                               options_integer(o, OPTION_EVAL_WINDOWS), &e->result, error);
+    eitp_task_release(&task);
     if (!status && !isfinite(e->result.loss))
         status =
             command_fail(error, EITP_ERROR_NOT_FINITE,
@@ -76,12 +85,12 @@ static void evaluating_print(const evaluating *e) {
         text_json_member_number(&t, "loss", e->result.loss);
         text_json_member_number(&t, "loss_error", e->result.error);
         text_json_member_number(&t, "perplexity", exp(e->result.loss));
-        text_json_member_integer(&t, "tokens", e->result.tokens);
+        text_json_member_integer(&t, "tokens", e->result.items);
         text_json_member_integer(&t, "block_size", evaluating_block(e));
         text_format(&t, "}\n");
     } else {
         text_format(&t, "loss %.6f nats per token (standard error %.6f), perplexity %.4f, %lld tokens\n",
-                    e->result.loss, e->result.error, exp(e->result.loss), (long long)e->result.tokens);
+                    e->result.loss, e->result.error, exp(e->result.loss), (long long)e->result.items);
     }
     output_result(t.data, t.size);
     text_release(&t);

@@ -46,28 +46,46 @@ static eitp_status read_budget(const option_set *o, eitp_fit *fit, eitp_error *e
     return status;
 }
 
-static eitp_status adapt(const void *user, eitp_model *model, eitp_error *error) {
-    return adapt_model((const option_set *)user, model, error);
+/* Makes the task of a fit_plan; see eitp_fit. Its data are never read. */
+static eitp_status make_task(const void *user, eitp_context *context, eitp_task *task, eitp_error *error) {
+    const fit_plan *plan = (const fit_plan *)user;
+    eitp_language_config config;
+    eitp_status status;
+    memset(&config, 0, sizeof config);
+    config.block_size = plan->block_size;
+    config.training.count = config.training.range.count = (uint64_t)plan->block_size + 1;
+    if (plan->validates)
+        config.validation = config.training;
+    status = eitp_model_create(context, &plan->model, &config.model, error);
+    if (!status)
+        status = adapt_model(plan->options, config.model, error);
+    if (!status)
+        status = eitp_language_task(&config, task, error);
+    if (status)
+        eitp_model_destroy(config.model);
+    return status;
 }
 
 eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
-                             eitp_fit *fit, eitp_error *error) {
+                             fit_plan *plan, eitp_fit *fit, eitp_error *error) {
     /* The choices: none, auto, and the library's. */
     int stream = options_choice(o, OPTION_STREAM);
     memset(fit, 0, sizeof *fit);
     fit->context = model_context_config(o, numerics, isa);
-    fit->model = *shape;
+    memset(plan, 0, sizeof *plan);
+    plan->options = o;
+    plan->model = *shape;
+    plan->block_size = model_block_size(o, NULL, shape->positions);
     fit->trainer = eitp_trainer_config_default();
     fit->trainer.batch_size = options_integer(o, OPTION_BATCH_SIZE);
-    fit->trainer.block_size = model_block_size(o, NULL, shape->positions);
     fit->trainer.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
     fit->trainer.merged = options_integer(o, OPTION_MERGE);
     fit->trainer.dense_rows = (int)options_integer(o, OPTION_DENSE_ROWS);
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
     fit->any_stream = stream == 1;
     fit->context.stream = stream > 1 ? (eitp_stream)(stream - 1) : EITP_STREAM_NONE;
-    fit->adapt = adapt;
-    fit->user = o;
+    fit->make = make_task;
+    fit->user = plan;
     fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
     fit->trainer.optimizer = fit_optimizer(o);
     return read_budget(o, fit, error);
@@ -112,6 +130,7 @@ static void add_change(const eitp_fit *fit, const char *name, double tokens, fit
 
 /* Half the sequences at a time, half as long ones, other optimizers, 16 bits, more that is computed again, a file. */
 static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
+    fit_plan shorter = *(const fit_plan *)fit->user;
     size_t count = 0;
     char name[48];
     eitp_fit other = *fit;
@@ -121,9 +140,10 @@ static size_t list_changes(const eitp_fit *fit, fit_change *changes) {
         add_change(&other, name, 2, changes, &count);
     }
     other = *fit;
-    if (fit->trainer.block_size > 1) {
-        other.trainer.block_size = (fit->trainer.block_size + 1) / 2;
-        snprintf(name, sizeof name, "--block-size %lld", (long long)other.trainer.block_size);
+    if (shorter.block_size > 1) {
+        shorter.block_size = (shorter.block_size + 1) / 2;
+        other.user = &shorter;
+        snprintf(name, sizeof name, "--block-size %lld", (long long)shorter.block_size);
         add_change(&other, name, 2, changes, &count);
     }
     other = *fit;

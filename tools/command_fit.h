@@ -15,12 +15,20 @@ eitp_optimizer fit_optimizer(const option_set *o);
 /* The shape that --init names, or a config.json. */
 eitp_status fit_read_shape(const option_set *o, eitp_transformer_config *config, eitp_error *error);
 
+/* The language model whose training is planned. */
+typedef struct fit_plan {
+    const option_set *options;
+    eitp_transformer_config model;
+    int64_t block_size;
+    int validates;
+} fit_plan;
+
 /*
- * The run that the options describe, of a model of this shape. `numerics` as for model_context_config; `isa` must live
- * as long as the fit, and so must the options. What only training needs is the caller's to fill in.
+ * The run that the options describe, of a model of this shape. `numerics` as for model_context_config; `isa` and `plan`
+ * must live as long as the fit, and so must the options. What only training needs is the caller's to fill in.
  */
 eitp_status fit_from_options(const option_set *o, const eitp_transformer_config *shape, const char *numerics, char *isa,
-                             eitp_fit *fit, eitp_error *error);
+                             fit_plan *plan, eitp_fit *fit, eitp_error *error);
 
 /*
  * The rung that is taken. Where none fits, the error names the smallest budget that would do and up to three changes,

@@ -125,7 +125,7 @@ int64_t model_block_size(const option_set *o, const char *directory, int64_t pos
         size = options_integer(o, OPTION_BLOCK_SIZE);
     else if (directory && files_is_file(directory, "trainer_state.json") &&
              !eitp_checkpoint_read_info(&host, directory, &info, NULL))
-        size = info.config.block_size;
+        size = info.rows;
     else if (size > positions)
         size = positions;
     return size ? size : positions;

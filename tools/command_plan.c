@@ -25,6 +25,7 @@ typedef struct planning {
     option_set options;
     char isa[MODEL_ISA_SIZE];
     char *directory; /* of --model */
+    fit_plan plan;
     eitp_fit fit;
     eitp_rung chosen;
     eitp_rung rungs[EITP_OPTIMIZER_COUNT * COMMAND_COUNT(ways)];
@@ -74,8 +75,8 @@ static eitp_status prepare(planning *p, eitp_error *error) {
     fit_take_profile(&p->options);
     status = read_shape(p, &shape, error);
     if (!status)
-        status = fit_from_options(&p->options, &shape, NULL, p->isa, &p->fit, error);
-    p->fit.validates = 1;
+        status = fit_from_options(&p->options, &shape, NULL, p->isa, &p->plan, &p->fit, error);
+    p->plan.validates = 1;
     return status ? status : measure_process(p, error);
 }
 
@@ -163,7 +164,7 @@ static void print_table(const planning *p, int fits, const eitp_error *error) {
     char text[200];
     const eitp_trainer_config *c = &p->fit.trainer;
     text_format(&t, "step: %lld sequences of %lld tokens, %lld at a time; budget %s\n",
-                (long long)(c->batch_size * c->grad_accum), (long long)c->block_size, (long long)c->batch_size,
+                (long long)(c->batch_size * c->grad_accum), (long long)p->plan.block_size, (long long)c->batch_size,
                 p->fit.budget ? output_bytes((double)p->fit.budget) : "none");
     if (fits) {
         text_format(&t, "chosen: %s; %s, %.2fx the time of the first line below\n",
@@ -237,15 +238,15 @@ static eitp_status add_line(planning *p, const char *name, text_buffer *t, eitp_
     if (!status)
         status = fit_choose(&p->fit, &p->chosen, error);
     c = &p->fit.trainer;
-    tokens = c->batch_size * c->grad_accum * c->block_size;
+    tokens = c->batch_size * c->grad_accum * p->plan.block_size;
     if (status == EITP_ERROR_MEMORY) {
         text_format(t, "%-20s does not fit: %s\n", name, error->message);
         return EITP_OK;
     }
     if (!status)
         text_format(t, "%-20s %lld x %lld x %lld = %lld tokens a step, %s, %.1f GF, nominally %.2f s: %s\n", name,
-                    (long long)c->batch_size, (long long)c->block_size, (long long)c->grad_accum, (long long)tokens,
-                    output_bytes((double)p->chosen.total), p->chosen.flops / 1e9, p->chosen.seconds,
+                    (long long)c->batch_size, (long long)p->plan.block_size, (long long)c->grad_accum,
+                    (long long)tokens, output_bytes((double)p->chosen.total), p->chosen.flops / 1e9, p->chosen.seconds,
                     fit_describe(&p->fit, &p->chosen, text, sizeof text));
     return status;
 }

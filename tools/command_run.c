@@ -80,7 +80,7 @@ static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
     static const char *const schedules[] = {"constant", "linear", "cosine"};
     option_set *o = &r->options;
     options_set_integer(o, OPTION_BATCH_SIZE, c->batch_size, SOURCE_CHECKPOINT);
-    options_set_integer(o, OPTION_BLOCK_SIZE, c->block_size, SOURCE_CHECKPOINT);
+    options_set_integer(o, OPTION_BLOCK_SIZE, r->resumed.rows, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_GRAD_ACCUM, c->grad_accum, SOURCE_CHECKPOINT);
     options_set_integer(o, OPTION_DENSE_ROWS, c->dense_rows, SOURCE_CHECKPOINT);
     /* Otherwise it changes no bit, and passes take what memory there is now. */
@@ -432,7 +432,7 @@ static eitp_status split_data(run *r, int64_t block_size, eitp_error *error) {
 static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *error) {
     const option_set *o = &r->options;
     option_source steps = o->values[OPTION_STEPS].source, epochs = o->values[OPTION_EPOCHS].source;
-    double windows = (double)((r->training_range.count - 1) / (uint64_t)config->block_size);
+    double windows = (double)((r->training_range.count - 1) / (uint64_t)r->plan.block_size);
     double samples = ceil(windows * options_number(o, OPTION_EPOCHS) - 1e-9 * windows);
     int64_t per_step = config->batch_size * config->grad_accum;
     config->last_sample = 0;
@@ -453,10 +453,22 @@ static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *e
     return EITP_OK;
 }
 
+static eitp_status make_task(run *r, eitp_error *error) {
+    eitp_language_config config;
+    memset(&config, 0, sizeof config);
+    config.model = r->model;
+    config.training = eitp_token_file_source(r->training.file, r->training_range);
+    if (r->validates)
+        config.validation =
+            eitp_token_file_source(r->validation.file ? r->validation.file : r->training.file, r->validation_range);
+    config.block_size = r->plan.block_size;
+    config.tokenizer = r->tokenizer;
+    return eitp_language_task(&config, &r->task, error);
+}
+
 static eitp_status make_trainer(run *r, eitp_error *error) {
     const option_set *o = &r->options;
     eitp_trainer_config config = r->fit.trainer;
-    const eitp_token_file *validation = r->validation.file ? r->validation.file : r->training.file;
     eitp_status status;
     config.merged = r->rung.merged;
     config.optimizer = r->rung.optimizer;
@@ -474,8 +486,9 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
     config.shuffle = (eitp_shuffle)options_choice(o, OPTION_SHUFFLE);
     status = set_length(r, &config, error);
     if (!status)
-        status = eitp_trainer_create(r->model, r->training.file, r->training_range, validation, r->validation_range,
-                                     r->tokenizer, &config, &r->trainer, error);
+        status = make_task(r, error);
+    if (!status)
+        status = eitp_trainer_create(&r->task, &config, &r->trainer, error);
     if (!status)
         options_set_integer(&r->options, OPTION_MERGE, eitp_trainer_merged(r->trainer), o->values[OPTION_MERGE].source);
     if (!status && r->checkpoint)
@@ -526,8 +539,8 @@ static void log_run(const run *r) {
                 (long long)options_integer(o, OPTION_GRAD_ACCUM));
     adapt_log(r->model);
     output_info("data: %llu windows to train on, %llu tokens for validation; %lld steps are %.2f epochs",
-                (unsigned long long)eitp_trainer_windows(r->trainer), (unsigned long long)r->validation_range.count,
-                (long long)r->steps, (double)(r->steps * sequences) / (double)eitp_trainer_windows(r->trainer));
+                (unsigned long long)r->task.samples[EITP_TRAINING], (unsigned long long)r->validation_range.count,
+                (long long)r->steps, (double)(r->steps * sequences) / (double)r->task.samples[EITP_TRAINING]);
     if (r->checkpoint && r->resumed.step < r->steps)
         output_info("going on from '%s' at step %lld of %lld", r->checkpoint, (long long)r->resumed.step,
                     (long long)r->steps);
@@ -611,10 +624,10 @@ static eitp_status open_metrics(run *r, eitp_error *error) {
 static eitp_status fit_run(run *r, eitp_error *error) {
     option_set *o = &r->options;
     const char *numerics = r->checkpoint ? r->resumed.numerics : NULL;
-    eitp_status status = fit_from_options(o, &r->shape, numerics, r->isa, &r->fit, error);
+    eitp_status status = fit_from_options(o, &r->shape, numerics, r->isa, &r->plan, &r->fit, error);
     if (!status)
-        status = split_data(r, r->fit.trainer.block_size, error);
-    r->fit.validates = r->validates;
+        status = split_data(r, r->plan.block_size, error);
+    r->plan.validates = r->validates;
     if (!status)
         status = fit_choose(&r->fit, &r->rung, error);
     /* What "auto" was is recorded: a resumed run has the same. */
@@ -684,6 +697,7 @@ void run_release(run *r, int keep_data) {
         remove_made(r, keep_data);
     metrics_close(&r->metrics);
     eitp_trainer_destroy(r->trainer);
+    eitp_task_release(&r->task);
     eitp_model_destroy(r->model);
     data_close(&r->training);
     data_close(&r->validation);

@@ -16,6 +16,7 @@ typedef struct run {
     char *checkpoint; /* that it goes on from; NULL: a new run */
     eitp_checkpoint_info resumed;
     eitp_transformer_config shape; /* of the model */
+    fit_plan plan;
     eitp_fit fit;
     char isa[MODEL_ISA_SIZE];
     eitp_rung rung; /* how it fits */
@@ -24,6 +25,7 @@ typedef struct run {
     eitp_tokenizer *tokenizer; /* NULL: not known */
     data_file training, validation;
     eitp_token_range training_range, validation_range;
+    eitp_task task;
     eitp_trainer *trainer;
     int validates;
     int64_t steps; /* in all */

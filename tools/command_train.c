@@ -31,8 +31,8 @@ static eitp_status record_step(training *t, double seconds, eitp_error *error) {
     text_json_member_number(&record, "update_norm", report->update_norm);
     text_json_member_number(&record, "parameter_norm", report->parameter_norm);
     text_json_member_number(&record, "loss_scale", report->loss_scale);
-    text_json_member_integer(&record, "tokens", report->tokens);
-    text_json_member_number(&record, "tokens_per_s", seconds > 0 ? (double)report->tokens / seconds : 0);
+    text_json_member_integer(&record, "tokens", report->items);
+    text_json_member_number(&record, "tokens_per_s", seconds > 0 ? (double)report->items / seconds : 0);
     text_json_member_number(&record, "step_time_s", seconds);
     text_json_member_integer(&record, "rss_bytes", (int64_t)process_memory());
     text_json_name(&record, "applied");
@@ -51,7 +51,7 @@ static eitp_status record_evaluation(training *t, double seconds, eitp_error *er
     text_json_member_number(&record, "val_loss", evaluation->loss);
     text_json_member_number(&record, "val_loss_error", evaluation->error);
     text_json_member_number(&record, "val_perplexity", exp(evaluation->loss));
-    text_json_member_integer(&record, "val_tokens", evaluation->tokens);
+    text_json_member_integer(&record, "val_tokens", evaluation->items);
     text_json_member_number(&record, "val_time_s", seconds);
     text_json_member_integer(&record, "rss_bytes", (int64_t)process_memory());
     text_format(&record, "}");
@@ -111,7 +111,7 @@ static eitp_status evaluate(training *t, eitp_error *error) {
     t->evaluated = eitp_trainer_steps_done(r->trainer);
     output_info("validation after step %lld: loss %.4f (standard error %.4f), perplexity %.2f, %lld tokens",
                 (long long)t->evaluated, t->evaluation.loss, t->evaluation.error, exp(t->evaluation.loss),
-                (long long)t->evaluation.tokens);
+                (long long)t->evaluation.items);
     if (!isfinite(t->evaluation.loss))
         output_warning(
             "the validation loss after step %lld is not finite; lower --lr, or go on from an earlier checkpoint",
@@ -167,9 +167,9 @@ static eitp_status make_step(training *t, eitp_error *error) {
     if (status)
         return status;
     seconds = process_time() - began;
-    t->tokens += t->report.tokens;
+    t->tokens += t->report.items;
     t->seconds += seconds;
-    t->logged_tokens += t->report.tokens;
+    t->logged_tokens += t->report.items;
     t->logged_seconds += seconds;
     status = record_step(t, seconds, error);
     show_step(t);
@@ -224,7 +224,7 @@ static void print_json(const training *t, const char *stopped) {
     text_json_member_integer(&result, "step", eitp_trainer_steps_done(t->r->trainer));
     text_json_member_integer(&result, "steps", t->r->steps);
     text_json_member_number(&result, "loss", t->report.step ? t->report.loss : (double)NAN);
-    if (t->evaluated >= 0 && t->evaluation.tokens) {
+    if (t->evaluated >= 0 && t->evaluation.items) {
         text_json_member_number(&result, "val_loss", t->evaluation.loss);
         text_json_member_number(&result, "val_loss_error", t->evaluation.error);
         text_json_member_number(&result, "val_perplexity", exp(t->evaluation.loss));
@@ -255,7 +255,7 @@ static void print_summary(const training *t, const char *stopped) {
     text_format(&line, done > steps ? " (%lld were asked for)" : " of %lld", (long long)steps);
     if (t->report.step)
         text_format(&line, ", loss %.4f", t->report.loss);
-    if (t->evaluation.tokens)
+    if (t->evaluation.items)
         text_format(&line, ", validation loss %.4f (perplexity %.2f)", t->evaluation.loss, exp(t->evaluation.loss));
     if (t->tokens)
         text_format(&line, ", %lld tokens at %.0f a second", (long long)t->tokens, (double)t->tokens / t->seconds);

@@ -129,41 +129,62 @@ typedef struct eitp_token_range {
 EITP_API eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, int64_t block_size,
                                        eitp_token_range *training, eitp_token_range *validation, eitp_error *error);
 
-typedef enum eitp_shuffle {
-    EITP_SHUFFLE_NONE = 0,   /* windows as they lie in the file */
-    EITP_SHUFFLE_WINDOWS = 1 /* every epoch goes through all windows in an order of its own */
-} eitp_shuffle;
+/*
+ * Tokens wherever they are: in a token file, in memory, or behind a function of the program's own. What `user` points
+ * to must live as long as what reads the source.
+ */
+typedef struct eitp_token_source {
+    void *user;
+    uint64_t count;         /* tokens there are */
+    eitp_token_range range; /* those of them that are used */
+    uint64_t hash;          /* of all of them, which a resume compares; 0: not known */
+    int32_t end_of_text;    /* the id after each document; -1: none */
+    /* Stores tokens [first, first + count) of all of them in ids[count]. */
+    eitp_status (*read)(void *user, uint64_t first, uint64_t count, int32_t *ids, eitp_error *error);
+    void (*expect_read)(void *user, uint64_t first, uint64_t count); /* these will be read soon; may be NULL */
+} eitp_token_source;
+
+/* Part of a token file, which must stay open. */
+EITP_API eitp_token_source eitp_token_file_source(const eitp_token_file *file, eitp_token_range range);
+
+/* Part of an array, which is not copied. Reads it once for the hash, which is that of a token file of the same ids. */
+EITP_API eitp_token_source eitp_token_memory_source(const int32_t *ids, uint64_t count, eitp_token_range range);
 
 /*
- * The windows of a range of n tokens with block size T: window i has tokens [i*T, i*T + T) of the range, and as targets
- * tokens [i*T + 1, i*T + T + 1). There are (n - 1) / T. Samples are numbered from 0 through all epochs: sample k is in
- * epoch k / count at position k % count, so that any sample is found without those before it, and nothing is kept in
- * memory. Made by eitp_windows_init; the file must stay open. Nothing needs to be released.
+ * The windows of a source of n tokens with block size T: window i has tokens [i*T, i*T + T) of its range, and as
+ * targets tokens [i*T + 1, i*T + T + 1). There are (n - 1) / T. Made by eitp_windows_init; nothing needs to be
+ * released.
  */
 typedef struct eitp_windows {
-    const eitp_token_file *file;
-    eitp_token_range tokens;
+    eitp_token_source source;
     int64_t block_size;
-    eitp_shuffle shuffle;
-    uint64_t seed;
     uint64_t count; /* windows, at least 1 */
 } eitp_windows;
 
-/* `tokens` must lie in the file and hold at least one window of block_size + 1 tokens. */
-EITP_API eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_file *file, eitp_token_range tokens,
-                                       int64_t block_size, eitp_shuffle shuffle, uint64_t seed, eitp_error *error);
+/* The range must lie in the source and hold at least one window of block_size + 1 tokens. */
+EITP_API eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_source *source, int64_t block_size,
+                                       eitp_error *error);
 
-/* The window that sample number `sample` is: a function of (seed, count, sample), for every epoch a bijection on [0,
-   count). */
-EITP_API uint64_t eitp_windows_index(const eitp_windows *windows, uint64_t sample);
+/* Window `index` into tokens [T] and targets [T]. After a failure their content is not specified. */
+EITP_API eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t index, int32_t *tokens, int32_t *targets,
+                                       eitp_error *error);
 
-/* Tells that these samples will be read soon: the system may fetch them meanwhile. */
-EITP_API void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count);
+/* Tells that the window will be read soon: the system may fetch it meanwhile. */
+EITP_API void eitp_windows_expect_read(const eitp_windows *windows, uint64_t index);
 
-/* Samples [first, first + count) into tokens [count, T] and targets [count, T]. After a failure their content is not
-   specified. */
-EITP_API eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t first, int64_t count, int32_t *tokens,
-                                       int32_t *targets, eitp_error *error);
+/* ---- Order ---- */
+
+typedef enum eitp_shuffle {
+    EITP_SHUFFLE_NONE = 0,   /* samples as they lie in the data */
+    EITP_SHUFFLE_WINDOWS = 1 /* every epoch goes through all samples in an order of its own */
+} eitp_shuffle;
+
+/*
+ * Samples are numbered from 0 through all epochs: number k is in epoch k / count at position k % count. Returns which
+ * of the `count` samples of the data it is: a function of its arguments, for every epoch a bijection on [0, count), so
+ * that any sample is found without those before it, and nothing is kept in memory.
+ */
+EITP_API uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number);
 
 EITP_END_DECLARATIONS
 

@@ -43,71 +43,62 @@ eitp_status eitp_split_tokens(uint64_t token_count, double validation_fraction, 
     return EITP_OK;
 }
 
-eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_file *file, eitp_token_range tokens,
-                              int64_t block_size, eitp_shuffle shuffle, uint64_t seed, eitp_error *error) {
-    if (!windows || !file)
-        return eitp__fail_null(error, "eitp_windows_init", "windows and file");
-    const uint64_t token_count = eitp_token_file_get_info(file).token_count;
+eitp_status eitp_windows_init(eitp_windows *windows, const eitp_token_source *source, int64_t block_size,
+                              eitp_error *error) {
+    if (!windows || !source)
+        return eitp__fail_null(error, "eitp_windows_init", "windows and source");
+    const eitp_token_range *range = &source->range;
     eitp_status status = eitp__check_block_size(block_size, error);
     if (status != EITP_OK)
         return status;
-    if (tokens.first > token_count || tokens.count > token_count - tokens.first)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT, "windows of %llu tokens from token %llu on, in a file of %llu: ask for less",
-            (unsigned long long)tokens.count, (unsigned long long)tokens.first, (unsigned long long)token_count);
-    if (tokens.count <= (uint64_t)block_size)
+    if (range->first > source->count || range->count > source->count - range->first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%llu tokens from token %llu on exceed the %llu of the source",
+                          (unsigned long long)range->count, (unsigned long long)range->first,
+                          (unsigned long long)source->count);
+    if (range->count <= (uint64_t)block_size)
         return eitp__fail(
             error, EITP_ERROR_ARGUMENT,
             "%llu tokens hold no window: a block size of %lld needs at least %lld; take more text or a smaller "
             "block size",
-            (unsigned long long)tokens.count, (long long)block_size, (long long)block_size + 1);
-    if (shuffle != EITP_SHUFFLE_NONE && shuffle != EITP_SHUFFLE_WINDOWS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%d is no way to shuffle; give EITP_SHUFFLE_NONE or _WINDOWS",
-                          (int)shuffle);
-    windows->file = file;
-    windows->tokens = tokens;
+            (unsigned long long)range->count, (long long)block_size, (long long)block_size + 1);
+    windows->source = *source;
     windows->block_size = block_size;
-    windows->shuffle = shuffle;
-    windows->seed = seed;
-    windows->count = (tokens.count - 1) / (uint64_t)block_size;
+    windows->count = (range->count - 1) / (uint64_t)block_size;
     return EITP_OK;
 }
 
-uint64_t eitp_windows_index(const eitp_windows *windows, uint64_t sample) {
-    if (!windows || !windows->count)
-        return 0;
-    const uint64_t epoch = sample / windows->count, position = sample % windows->count;
-    if (windows->shuffle == EITP_SHUFFLE_NONE)
-        return position;
-    return eitp__permute(windows->seed, epoch, windows->count, position);
+/* The first token of a window, counted in all of the source. */
+static uint64_t eitp__window_first(const eitp_windows *windows, uint64_t index) {
+    return windows->source.range.first + index * (uint64_t)windows->block_size;
 }
 
-static eitp_status eitp__read_window(const eitp_windows *windows, uint64_t sample, int32_t *tokens, int32_t *targets,
-                                     eitp_error *error) {
+eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t index, int32_t *tokens, int32_t *targets,
+                              eitp_error *error) {
+    if (!windows || !windows->source.read || !tokens || !targets)
+        return eitp__fail_null(error, "eitp_windows_read", "windows, their source's read, tokens and targets");
+    const eitp_token_source *source = &windows->source;
     const size_t block = (size_t)windows->block_size;
-    const uint64_t first = windows->tokens.first + eitp_windows_index(windows, sample) * block;
-    eitp_status status = eitp_token_file_read(windows->file, first, block, tokens, error);
+    const uint64_t first = eitp__window_first(windows, index);
+    eitp_status status;
+    if (index >= windows->count)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "window %llu is out of range: there are %llu",
+                          (unsigned long long)index, (unsigned long long)windows->count);
+    status = source->read(source->user, first, block, tokens, error);
     if (status == EITP_OK)
-        status = eitp_token_file_read(windows->file, first + block, 1, targets + block - 1, error);
+        status = source->read(source->user, first + block, 1, targets + block - 1, error);
     if (status == EITP_OK)
         memcpy(targets, tokens + 1, (block - 1) * sizeof *targets);
     return status;
 }
 
-void eitp_windows_expect_read(const eitp_windows *windows, uint64_t first, int64_t count) {
-    for (int64_t i = 0; windows && i < count; i++) {
-        uint64_t window = eitp_windows_index(windows, first + (uint64_t)i) * (uint64_t)windows->block_size;
-        eitp_token_file_expect_read(windows->file, windows->tokens.first + window, (uint64_t)windows->block_size + 1);
-    }
+void eitp_windows_expect_read(const eitp_windows *windows, uint64_t index) {
+    if (windows && windows->source.expect_read && index < windows->count)
+        windows->source.expect_read(windows->source.user, eitp__window_first(windows, index),
+                                    (uint64_t)windows->block_size + 1);
 }
 
-eitp_status eitp_windows_read(const eitp_windows *windows, uint64_t first, int64_t count, int32_t *tokens,
-                              int32_t *targets, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (!windows || !tokens || !targets)
-        return eitp__fail_null(error, "eitp_windows_read", "windows, tokens and targets");
-    for (int64_t i = 0; status == EITP_OK && i < count; i++)
-        status = eitp__read_window(windows, first + (uint64_t)i, tokens + i * windows->block_size,
-                                   targets + i * windows->block_size, error);
-    return status;
+uint64_t eitp_sample_index(eitp_shuffle shuffle, uint64_t seed, uint64_t count, uint64_t number) {
+    if (!count)
+        return 0;
+    return shuffle == EITP_SHUFFLE_NONE ? number % count : eitp__permute(seed, number / count, count, number % count);
 }

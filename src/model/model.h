@@ -69,6 +69,11 @@ EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
 
+/* Tokens that it knows; the longest sequence; whether anything is dropped in training. 0 for NULL. */
+EITP_API int64_t eitp_model_vocabulary(const eitp_model *model);
+EITP_API int64_t eitp_model_positions(const eitp_model *model);
+EITP_API int eitp_model_has_dropout(const eitp_model *model);
+
 /*
  * Sets the special tokens of the model's configuration to a tokenizer's ids, -1 where it has none. Several ids that end
  * a text stay where `end` is one of them. Where it is not, the ids were another tokenizer's and are replaced: there is

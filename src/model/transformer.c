@@ -188,6 +188,19 @@ eitp_context *eitp_model_context(const eitp_model *model) {
     return model ? model->context : NULL;
 }
 
+int64_t eitp_model_vocabulary(const eitp_model *model) {
+    return model ? model->config.vocabulary : 0;
+}
+
+int64_t eitp_model_positions(const eitp_model *model) {
+    return model ? model->config.positions : 0;
+}
+
+int eitp_model_has_dropout(const eitp_model *model) {
+    return model && (model->config.embedding_dropout > 0 || model->config.attention_dropout > 0 ||
+                     model->config.residual_dropout > 0 || model->lora.dropout > 0);
+}
+
 int64_t eitp_model_parameter_count(const eitp_model *model) {
     int64_t elements = 0;
     for (int64_t i = 0; model && i < eitp__parameter_count(&model->config); i++) {

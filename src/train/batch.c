@@ -1,160 +1,194 @@
 #include "train/batch.h"
 
-EITP__PRIVATE eitp__layout eitp__layout_plain(int64_t sequences, int64_t longest) {
-    eitp__layout layout;
-    layout.sequences = layout.micro_batch = sequences;
-    layout.longest = longest;
-    layout.gap = 0;
-    return layout;
+/* Rows that there is room for. */
+static int64_t eitp__batch_rows(const eitp_pass *pass) {
+    return eitp__layout_rows(&pass->layout, pass->layout.samples);
 }
 
-EITP__PRIVATE int64_t eitp__layout_row(const eitp__layout *layout, int64_t sequence) {
-    return sequence * layout->longest + sequence / layout->micro_batch * layout->gap;
+static size_t eitp__batch_input_bytes(const eitp_pass *pass, const eitp__pass_input *input) {
+    return (size_t)(input->is_per_row ? eitp__batch_rows(pass) : pass->layout.samples) * input->value_size;
 }
 
-EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t count) {
-    return count ? eitp__layout_row(layout, count - 1) + layout->longest : 0;
-}
-
-/* Sequences, and gaps before micro-batches but the first. */
-static int64_t eitp__layout_segments(const eitp__layout *layout) {
-    return layout->sequences + (layout->gap ? (layout->sequences - 1) / layout->micro_batch : 0);
-}
-
-EITP__PRIVATE int64_t eitp__layout_longest(const eitp__layout *layout) {
-    return layout->gap > layout->longest ? layout->gap : layout->longest;
-}
-
-EITP__PRIVATE eitp_model_inputs eitp__layout_inputs(const eitp__layout *layout, eitp_graph *graph, int with_key) {
-    const int64_t rows = eitp__layout_rows(layout, layout->sequences), offsets = eitp__layout_segments(layout) + 1;
-    const int64_t key = 3;
-    eitp_model_inputs inputs = EITP__ZERO;
-    inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &rows);
-    inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
-    inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
-    inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
-    return inputs;
-}
-
-/* What gaps hold, wherever sequences do not: no target, and the first token of the vocabulary. */
-static void eitp__batch_clear(eitp__batch *batch) {
-    const eitp__layout *layout = &batch->layout;
-    for (int64_t i = 0; i < batch->rows; i++) {
-        batch->targets[i] = EITP__IGNORED_TARGET;
-        batch->inverse[i] = -1;
-    }
-    for (int64_t s = 0; s < layout->sequences; s++) {
-        for (int64_t i = 0; i < layout->longest; i++)
-            batch->positions[eitp__layout_row(layout, s) + i] = (int32_t)i;
-    }
-}
-
-EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp__layout *layout, eitp__batch *batch,
-                                             eitp_error *error) {
+/* One of a batch's buffers, of as many bytes. */
+typedef struct eitp__batch_buffer {
+    void **memory;
     size_t bytes;
+} eitp__batch_buffer;
+
+enum { EITP__BATCH_BUFFERS = EITP_PASS_INPUTS + 6 };
+
+/* The buffers that a pass needs; returns how many. */
+static int eitp__batch_buffers(eitp__batch *batch, eitp__batch_buffer buffers[EITP__BATCH_BUFFERS]) {
+    const eitp_pass *pass = batch->pass;
+    const size_t rows = (size_t)eitp__batch_rows(pass) * sizeof(int32_t), samples = (size_t)pass->layout.samples;
+    const eitp__batch_buffer others[] = {
+        {(void **)&batch->positions, pass->positions ? rows : 0},
+        {(void **)&batch->inverse, pass->inverse ? rows : 0},
+        {(void **)&batch->offsets,
+         pass->offsets ? (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets : 0},
+        {(void **)&batch->starts, samples * sizeof *batch->starts},
+        {(void **)&batch->lengths, samples * sizeof *batch->lengths},
+        {(void **)&batch->items, samples * sizeof *batch->items},
+    };
+    int count = 0;
+    for (int i = 0; i < pass->input_count; i++) {
+        buffers[count].memory = &batch->values[i];
+        buffers[count++].bytes = eitp__batch_input_bytes(pass, &pass->inputs[i]);
+    }
+    for (size_t i = 0; i < EITP__COUNT(others); i++)
+        buffers[count++] = others[i];
+    return count;
+}
+
+EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp_pass *pass, eitp__batch *batch,
+                                             eitp_error *error) {
+    eitp__batch_buffer buffers[EITP__BATCH_BUFFERS];
+    int count;
     memset(batch, 0, sizeof *batch);
     batch->host = *host;
-    batch->layout = *layout;
-    batch->rows = eitp__layout_rows(layout, layout->sequences);
-    batch->segments = eitp__layout_segments(layout);
-    bytes = (size_t)batch->rows * sizeof(int32_t);
-    batch->tokens = (int32_t *)eitp__allocate(host, bytes);
-    batch->targets = (int32_t *)eitp__allocate(host, bytes);
-    batch->positions = (int32_t *)eitp__allocate(host, bytes);
-    batch->inverse = (int32_t *)eitp__allocate(host, bytes);
-    batch->losses = (float *)eitp__allocate(host, bytes);
-    batch->offsets = (int32_t *)eitp__allocate(host, (size_t)(batch->segments + 1) * sizeof *batch->offsets);
-    if (!batch->tokens || !batch->targets || !batch->positions || !batch->inverse || !batch->losses ||
-        !batch->offsets) {
-        eitp__batch_release(batch);
-        return eitp__fail_memory(error, 6 * bytes, "a batch");
+    batch->pass = pass;
+    count = eitp__batch_buffers(batch, buffers);
+    for (int i = 0; i < count; i++) {
+        *buffers[i].memory = buffers[i].bytes ? eitp__allocate(host, buffers[i].bytes) : NULL;
+        if (buffers[i].bytes && !*buffers[i].memory)
+            return eitp__fail_memory(error, buffers[i].bytes, "a batch");
     }
-    eitp__batch_clear(batch);
     return EITP_OK;
 }
 
 EITP__PRIVATE void eitp__batch_release(eitp__batch *batch) {
-    size_t bytes = (size_t)batch->rows * sizeof(int32_t);
-    eitp__release(&batch->host, batch->tokens, bytes);
-    eitp__release(&batch->host, batch->targets, bytes);
-    eitp__release(&batch->host, batch->positions, bytes);
-    eitp__release(&batch->host, batch->inverse, bytes);
-    eitp__release(&batch->host, batch->losses, bytes);
-    eitp__release(&batch->host, batch->offsets, (size_t)(batch->segments + 1) * sizeof *batch->offsets);
+    eitp__batch_buffer buffers[EITP__BATCH_BUFFERS];
+    if (!batch->pass)
+        return;
+    for (int i = eitp__batch_buffers(batch, buffers) - 1; i >= 0; i--)
+        eitp__release(&batch->host, *buffers[i].memory, buffers[i].bytes);
     memset(batch, 0, sizeof *batch);
 }
 
-static eitp_status eitp__check_tokens(const int32_t *tokens, int64_t count, int64_t vocabulary, eitp_error *error) {
-    for (int64_t i = 0; i < count; i++) {
-        if (tokens[i] < 0 || tokens[i] >= vocabulary)
-            return eitp__fail(error, EITP_ERROR_FORMAT,
-                              "the data has token id %d, but the model's vocabulary ends at %lld; use the model's "
-                              "tokenizer, or a larger --vocab-size",
-                              (int)tokens[i], (long long)vocabulary - 1);
+EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch) {
+    batch->count = batch->rows = 0;
+}
+
+/* Fills rows that belong to no sample. */
+static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t count) {
+    const eitp_pass *pass = batch->pass;
+    for (int i = 0; i < pass->input_count; i++) {
+        if (pass->inputs[i].is_per_row)
+            eitp__pass_input_clear(&pass->inputs[i], batch->values[i], first, count);
     }
+    for (int64_t row = first; row < first + count; row++) {
+        if (batch->positions)
+            batch->positions[row] = 0;
+        if (batch->inverse)
+            batch->inverse[row] = -1;
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error) {
+    const eitp_pass *pass = batch->pass;
+    const eitp__layout *layout = &pass->layout;
+    const eitp_task *task = pass->task;
+    const int64_t s = batch->count;
+    const int64_t row = s % layout->micro_batch ? batch->rows : eitp__layout_align(layout, batch->rows);
+    void *values[EITP_PASS_INPUTS];
+    eitp_sample sample;
+    eitp_status status;
+    eitp__batch_clear_rows(batch, batch->rows, row - batch->rows);
+    for (int i = 0; i < pass->input_count; i++)
+        values[i] =
+            (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : s) * pass->inputs[i].value_size;
+    sample.values = values;
+    sample.rows = layout->rows;
+    for (int i = 0; i < EITP_PASS_QUANTITIES; i++)
+        sample.items[i] = 1;
+    status = task->read(task->user, split, number, &sample, error);
+    if (!status &&
+        (sample.rows < 1 || sample.rows > layout->rows || (!layout->rows_vary && sample.rows != layout->rows)))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
+                            (unsigned long long)number, (long long)sample.rows, layout->rows_vary ? "1 to " : "",
+                            (long long)layout->rows);
+    if (status)
+        return status;
+    for (int64_t i = 0; batch->positions && i < sample.rows; i++)
+        batch->positions[row + i] = (int32_t)i;
+    memcpy(batch->items[s].of, sample.items, sizeof sample.items);
+    batch->starts[s] = row;
+    batch->lengths[s] = sample.rows;
+    batch->rows = row + sample.rows;
+    batch->count++;
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_read(eitp__batch *batch, const eitp_windows *windows, uint64_t first,
-                                           int64_t count, int64_t vocabulary, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    for (int64_t s = 0; s < count && !status; s++) {
-        int64_t row = eitp__layout_row(&batch->layout, s), longest = batch->layout.longest;
-        status = eitp_windows_read(windows, first + (uint64_t)s, 1, batch->tokens + row, batch->targets + row, error);
-        if (!status)
-            status = eitp__check_tokens(batch->tokens + row, longest, vocabulary, error);
-        if (!status)
-            status = eitp__check_tokens(batch->targets + row, longest, vocabulary, error);
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items) {
+    for (int64_t s = 0; s < batch->count; s++) {
+        for (int q = 0; q < EITP_PASS_QUANTITIES; q++)
+            items[q] += batch->items[s].of[q];
     }
-    return status;
 }
 
-/* Where sequences and gaps begin; what there is no sequence for is empty. */
-static void eitp__fill_offsets(eitp__batch *batch, int64_t count) {
-    const eitp__layout *layout = &batch->layout;
-    int64_t segment = 0;
-    for (int64_t s = 0; s < count; s++) {
-        int64_t row = eitp__layout_row(layout, s);
-        if (layout->gap && s && s % layout->micro_batch == 0)
-            batch->offsets[segment++] = (int32_t)(row - layout->gap);
-        batch->offsets[segment++] = (int32_t)row;
+/* Where samples and gaps begin; sequences that are not there are empty. */
+static void eitp__batch_fill_offsets(eitp__batch *batch) {
+    const int64_t sequences = eitp__layout_sequences(&batch->pass->layout);
+    int64_t sequence = 0, end = 0;
+    for (int64_t s = 0; s < batch->count; s++) {
+        if (batch->starts[s] > end)
+            batch->offsets[sequence++] = (int32_t)end;
+        batch->offsets[sequence++] = (int32_t)batch->starts[s];
+        end = batch->starts[s] + batch->lengths[s];
     }
-    while (segment <= batch->segments)
-        batch->offsets[segment++] = (int32_t)eitp__layout_rows(layout, count);
+    while (sequence <= sequences)
+        batch->offsets[sequence++] = (int32_t)end;
 }
 
-EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, int64_t count, eitp_plan *plan,
-                                            const eitp_model_inputs *inputs, eitp_tensor *targets, eitp_error *error) {
-    int64_t rows = eitp__layout_rows(&batch->layout, count);
-    size_t bytes = (size_t)rows * sizeof(int32_t);
-    eitp_status status = eitp_plan_set_count(plan, rows, error);
-    eitp__fill_offsets(batch, count);
-    if (!status)
-        status = eitp_plan_write(plan, inputs->tokens, batch->tokens, bytes, error);
-    if (!status)
-        status = eitp_plan_write(plan, inputs->positions, batch->positions, bytes, error);
-    if (!status && inputs->inverse)
-        status = eitp_plan_write(plan, inputs->inverse, batch->inverse, bytes, error);
-    if (!status)
-        status = eitp_plan_write(plan, inputs->offsets, batch->offsets,
-                                 (size_t)(batch->segments + 1) * sizeof *batch->offsets, error);
-    if (!status)
-        status = eitp_plan_write(plan, targets, batch->targets, bytes, error);
-    return status;
+EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
+    const eitp_pass *pass = batch->pass;
+    const size_t bytes = (size_t)batch->rows * sizeof(int32_t);
+    eitp_status status = eitp_plan_set_count(plan, batch->rows, error);
+    for (int i = 0; i < pass->input_count && !status; i++) {
+        const eitp__pass_input *input = &pass->inputs[i];
+        if (!input->is_per_row)
+            eitp__pass_input_clear(input, batch->values[i], batch->count, pass->layout.samples - batch->count);
+        status = eitp_plan_write(plan, input->tensor, batch->values[i],
+                                 (size_t)(input->is_per_row ? batch->rows : pass->layout.samples) * input->value_size,
+                                 error);
+    }
+    if (!status && batch->positions)
+        status = eitp_plan_write(plan, pass->positions, batch->positions, bytes, error);
+    if (!status && batch->inverse)
+        status = eitp_plan_write(plan, pass->inverse, batch->inverse, bytes, error);
+    if (status || !batch->offsets)
+        return status;
+    eitp__batch_fill_offsets(batch);
+    return eitp_plan_write(plan, pass->offsets, batch->offsets,
+                           (size_t)(eitp__layout_sequences(&pass->layout) + 1) * sizeof *batch->offsets, error);
 }
 
-EITP__PRIVATE eitp_status eitp__batch_losses(eitp__batch *batch, int64_t count, eitp_plan *plan, eitp_tensor *losses,
-                                             double *sum, int64_t *valid, eitp_error *error) {
-    int64_t rows = eitp__layout_rows(&batch->layout, count);
-    eitp_status status = eitp_plan_read(plan, losses, batch->losses, (size_t)rows * sizeof *batch->losses, error);
-    for (int64_t i = 0; i < rows && !status; i++) {
-        if (batch->targets[i] == EITP__IGNORED_TARGET)
-            continue;
-        *sum += (double)batch->losses[i];
-        ++*valid;
-    }
-    return status;
+/* ---- Values that come back ---- */
+
+EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass) {
+    const int64_t rows = eitp__batch_rows(pass);
+    return rows > pass->layout.samples ? rows : pass->layout.samples;
 }
+
+EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
+                                                  const eitp__quantity *quantity, float *values, eitp_error *error) {
+    const int64_t count = quantity->kind == EITP__PER_ROW      ? batch->rows
+                          : quantity->kind == EITP__PER_SAMPLE ? batch->pass->layout.samples
+                                                               : 1;
+    return eitp_plan_read(plan, quantity->values, values, (size_t)count * sizeof *values, error);
+}
+
+EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
+                                          int64_t sample, double *sum) {
+    const int64_t start = quantity->kind == EITP__PER_ROW ? batch->starts[sample] : sample;
+    const int64_t count = quantity->kind == EITP__PER_ROW ? batch->lengths[sample]
+                          : quantity->kind == EITP__TOTAL ? sample == 0
+                                                          : 1;
+    for (int64_t i = start; i < start + count; i++)
+        *sum += (double)values[i];
+}
+
+/* ---- Distinct ids ---- */
 
 EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t capacity, int64_t vocabulary,
                                               eitp__unique *unique, eitp_error *error) {
@@ -164,12 +198,11 @@ EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t cap
     unique->vocabulary = vocabulary;
     unique->tokens = (int32_t *)eitp__allocate(host, (size_t)capacity * sizeof *unique->tokens);
     unique->places = (int32_t *)eitp__allocate(host, (size_t)vocabulary * sizeof *unique->places);
-    if (!unique->tokens || !unique->places) {
-        eitp__unique_release(unique);
-        return eitp__fail_memory(error, (size_t)(capacity + vocabulary) * sizeof *unique->tokens,
-                                 "the distinct tokens of a step");
-    }
-    return EITP_OK;
+    if (unique->tokens && unique->places)
+        return EITP_OK;
+    eitp__unique_release(unique);
+    return eitp__fail_memory(error, (size_t)(capacity + vocabulary) * sizeof *unique->tokens,
+                             "the distinct tokens of a step");
 }
 
 EITP__PRIVATE void eitp__unique_release(eitp__unique *unique) {
@@ -186,11 +219,14 @@ EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique) {
         unique->places[i] = -1;
 }
 
-EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch, int64_t count) {
-    for (int64_t s = 0; s < count; s++) {
-        int64_t row = eitp__layout_row(&batch->layout, s);
-        for (int64_t i = row; i < row + batch->layout.longest; i++) {
-            int32_t token = batch->tokens[i];
+EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *batch, eitp_error *error) {
+    const int32_t *tokens = (const int32_t *)batch->values[batch->pass->lookup];
+    for (int64_t s = 0; s < batch->count; s++) {
+        for (int64_t i = batch->starts[s]; i < batch->starts[s] + batch->lengths[s]; i++) {
+            const int32_t token = tokens[i];
+            if (token < 0 || token >= unique->vocabulary)
+                return eitp__fail(error, EITP_ERROR_FORMAT, "id %d is out of range for a table of %lld rows",
+                                  (int)token, (long long)unique->vocabulary);
             if (unique->places[token] < 0) {
                 unique->places[token] = (int32_t)unique->count;
                 unique->tokens[unique->count++] = token;
@@ -198,4 +234,5 @@ EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch, in
             batch->inverse[i] = unique->places[token];
         }
     }
+    return EITP_OK;
 }

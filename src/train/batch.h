@@ -1,68 +1,61 @@
-/* Batches of windows on their way into a plan: where sequences lie in its rows, and what the host keeps of them. */
+/* Samples on their way into a plan: the host's buffers of a pass's inputs. */
 #ifndef EITP_BATCH_H
 #define EITP_BATCH_H
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "train/train.h"
+#include "task/pass.h"
 
-/* Targets that carry no loss; the value that PyTorch ignores. */
-#define EITP__IGNORED_TARGET (-100)
+/* The largest batch_size and grad_accum. */
+#define EITP__MAX_BATCH (1 << 20)
 
-/*
- * Where sequences lie in the rows of a pass: those of a micro-batch one after the other, and `gap` rows of no target
- * before the next micro-batch, so that each begins where a sum over rows can be cut. A gap is a sequence of its own.
- */
-typedef struct eitp__layout {
-    int64_t sequences;   /* capacity */
-    int64_t longest;     /* tokens of each */
-    int64_t micro_batch; /* sequences */
-    int64_t gap;         /* rows */
-} eitp__layout;
+/* Items that each sample has of each quantity. */
+typedef struct eitp__sample_items {
+    int64_t of[EITP_PASS_QUANTITIES];
+} eitp__sample_items;
 
-/* One micro-batch. */
-EITP__PRIVATE eitp__layout eitp__layout_plain(int64_t sequences, int64_t longest);
-
-/* The first row of a sequence. */
-EITP__PRIVATE int64_t eitp__layout_row(const eitp__layout *layout, int64_t sequence);
-
-/* Rows of the first `count` sequences, and gaps between them. */
-EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t count);
-
-/* The longest sequence, a gap or not. */
-EITP__PRIVATE int64_t eitp__layout_longest(const eitp__layout *layout);
-
-/* The inputs of a language model's graph for all its rows; with_key adds the dropout key. */
-EITP__PRIVATE eitp_model_inputs eitp__layout_inputs(const eitp__layout *layout, eitp_graph *graph, int with_key);
-
-/* Host buffers for a batch of windows. */
 typedef struct eitp__batch {
     eitp_host host;
-    eitp__layout layout;
-    int64_t rows, segments;                /* capacity; segments: sequences and gaps */
-    int32_t *tokens, *targets, *positions; /* [rows] */
-    int32_t *inverse;                      /* [rows]: see eitp_model_inputs; -1 in gaps */
-    int32_t *offsets;                      /* [segments + 1] */
-    float *losses;                         /* [rows] */
+    const eitp_pass *pass;
+    int64_t count, rows;            /* samples in it, and rows up to the end of the last */
+    void *values[EITP_PASS_INPUTS]; /* of each input: [rows] or [samples] */
+    int32_t *positions;             /* [rows] */
+    int32_t *offsets;               /* [sequences + 1] */
+    int32_t *inverse;               /* [rows]: see eitp_embedding_unique; -1 in gaps */
+    int64_t *starts, *lengths;      /* [samples]: rows of each */
+    eitp__sample_items *items;      /* [samples] */
 } eitp__batch;
 
-EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp__layout *layout, eitp__batch *batch,
+/* The pass must live as long as the batch. Release it after a failure too. */
+EITP__PRIVATE eitp_status eitp__batch_create(const eitp_host *host, const eitp_pass *pass, eitp__batch *batch,
                                              eitp_error *error);
 EITP__PRIVATE void eitp__batch_release(eitp__batch *batch);
 
-/* Reads samples [first, first + count) into the batch; checks every token against the vocabulary. */
-EITP__PRIVATE eitp_status eitp__batch_read(eitp__batch *batch, const eitp_windows *windows, uint64_t first,
-                                           int64_t count, int64_t vocabulary, eitp_error *error);
+/* Empties it. */
+EITP__PRIVATE void eitp__batch_clear(eitp__batch *batch);
 
-/* Writes the first `count` sequences to a plan's inputs and sets its rows. */
-EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, int64_t count, eitp_plan *plan,
-                                            const eitp_model_inputs *inputs, eitp_tensor *targets, eitp_error *error);
+/* Reads one more sample; there must be room. */
+EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error);
 
-/* Reads the losses of `count` sequences; adds them to *sum and the number of valid targets to *valid. */
-EITP__PRIVATE eitp_status eitp__batch_losses(eitp__batch *batch, int64_t count, eitp_plan *plan, eitp_tensor *losses,
-                                             double *sum, int64_t *valid, eitp_error *error);
+/* Adds the items of all its samples to those of each quantity. */
+EITP__PRIVATE void eitp__batch_count_items(const eitp__batch *batch, int64_t *items);
 
-/* The distinct tokens of a step, in the order in which they come first. */
+/* Writes it to the inputs of the pass's plan, and sets the plan's rows. */
+EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error);
+
+/* Floats that the values of a quantity take at most. */
+EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass);
+
+/* Reads the values of a quantity after an execution. */
+EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
+                                                  const eitp__quantity *quantity, float *values, eitp_error *error);
+
+/* Adds a sample's values to *sum; those that are a total belong to the first. */
+EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
+                                          int64_t sample, double *sum);
+
+/* ---- The distinct ids of a step, in the order in which they come first: see eitp_pass_unique ---- */
+
 typedef struct eitp__unique {
     eitp_host host;
     int64_t capacity, vocabulary;
@@ -76,7 +69,7 @@ EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t cap
 EITP__PRIVATE void eitp__unique_release(eitp__unique *unique);
 EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique);
 
-/* Adds the tokens of a batch's first `count` sequences, and fills in its `inverse`. */
-EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch, int64_t count);
+/* Adds the ids of a batch's samples, and fills in its `inverse`. Ids outside the vocabulary are an error. */
+EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *batch, eitp_error *error);
 
 #endif

@@ -1,126 +1,172 @@
 #include "train/evaluate.h"
 
-/* Everything but the plan; what was made is the caller's to release, of a failure too. */
-static eitp_status eitp__evaluator_build(const eitp_model *model, int64_t sequences, int64_t longest,
-                                         eitp__evaluator *evaluator, eitp_error *error) {
-    eitp_graph *graph;
-    int64_t rows = sequences * longest;
+static size_t eitp__evaluator_value_bytes(const eitp__evaluator *evaluator) {
+    return (size_t)eitp__batch_value_count(&evaluator->pass) * sizeof *evaluator->values;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
+                                                 eitp_error *error) {
+    const eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    const eitp_host host = eitp_context_host(task->context);
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
-    evaluator->model = model;
-    evaluator->layout = eitp__layout_plain(sequences, longest);
-    status = eitp_graph_create(eitp_model_context(model), &evaluator->graph, error);
+    status = eitp__pass_build(&evaluator->pass, task, &layout, 0, samples * task->rows, error);
+    if (!status)
+        status = eitp_plan_create(evaluator->pass.graph, &evaluator->plan, error);
+    if (!status)
+        status = eitp__batch_create(&host, &evaluator->pass, &evaluator->batch, error);
     if (status)
         return status;
-    graph = evaluator->graph;
-    evaluator->inputs = eitp__layout_inputs(&evaluator->layout, graph, 0);
-    evaluator->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
-    evaluator->losses = eitp_output(
-        eitp_model_losses(model, graph, &evaluator->inputs, longest, evaluator->targets, EITP__IGNORED_TARGET));
-    return eitp_graph_status(graph, error);
+    evaluator->losses = (double *)eitp__allocate(&host, (size_t)samples * sizeof *evaluator->losses);
+    evaluator->values = (float *)eitp__allocate(&host, eitp__evaluator_value_bytes(evaluator));
+    return evaluator->losses && evaluator->values
+               ? EITP_OK
+               : eitp__fail_memory(error, eitp__evaluator_value_bytes(evaluator), "an evaluation");
 }
 
-EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_model *model, int64_t sequences, int64_t longest,
-                                                 eitp__evaluator *evaluator, eitp_error *error) {
-    eitp_status status = eitp__evaluator_build(model, sequences, longest, evaluator, error);
-    if (!status)
-        status = eitp_plan_create(evaluator->graph, &evaluator->plan, error);
-    if (status)
-        eitp__evaluator_release(evaluator);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_model *model, int64_t sequences, int64_t longest,
-                                                   size_t *bytes, eitp_error *error) {
-    eitp__evaluator evaluator;
+EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
+                                                   eitp_error *error) {
+    const eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    eitp_pass pass;
     eitp_plan_stats stats = EITP__ZERO;
-    eitp_status status = eitp__evaluator_build(model, sequences, longest, &evaluator, error);
+    eitp_status status = eitp__pass_build(&pass, task, &layout, 0, samples * task->rows, error);
     if (!status)
-        status = eitp_plan_estimate(evaluator.graph, NULL, &stats, error);
-    eitp__evaluator_release(&evaluator);
+        status = eitp_plan_estimate(pass.graph, NULL, &stats, error);
+    eitp__pass_release(&pass);
     *bytes = stats.arena_bytes + stats.workspace_bytes;
     return status;
 }
 
 EITP__PRIVATE void eitp__evaluator_release(eitp__evaluator *evaluator) {
+    const eitp_host host = evaluator->batch.host;
+    if (evaluator->losses)
+        eitp__release(&host, evaluator->losses, (size_t)evaluator->pass.layout.samples * sizeof *evaluator->losses);
+    if (evaluator->values)
+        eitp__release(&host, evaluator->values, eitp__evaluator_value_bytes(evaluator));
+    eitp__batch_release(&evaluator->batch);
     eitp_plan_destroy(evaluator->plan);
-    eitp_graph_destroy(evaluator->graph);
+    eitp__pass_release(&evaluator->pass);
     memset(evaluator, 0, sizeof *evaluator);
 }
 
-/* The mean loss of one sequence. */
-static double eitp__sequence_loss(const eitp__batch *batch, int64_t sequence) {
-    int64_t longest = batch->layout.longest, row = eitp__layout_row(&batch->layout, sequence);
-    double sum = 0;
-    for (int64_t i = 0; i < longest; i++)
-        sum += (double)batch->losses[row + i];
-    return sum / (double)longest;
+/* ---- Means over samples ---- */
+
+/* Of one quantity: a mean over items, and the spread of the samples' own means, which are independent where the items
+   of one sample are not (Welford, "Note on a method for calculating corrected sums of squares and products", 1962). */
+typedef struct eitp__reduction {
+    double sum;
+    int64_t items;
+    int64_t samples;
+    double mean, squares;
+} eitp__reduction;
+
+static void eitp__reduction_add_sample(eitp__reduction *reduction, double value) {
+    const double difference = value - reduction->mean;
+    reduction->samples++;
+    reduction->mean += difference / (double)reduction->samples;
+    reduction->squares += difference * (value - reduction->mean);
 }
 
-EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp__batch *batch,
-                                              const eitp_windows *windows, uint64_t count, eitp_evaluation *evaluation,
-                                              eitp_error *error) {
-    int64_t vocabulary = eitp_model_config(evaluator->model).vocabulary;
-    double sum = 0, mean = 0, squares = 0;
-    int64_t valid = 0;
-    uint64_t done = 0;
+static double eitp__reduction_mean(const eitp__reduction *reduction) {
+    return reduction->items ? reduction->sum / (double)reduction->items : 0;
+}
+
+static double eitp__reduction_error(const eitp__reduction *reduction) {
+    const double samples = (double)reduction->samples;
+    return reduction->samples > 1 ? sqrt(reduction->squares / (samples - 1) / samples) : 0;
+}
+
+/* All quantities, and the loss, which is the weighted sum of terms. */
+typedef struct eitp__reductions {
+    eitp__reduction of[EITP_PASS_QUANTITIES], loss;
+} eitp__reductions;
+
+static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, eitp__reductions *reductions,
+                                      eitp_error *error) {
+    const eitp__batch *batch = &evaluator->batch;
+    double *losses = evaluator->losses;
     eitp_status status = EITP_OK;
+    for (int q = 0; q < evaluator->pass.quantity_count && !status; q++) {
+        const eitp__quantity *quantity = &evaluator->pass.quantities[q];
+        eitp__reduction *reduction = &reductions->of[q];
+        const double weight = quantity->is_term ? eitp__term_weight(quantity, step) : 0;
+        status = eitp__batch_read_values(batch, evaluator->plan, quantity, evaluator->values, error);
+        for (int64_t s = 0; s < batch->count && !status; s++) {
+            const int64_t items = batch->items[s].of[q];
+            double sum = 0;
+            eitp__batch_add_values(batch, quantity, evaluator->values, s, &reduction->sum);
+            eitp__batch_add_values(batch, quantity, evaluator->values, s, &sum);
+            reduction->items += items;
+            if (quantity->kind != EITP__TOTAL && items)
+                eitp__reduction_add_sample(reduction, sum / (double)items);
+            losses[s] = (q ? losses[s] : 0) + (items ? weight * (sum / (double)items) : 0);
+        }
+    }
+    for (int64_t s = 0; s < batch->count && !status; s++)
+        eitp__reduction_add_sample(&reductions->loss, losses[s]);
+    return status;
+}
+
+static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reductions *reductions, int64_t step,
+                                    eitp_evaluation *evaluation) {
+    memset(evaluation, 0, sizeof *evaluation);
+    for (int q = 0; q < pass->quantity_count; q++) {
+        const eitp__quantity *quantity = &pass->quantities[q];
+        eitp_measure *measure = &evaluation->measures[evaluation->measure_count++];
+        snprintf(measure->name, sizeof measure->name, "%s", quantity->name);
+        measure->mean = eitp__reduction_mean(&reductions->of[q]);
+        measure->error = eitp__reduction_error(&reductions->of[q]);
+        measure->items = reductions->of[q].items;
+        if (quantity->is_term)
+            evaluation->loss += eitp__term_weight(quantity, step) * measure->mean;
+    }
+    evaluation->error = eitp__reduction_error(&reductions->loss);
+    evaluation->items = evaluation->measures[0].items;
+}
+
+EITP__PRIVATE eitp_status eitp__evaluator_run(eitp__evaluator *evaluator, eitp_split split, uint64_t count,
+                                              int64_t step, eitp_evaluation *evaluation, eitp_error *error) {
+    eitp__batch *batch = &evaluator->batch;
+    eitp__reductions reductions = EITP__ZERO;
+    eitp_status status = EITP_OK;
+    uint64_t done = 0;
     while (done < count && !status) {
-        int64_t most = evaluator->layout.sequences;
-        int64_t part = count - done < (uint64_t)most ? (int64_t)(count - done) : most;
-        status = eitp__batch_read(batch, windows, done, part, vocabulary, error);
+        const uint64_t left = count - done, most = (uint64_t)evaluator->pass.layout.samples;
+        const uint64_t end = done + (left < most ? left : most);
+        eitp__batch_clear(batch);
+        for (; done < end && !status; done++)
+            status = eitp__batch_add(batch, split, done, error);
         if (!status)
-            status = eitp__batch_write(batch, part, evaluator->plan, &evaluator->inputs, evaluator->targets, error);
+            status = eitp__batch_write(batch, evaluator->plan, error);
         if (!status)
             status = eitp_plan_run(evaluator->plan, error);
         if (!status)
-            status = eitp__batch_losses(batch, part, evaluator->plan, evaluator->losses, &sum, &valid, error);
-        /* The spread over sequences (Welford): tokens of one sequence are not independent. */
-        for (int64_t i = 0; i < part && !status; i++) {
-            double loss = eitp__sequence_loss(batch, i), difference = loss - mean;
-            done++;
-            mean += difference / (double)done;
-            squares += difference * (loss - mean);
-        }
+            status = eitp__reduce_batch(evaluator, step, &reductions, error);
     }
-    if (status)
-        return status;
-    evaluation->loss = valid ? sum / (double)valid : 0;
-    evaluation->tokens = valid;
-    evaluation->error = done > 1 ? sqrt(squares / (double)(done - 1) / (double)done) : 0;
-    return EITP_OK;
+    if (!status)
+        eitp__report_evaluation(&evaluator->pass, &reductions, step, evaluation);
+    return status;
 }
 
-eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, eitp_token_range tokens,
-                          int64_t batch_size, int64_t block_size, int64_t windows, eitp_evaluation *evaluation,
-                          eitp_error *error) {
-    if (!model || !file || !evaluation)
-        return eitp__fail_null(error, "eitp_evaluate", "model, file and evaluation");
-    const eitp_host host = eitp_context_host(eitp_model_context(model));
+eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
+                          eitp_evaluation *evaluation, eitp_error *error) {
     eitp__evaluator evaluator;
-    eitp__batch batch;
-    eitp_windows list;
     uint64_t count;
     eitp_status status;
-    memset(&batch, 0, sizeof batch);
-    memset(&evaluator, 0, sizeof evaluator);
-    if (batch_size < 1 || block_size < 1 || block_size > eitp_model_config(model).positions)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "batch size %lld and block size %lld must be at least 1, and the block at most the model's %lld "
-            "positions",
-            (long long)batch_size, (long long)block_size, (long long)eitp_model_config(model).positions);
-    status = eitp_windows_init(&list, file, tokens, block_size, EITP_SHUFFLE_NONE, 0, error);
+    if (!task || !evaluation)
+        return eitp__fail_null(error, "eitp_evaluate", "task and evaluation");
+    status = eitp__task_check(task, error);
+    if (!status && (batch_size < 1 || batch_size > EITP__MAX_BATCH))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "batch_size must be 1 to %d (got %lld)", EITP__MAX_BATCH,
+                            (long long)batch_size);
+    if (!status && ((unsigned)split > EITP_VALIDATION || !task->samples[split]))
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no samples to evaluate");
     if (status)
         return status;
-    count = windows > 0 && (uint64_t)windows < list.count ? (uint64_t)windows : list.count;
-    status = eitp__evaluator_create(model, batch_size, block_size, &evaluator, error);
+    count = samples > 0 && (uint64_t)samples < task->samples[split] ? (uint64_t)samples : task->samples[split];
+    status = eitp__evaluator_create(task, batch_size, &evaluator, error);
     if (!status)
-        status = eitp__batch_create(&host, &evaluator.layout, &batch, error);
-    if (!status)
-        status = eitp__evaluator_run(&evaluator, &batch, &list, count, evaluation, error);
-    if (batch.tokens)
-        eitp__batch_release(&batch);
+        status = eitp__evaluator_run(&evaluator, split, count, 1, evaluation, error);
     eitp__evaluator_release(&evaluator);
     return status;
 }

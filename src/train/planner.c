@@ -1,7 +1,9 @@
 /*
- * What a run takes, before anything is loaded. A rung is measured by making it: the model's variables, the graphs and
+ * What a run takes, before anything is loaded. A rung is measured by making it: the task, its variables, the graphs and
  * the plans, in a context that gives them no memory, through an allocator that counts.
  */
+#include "tensor/graph.h"
+#include "tensor/context.h"
 #include "train/trainer.h"
 
 /*
@@ -62,36 +64,49 @@ static size_t eitp__streamed_bytes(const eitp_context *context) {
     return bytes;
 }
 
-static void eitp__fill_rung(const eitp_fit *fit, const eitp_trainer *trainer, const eitp__counter *counter,
+/* Bytes of the logits that the pass keeps whole, in its losses. */
+static size_t eitp__logits_bytes(const eitp_graph *graph) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < graph->node_count; i++) {
+        const eitp__node *node = graph->nodes[i];
+        const eitp_tensor *x, *table;
+        if (node->op != EITP__OP_LINEAR_CROSS_ENTROPY)
+            continue;
+        x = node->inputs[0];
+        table = node->inputs[1];
+        bytes += (size_t)(x->shape[0] * table->shape[0]) * eitp_dtype_size(x->dtype);
+    }
+    return bytes;
+}
+
+static void eitp__fill_rung(const eitp_fit *fit, const eitp__step_plans *plans, const eitp__counter *counter,
                             size_t resident, eitp_rung *rung) {
-    const eitp_context *context = eitp_model_context(trainer->model);
-    eitp_plan_stats run = eitp_plan_statistics(trainer->gradient_plan), update = EITP__ZERO;
-    double runs = (double)eitp__trainer_runs(trainer), full_runs = eitp__trainer_full_runs(trainer);
-    int is_wide = eitp_context_precision(context) == EITP_F32;
-    if (trainer->update_plan)
-        update = eitp_plan_statistics(trainer->update_plan);
+    const eitp_context *context = plans->task.context;
+    eitp_plan_stats pass = eitp_plan_statistics(plans->gradient_plan), update = EITP__ZERO;
+    const double passes = (double)eitp__step_passes(&plans->config);
+    const double full_passes = eitp__step_full_passes(&plans->config);
+    if (plans->update_plan)
+        update = eitp_plan_statistics(plans->update_plan);
     snprintf(rung->precision, sizeof rung->precision, "%s", eitp_context_precision_name(context));
-    rung->merged = trainer->config.merged;
+    rung->merged = plans->config.merged;
     rung->parameters = eitp__bytes_of_role(context, EITP_PARAMETER) + eitp__bytes_of_role(context, EITP_REMAINDER);
     rung->gradients = eitp__bytes_of_role(context, EITP_GRADIENT);
     rung->states = eitp__bytes_of_role(context, EITP_OPTIMIZER);
     rung->streamed = eitp__streamed_bytes(context);
-    rung->workspace = run.workspace_bytes;
-    rung->arena = eitp_context_arena_bytes(context) - run.workspace_bytes;
-    rung->logits =
-        (size_t)(trainer->config.batch_size * rung->merged * trainer->config.block_size * fit->model.vocabulary) *
-        (is_wide ? 4 : 2);
+    rung->workspace = pass.workspace_bytes;
+    rung->arena = eitp_context_arena_bytes(context) - pass.workspace_bytes;
+    rung->logits = eitp__logits_bytes(plans->pass.graph);
     rung->process = resident + counter->most - eitp_context_arena_bytes(context) + EITP__PROCESS_SLACK;
     rung->process += rung->stream ? EITP__STREAM_SLACK : 0;
     rung->total = rung->parameters + rung->gradients + rung->states + rung->arena + rung->workspace;
     rung->process += rung->total / EITP__PAGE_TABLES;
     rung->total += rung->process;
-    rung->flops = full_runs * run.flops + update.flops;
-    rung->recomputed_flops = full_runs * run.recomputed_flops;
-    rung->recomputed = run.recomputed;
-    rung->seconds = full_runs * run.seconds + update.seconds;
-    rung->file_reads = runs * run.file_reads + update.file_reads;
-    rung->file_writes = runs * run.file_writes + update.file_writes;
+    rung->flops = full_passes * pass.flops + update.flops;
+    rung->recomputed_flops = full_passes * pass.recomputed_flops;
+    rung->recomputed = pass.recomputed;
+    rung->seconds = full_passes * pass.seconds + update.seconds;
+    rung->file_reads = passes * pass.file_reads + update.file_reads;
+    rung->file_writes = passes * pass.file_writes + update.file_writes;
     rung->fits = !fit->budget || rung->total <= fit->budget;
 }
 
@@ -107,53 +122,71 @@ static eitp_status eitp__resident_bytes(const eitp_fit *fit, size_t *resident, e
     return status;
 }
 
-eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
-    if (!fit || !rung)
-        return eitp__fail_null(error, "eitp_rung_measure", "fit and rung");
-    const eitp_optimizer_info *optimizer = eitp_optimizer_get(rung->optimizer);
+/* A context for plans alone, through the counter. */
+static eitp_status eitp__create_counted(const eitp_fit *fit, const eitp_rung *rung, eitp__counter *counter,
+                                        eitp_context **context, eitp_error *error) {
     eitp_context_config config = fit->context;
-    eitp__counter counter = EITP__ZERO;
-    eitp_trainer *trainer = NULL;
-    eitp_context *context = NULL;
-    eitp_model *model = NULL;
-    size_t resident = 0;
-    eitp_status status = eitp__resident_bytes(fit, &resident, error);
-    counter.allocator = config.host.allocator;
-    config.host.allocator.user = &counter;
+    eitp_status status;
+    counter->allocator = config.host.allocator;
+    config.host.allocator.user = counter;
     config.host.allocator.allocate = eitp__count_allocate;
     config.host.allocator.release = eitp__count_release;
     memset(&config.host.log, 0, sizeof config.host.log);
     config.precision = eitp__rung_precision(fit, rung->optimizer);
-    config.parameters = optimizer->parameters;
+    config.parameters = eitp_optimizer_get(rung->optimizer)->parameters;
     config.stream = rung->stream;
     config.plans_only = 1;
+    status = eitp_context_create(&config, context, error);
+    counter->context = *context;
+    return status;
+}
+
+/* Makes the plans of a task in that context, and fills in the rung. */
+static eitp_status eitp__measure_task(const eitp_fit *fit, const eitp_task *task, eitp__counter *counter,
+                                      size_t resident, eitp_rung *rung, eitp_error *error) {
+    eitp_trainer_config config = fit->trainer;
+    eitp__step_plans *plans = (eitp__step_plans *)eitp__allocate(&task->context->host, sizeof *plans);
+    const eitp_host host = eitp_context_host(task->context);
+    eitp_status status;
+    if (!plans)
+        return eitp__fail_memory(error, sizeof *plans, "the plans of a step");
+    config.optimizer = rung->optimizer;
+    config.merged = rung->merged;
+    config.plan = rung->plan;
+    eitp__step_plans_init(plans, task, &config, 0);
+    status = eitp__trainer_config_check(&config, task->context, error);
     if (!status)
-        status = eitp_context_create(&config, &context, error);
-    counter.context = context;
+        status = eitp__step_plans_create(plans, error);
+    /* The arena of the last plan may be larger than any that was there when something was allocated. */
+    if (!status && counter->most < counter->now + eitp_context_arena_bytes(task->context))
+        counter->most = counter->now + eitp_context_arena_bytes(task->context);
     if (!status)
-        status = eitp_model_create(context, &fit->model, &model, error);
-    if (!status && fit->adapt)
-        status = fit->adapt(fit->user, model, error);
-    trainer = status ? NULL : (eitp_trainer *)eitp__allocate(&config.host, sizeof *trainer);
-    if (!status && !trainer)
-        status = eitp__fail_memory(error, sizeof *trainer, "a trainer");
-    if (trainer) {
-        trainer->host = config.host;
-        trainer->model = model;
-        trainer->config = fit->trainer;
-        trainer->config.optimizer = rung->optimizer;
-        trainer->config.merged = rung->merged;
-        trainer->config.plan = rung->plan;
-        trainer->validates = fit->validates;
-        status = eitp__trainer_prepare(trainer, error);
-        /* The arena of the last plan may be larger than any that was there when something was allocated. */
-        if (!status && counter.most < counter.now + eitp_context_arena_bytes(context))
-            counter.most = counter.now + eitp_context_arena_bytes(context);
-        if (!status)
-            eitp__fill_rung(fit, trainer, &counter, resident, rung);
-    }
+        eitp__fill_rung(fit, plans, counter, resident, rung);
+    eitp__step_plans_discard(plans);
+    eitp__release(&host, plans, sizeof *plans);
+    return status;
+}
+
+eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eitp_error *error) {
+    if (!fit || !rung || !fit->make)
+        return eitp__fail_null(error, "eitp_rung_measure", "fit, its make, and rung");
+    eitp__counter counter = EITP__ZERO;
+    eitp_context *context = NULL;
+    eitp_model *model;
+    eitp_task task = EITP__ZERO;
+    size_t resident = 0;
+    eitp_status status = eitp__resident_bytes(fit, &resident, error);
+    if (!status)
+        status = eitp__create_counted(fit, rung, &counter, &context, error);
+    if (!status)
+        status = fit->make(fit->user, context, &task, error);
+    if (!status)
+        status = eitp__task_check(&task, error);
+    if (!status)
+        status = eitp__measure_task(fit, &task, &counter, resident, rung, error);
     counter.context = NULL;
-    eitp_trainer_destroy(trainer);
+    model = task.model;
+    eitp_task_release(&task);
     eitp_model_destroy(model);
     eitp_context_destroy(context);
     return status;

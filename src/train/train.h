@@ -1,22 +1,40 @@
 /*
- * Training a language model: steps, evaluation, checkpoints. The program keeps the loop; the trainer keeps everything
- * that a step needs and a checkpoint must hold.
+ * Training: steps of a task, evaluation, checkpoints. The program keeps the loop; the trainer keeps everything that a
+ * step needs and a checkpoint must hold.
  */
 #ifndef EITP_TRAIN_H
 #define EITP_TRAIN_H
 
-#include "data/data.h"
-#include "io/io.h"
-#include "model/model.h"
-#include "optim/optim.h"
+#include "task/task.h"
 
 EITP_BEGIN_DECLARATIONS
 
 #define EITP_MERGE_BYTES ((size_t)768 << 20)
 
+/* A loss term of a step. */
+typedef struct eitp_term_report {
+    char name[EITP_QUANTITY_NAME];
+    double mean;   /* over its items in the step, before the update */
+    double weight; /* that it has in the loss */
+} eitp_term_report;
+
+/* What a step did. */
+typedef struct eitp_step_report {
+    int64_t step; /* its number, from 1 */
+    double loss;  /* the weighted sum of the terms; of a language model nats per token */
+    double learning_rate;
+    double grad_norm;                   /* before clipping */
+    int64_t items;                      /* of the first term; of a language model tokens */
+    int applied;                        /* 0: loss or gradient was not finite, and nothing was changed */
+    double update_norm, parameter_norm; /* of the whole update, and of all parameters after it */
+    double loss_scale; /* what the loss was multiplied by before its gradients were taken: 1, but in fp16 */
+    int64_t skipped;   /* steps so far that were not applied while the loss scale was too large for fp16 */
+    int term_count;
+    eitp_term_report terms[EITP_PASS_QUANTITIES];
+} eitp_step_report;
+
 typedef struct eitp_trainer_config {
-    int64_t batch_size;   /* sequences in a micro-batch */
-    int64_t block_size;   /* tokens in a sequence */
+    int64_t batch_size;   /* samples in a micro-batch */
     int64_t grad_accum;   /* micro-batches in a step */
     double max_grad_norm; /* 0: no clipping */
     /* Where parameters are BF16, the context must have been made with the optimizer's eitp_parameter_form. */
@@ -36,7 +54,7 @@ typedef struct eitp_trainer_config {
     /*
      * Micro-batches that are merged begin at rows where a sum over rows can be cut, so that `merged` changes no bit; 1:
      * they follow one another without gaps, and the last bits may depend on `merged`. It only makes a difference where
-     * batch_size * block_size is not a multiple of what products of 16 bits add at once: 2 with AVX512-BF16, 32 with
+     * the rows of a micro-batch are not a multiple of what products of 16 bits add at once: 2 with AVX512-BF16, 32 with
      * AMX.
      */
     int dense_rows;
@@ -45,22 +63,23 @@ typedef struct eitp_trainer_config {
     eitp_shuffle shuffle;
     uint64_t
         last_sample; /* training stops having used this many samples, in the middle of a step if need be; 0: never */
+    /* The learning rate of a step, instead of the schedule; what is called after each step. Both may be NULL. */
+    double (*rate)(void *user, int64_t step);
+    void (*after_step)(void *user, const eitp_step_report *report);
+    void *user;
 } eitp_trainer_config;
 
-/* Batch 1, block 64, accumulation 4, clip 0.5, AdamW's defaults, constant 5e-5, shuffled. */
+/* Batch 1, accumulation 4, clip 0.5, AdamW's defaults, constant 5e-5, shuffled. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
 
 typedef struct eitp_trainer eitp_trainer;
 
 /*
- * Prepares training on tokens of a file, and evaluation on others (validation->count 0: none). All memory that training
- * needs is taken here. Model, files and tokenizer must live as long as the trainer; `tokenizer` is saved with
- * checkpoints and may be NULL.
+ * Prepares training. All memory that it needs is taken here. Parameters that the task's build declares are zero until
+ * they are filled. The task is copied; what it points to must live as long as the trainer.
  */
-EITP_API eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *training_file,
-                                         eitp_token_range training, const eitp_token_file *validation_file,
-                                         eitp_token_range validation, const eitp_tokenizer *tokenizer,
-                                         const eitp_trainer_config *config, eitp_trainer **trainer, eitp_error *error);
+EITP_API eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config,
+                                         eitp_trainer **trainer, eitp_error *error);
 EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 
 /* ---- Planning: what a run takes, before anything is loaded ---- */
@@ -68,16 +87,17 @@ EITP_API void eitp_trainer_destroy(eitp_trainer *trainer);
 /* A run that is to be planned. */
 typedef struct eitp_fit {
     eitp_context_config context; /* its parameters, stream_path and plans_only are the planner's */
-    eitp_transformer_config model;
+    /*
+     * Makes the task that is planned in a context whose variables have no memory: its model, with adapters and what is
+     * frozen. Nothing is read from its data. The task is released after it was measured, and its model destroyed.
+     */
+    eitp_status (*make)(const void *user, eitp_context *context, eitp_task *task, eitp_error *error);
+    const void *user;
     eitp_trainer_config trainer;
     int any_optimizer; /* any of AdamW's that fits, the most faithful first; 0: the trainer's */
     /* Where nothing fits in memory, variables may be streamed from a file, as few as will do; 0: the context's `stream`
        it is. It wears a disk, so of any optimizer only compact ones are. */
     int any_stream;
-    int validates;
-    /* What is done to the model before its graphs are built: adapters, freezing. NULL: nothing */
-    eitp_status (*adapt)(const void *user, eitp_model *model, eitp_error *error);
-    const void *user;
     size_t process; /* resident bytes of the process beside the run, 0: what they are now */
     size_t budget;  /* bytes that may be resident in all; 0: no limit */
 } eitp_fit;
@@ -111,19 +131,6 @@ EITP_API eitp_status eitp_rung_measure(const eitp_fit *fit, eitp_rung *rung, eit
  */
 EITP_API eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung *smallest, eitp_error *error);
 
-/* What a step did. */
-typedef struct eitp_step_report {
-    int64_t step; /* its number, from 1 */
-    double loss;  /* mean over the step's targets, nats per token, before the update */
-    double learning_rate;
-    double grad_norm;                   /* before clipping */
-    int64_t tokens;                     /* targets */
-    int applied;                        /* 0: loss or gradient was not finite, and nothing was changed */
-    double update_norm, parameter_norm; /* of the whole update, and of all parameters after it */
-    double loss_scale; /* what the loss was multiplied by before its gradients were taken: 1, but in fp16 */
-    int64_t skipped;   /* steps so far that were not applied while the loss scale was too large for fp16 */
-} eitp_step_report;
-
 /*
  * Makes one step: all its micro-batches and the update. After last_sample it is EITP_END_OF_DATA, and nothing is
  * changed. A step that fails leaves the report as it was, and the trainer too, unless it fails half-way, having begun
@@ -131,10 +138,20 @@ typedef struct eitp_step_report {
  */
 EITP_API eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error);
 
+/* The mean of a loss term or a measure over the samples of an evaluation. */
+typedef struct eitp_measure {
+    char name[EITP_QUANTITY_NAME];
+    double mean;  /* over its items; not finite where that of any item is not */
+    double error; /* standard error of the mean, over samples; 0 where it is not one of samples */
+    int64_t items;
+} eitp_measure;
+
 typedef struct eitp_evaluation {
-    double loss;    /* mean over the targets, nats per token; not finite where that of any target is not */
-    double error;   /* standard error of that mean, over sequences */
-    int64_t tokens; /* targets */
+    double loss;   /* the weighted sum of the terms, with the weights of the step; of a language model nats per token */
+    double error;  /* standard error of it, over samples */
+    int64_t items; /* of the first term; of a language model tokens */
+    int measure_count;
+    eitp_measure measures[EITP_PASS_QUANTITIES]; /* the terms, then the measures, in the order of the task's build */
 } eitp_evaluation;
 
 /*
@@ -143,13 +160,12 @@ typedef struct eitp_evaluation {
  */
 EITP_API int eitp_trainer_is_torn(const eitp_trainer *trainer);
 
-/* The loss on the validation windows: all of them, or the first `windows` (0: all). */
-EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
+/* Measures the validation samples: all of them, or the first `samples` (0: all). */
+EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);
 
-/* Steps made so far; training windows in an epoch. */
+/* Steps made so far. */
 EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);
-EITP_API uint64_t eitp_trainer_windows(const eitp_trainer *trainer);
 
 /* Micro-batches that one forward and backward takes together. */
 EITP_API int64_t eitp_trainer_merged(const eitp_trainer *trainer);
@@ -205,15 +221,18 @@ EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output
  */
 EITP_API eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, eitp_error *error);
 
-/* The loss of a model on windows of a token file, without a trainer. */
-EITP_API eitp_status eitp_evaluate(const eitp_model *model, const eitp_token_file *file, eitp_token_range tokens,
-                                   int64_t batch_size, int64_t block_size, int64_t windows, eitp_evaluation *evaluation,
-                                   eitp_error *error);
+/*
+ * Measures a split of a task without a trainer, `batch_size` samples at a time: all of it, or the first `samples` (0:
+ * all). Terms have the weights of step 1.
+ */
+EITP_API eitp_status eitp_evaluate(const eitp_task *task, eitp_split split, int64_t batch_size, int64_t samples,
+                                   eitp_evaluation *evaluation, eitp_error *error);
 
 /* What the trainer's checkpoint says, for a program that makes the trainer anew. */
 typedef struct eitp_checkpoint_info {
     int64_t step;
     eitp_trainer_config config;
+    int64_t rows; /* of a sample; of a language model its block size */
     char numerics[100];
     char precision[8];           /* "fp32", "bf16" or "fp16" */
     eitp_lora_config lora;       /* rank 0: it has the whole model */

@@ -1,7 +1,6 @@
 #include "train/trainer.h"
 
 #include "base/log.h"
-#include "model/transformer.h"
 #include "tensor/plan.h"
 
 /* Where dynamic loss scaling starts: high, since it comes down in a few skipped steps. */
@@ -11,7 +10,6 @@ eitp_trainer_config eitp_trainer_config_default(void) {
     eitp_trainer_config config;
     memset(&config, 0, sizeof config);
     config.batch_size = 1;
-    config.block_size = 64;
     config.grad_accum = 4;
     config.max_grad_norm = 0.5;
     config.adamw = eitp_adamw_config_default();
@@ -38,303 +36,24 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
     return EITP_OK;
 }
 
-static eitp_status eitp__check_config(const eitp_trainer_config *config, const eitp_model *model, eitp_error *error) {
-    int64_t positions = eitp_model_config(model).positions;
-    if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > 1 << 20 ||
-        config->grad_accum > 1 << 20)
+EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
+                                                     eitp_error *error) {
+    if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > EITP__MAX_BATCH ||
+        config->grad_accum > EITP__MAX_BATCH)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "batch size %lld and accumulation %lld must be 1 to 1048576",
                           (long long)config->batch_size, (long long)config->grad_accum);
     if (config->merged < 0 || config->merged > config->grad_accum)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
                           (long long)config->merged, (long long)config->grad_accum);
-    if (config->block_size < 1 || config->block_size > positions)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "block size %lld must be 1 to the model's %lld positions",
-                          (long long)config->block_size, (long long)positions);
     if (!(config->max_grad_norm >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the largest gradient norm is %g; it must be 0 or more",
                           config->max_grad_norm);
     if (!(config->schedule.peak >= 0 && config->schedule.peak <= 1e3))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the learning rate is %g; it must be 0 or more",
                           config->schedule.peak);
-    return EITP_OK;
-}
-
-static int eitp__has_dropout(const eitp_model *model) {
-    const eitp_transformer_config config = eitp_model_config(model);
-    return config.embedding_dropout > 0 || config.attention_dropout > 0 || config.residual_dropout > 0 ||
-           eitp_model_lora(model).dropout > 0;
-}
-
-/* Sequences that one run takes at most. */
-static int64_t eitp__run_capacity(const eitp_trainer *trainer) {
-    return trainer->config.batch_size * trainer->config.merged;
-}
-
-EITP__PRIVATE int64_t eitp__trainer_runs(const eitp_trainer *trainer) {
-    return (trainer->config.grad_accum + trainer->config.merged - 1) / trainer->config.merged;
-}
-
-EITP__PRIVATE double eitp__trainer_full_runs(const eitp_trainer *trainer) {
-    return (double)trainer->config.grad_accum / (double)trainer->config.merged;
-}
-
-/* Where the sequences of a run lie: micro-batches begin where sums over rows can be cut, unless rows are dense. */
-static eitp__layout eitp__run_layout(const eitp_trainer *trainer) {
-    const eitp_trainer_config *config = &trainer->config;
-    const int64_t rows = config->batch_size * config->block_size;
-    const int64_t group = eitp__context_sum_group(eitp_model_context(trainer->model));
-    eitp__layout layout = eitp__layout_plain(eitp__run_capacity(trainer), config->block_size);
-    layout.micro_batch = config->batch_size;
-    layout.gap = config->dense_rows ? 0 : (group - rows % group) % group;
-    return layout;
-}
-
-/* Distinct tokens that a step can have. */
-static int64_t eitp__unique_capacity(const eitp_trainer *trainer) {
-    const eitp_trainer_config *config = &trainer->config;
-    int64_t tokens = config->batch_size * config->grad_accum * config->block_size;
-    int64_t vocabulary = eitp_model_config(trainer->model).vocabulary;
-    return tokens < vocabulary ? tokens : vocabulary;
-}
-
-static eitp_tensor *eitp__unique_input(const eitp_trainer *trainer, eitp_graph *graph) {
-    int64_t capacity = eitp__unique_capacity(trainer);
-    return eitp__trains_tied_embedding(trainer->model) ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity)
-                                                       : NULL;
-}
-
-/* The graph of one run, up to the losses, and the number whose gradients are taken. */
-static eitp_status eitp__build_loss(eitp_trainer *trainer, eitp_tensor **loss, eitp_error *error) {
-    const eitp__layout layout = eitp__run_layout(trainer);
-    const int64_t rows = eitp__layout_rows(&layout, layout.sequences), one = 1;
-    eitp_graph *graph;
-    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->gradient_graph, error);
-    if (status)
-        return status;
-    graph = trainer->gradient_graph;
-    trainer->inputs = eitp__layout_inputs(&layout, graph, eitp__has_dropout(trainer->model));
-    trainer->inputs.unique = eitp__unique_input(trainer, graph);
-    if (trainer->inputs.unique)
-        trainer->inputs.inverse = eitp_input_rows(graph, "places of tokens", EITP_I32, 1, &rows);
-    trainer->targets = eitp_input_rows(graph, "targets", EITP_I32, 1, &rows);
-    trainer->weight = eitp_input(graph, "1 / targets", EITP_F32, 1, &one);
-    trainer->losses =
-        eitp_output(eitp_model_losses(trainer->model, graph, &trainer->inputs, eitp__layout_longest(&layout),
-                                      trainer->targets, EITP__IGNORED_TARGET));
-    *loss = eitp_multiply(eitp_sum(trainer->losses, EITP_ALL_DIMENSIONS, 0), trainer->weight);
-    return eitp_graph_status(graph, error);
-}
-
-/* The graph of one run of several: losses, and gradients added to their variables. */
-static eitp_status eitp__build_gradients(eitp_trainer *trainer, eitp_error *error) {
-    int64_t one = 1;
-    eitp_tensor *loss = NULL;
-    eitp_status status = eitp__build_loss(trainer, &loss, error);
-    if (status)
-        return status;
-    trainer->carry = eitp_input(trainer->gradient_graph, "carry", EITP_F32, 1, &one);
-    return eitp_accumulate_gradients(loss, trainer->carry, error);
-}
-
-#define EITP__STREAMED_PIECE_BYTES ((size_t)4 << 20)
-
-/* AdamW as configured, in a graph: with 16 bits of fp16 the gradients are of a scaled loss. */
-static eitp_adamw_config eitp__adamw_in(eitp_trainer *trainer, eitp_graph *graph) {
-    const eitp_context *context = eitp_model_context(trainer->model);
-    eitp_adamw_config adamw = trainer->config.adamw;
-    int64_t one = 1;
-    if (eitp_context_precision(context) == EITP_F16)
-        trainer->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
-    /* Windows of streamed variables are as large as pieces, and several are there at a time. */
-    if (eitp_context_stream(context) && adamw.piece_bytes > EITP__STREAMED_PIECE_BYTES)
-        adamw.piece_bytes = EITP__STREAMED_PIECE_BYTES;
-    adamw.loss_scale = trainer->scale;
-    adamw.moments = eitp_optimizer_get(trainer->config.optimizer)->moments;
-    return adamw;
-}
-
-/* The graph of a whole step: losses, gradients, updates. */
-static eitp_status eitp__build_step(eitp_trainer *trainer, eitp_error *error) {
-    eitp_tensor *loss = NULL;
-    eitp_adamw_config adamw;
-    eitp_status status = eitp__build_loss(trainer, &loss, error);
-    if (status)
-        return status;
-    adamw = eitp__adamw_in(trainer, trainer->gradient_graph);
-    return eitp_adamw_minimize(loss, &adamw, &trainer->update, error);
-}
-
-static eitp_status eitp__build_update(eitp_trainer *trainer, eitp_error *error) {
-    eitp_adamw_config adamw;
-    eitp_status status = eitp_graph_create(eitp_model_context(trainer->model), &trainer->update_graph, error);
-    if (status)
-        return status;
-    adamw = eitp__adamw_in(trainer, trainer->update_graph);
-    adamw.unique = trainer->update_unique = eitp__unique_input(trainer, trainer->update_graph);
-    return eitp_adamw_apply(trainer->update_graph, &adamw, &trainer->update, error);
-}
-
-static void eitp__discard_gradients(eitp_trainer *trainer) {
-    eitp_graph_destroy(trainer->gradient_graph);
-    trainer->gradient_graph = NULL;
-    trainer->carry = trainer->scale = trainer->update_unique = NULL;
-    memset(&trainer->update, 0, sizeof trainer->update);
-}
-
-/* Is a step one run, with its update? */
-static int eitp__is_one_run(const eitp_trainer *trainer) {
-    return eitp__trainer_runs(trainer) == 1 && !trainer->config.keep_gradients;
-}
-
-static eitp_status eitp__build_run(eitp_trainer *trainer, eitp_error *error) {
-    return eitp__is_one_run(trainer) ? eitp__build_step(trainer, error) : eitp__build_gradients(trainer, error);
-}
-
-/* What a run takes beside the gradients, wherever these are. */
-static eitp_status eitp__run_bytes(eitp_trainer *trainer, size_t *bytes, eitp_error *error) {
-    size_t gradients = eitp__is_one_run(trainer) ? 4 * (size_t)eitp_model_trained_count(trainer->model) : 0;
-    eitp_plan_stats stats = EITP__ZERO;
-    eitp_status status = eitp__build_run(trainer, error);
-    if (!status)
-        status = eitp_plan_estimate(trainer->gradient_graph, NULL, &stats, error);
-    eitp__discard_gradients(trainer);
-    *bytes = stats.arena_bytes + stats.workspace_bytes;
-    *bytes -= gradients < *bytes ? gradients : *bytes;
-    return status;
-}
-
-/* The evaluation, in as large parts as fit the arena that training needs. */
-static eitp_status eitp__estimate_evaluation(eitp_trainer *trainer, eitp__trainer_needs *needs, eitp_error *error) {
-    size_t bytes = 0;
-    eitp_status status = EITP_OK;
-    for (;;) {
-        status = eitp__evaluator_estimate(trainer->model, trainer->evaluation_sequences, trainer->config.block_size,
-                                          &bytes, error);
-        if (status || bytes <= needs->arena || trainer->evaluation_sequences == 1)
-            break;
-        trainer->evaluation_sequences = (trainer->evaluation_sequences + 1) / 2;
-    }
-    if (bytes > needs->arena)
-        needs->arena = bytes;
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__trainer_estimate(eitp_trainer *trainer, size_t others, eitp__trainer_needs *needs,
-                                                 eitp_error *error) {
-    eitp_context *context = eitp_model_context(trainer->model);
-    const size_t variables = context->variable_count, segments = context->segment_count;
-    eitp_plan_stats run = EITP__ZERO, update = EITP__ZERO;
-    eitp_status status = eitp__build_run(trainer, error);
-    memset(needs, 0, sizeof *needs);
-    if (!status)
-        status = eitp_plan_estimate(trainer->gradient_graph, &trainer->config.plan, &run, error);
-    if (!status && !eitp__is_one_run(trainer))
-        status = eitp__build_update(trainer, error);
-    if (!status && trainer->update_graph)
-        status = eitp_plan_estimate(trainer->update_graph, NULL, &update, error);
-    for (size_t i = 0; i < context->variable_count; i++)
-        needs->gradients += context->variables[i].info.role == EITP_GRADIENT ? context->variables[i].info.size : 0;
-    needs->run = run.arena_bytes + run.workspace_bytes;
-    needs->arena = update.arena_bytes + update.workspace_bytes;
-    needs->arena = needs->run > needs->arena ? needs->run : needs->arena;
-    needs->arena = others > needs->arena ? others : needs->arena;
-    needs->seconds = eitp__trainer_full_runs(trainer) * run.seconds + update.seconds;
-    eitp__trainer_discard(trainer);
-    eitp__variables_rewind(context, variables, segments);
-    if (!status && trainer->validates)
-        status = eitp__estimate_evaluation(trainer, needs, error);
-    return status;
-}
-
-/* A weight that is read for this many rows is used often enough: more of them only cost memory. */
-#define EITP__MERGE_ROWS 1024
-
-/* As many micro-batches as are worth it, and half as many as long as their arena is too large. */
-static eitp_status eitp__choose_merged(eitp_trainer *trainer, eitp_error *error) {
-    eitp_trainer_config *config = &trainer->config;
-    int64_t rows = config->batch_size * config->block_size, most = (EITP__MERGE_ROWS + rows - 1) / rows;
-    eitp_status status = EITP_OK;
-    if (config->merged)
-        return EITP_OK;
-    config->merged = config->grad_accum < most ? config->grad_accum : most;
-    while (config->merged > 1 && !status) {
-        size_t bytes;
-        status = eitp__run_bytes(trainer, &bytes, error);
-        if (!status && bytes <= EITP_MERGE_BYTES)
-            break;
-        config->merged /= 2;
-    }
-    return status;
-}
-
-static eitp_status eitp__make_plans(eitp_trainer *trainer, eitp_error *error) {
-    eitp_status status = eitp__choose_merged(trainer, error);
-    if (!status)
-        status = eitp__build_run(trainer, error);
-    if (!status)
-        status =
-            eitp_plan_create_within(trainer->gradient_graph, &trainer->config.plan, &trainer->gradient_plan, error);
-    if (!status && !eitp__is_one_run(trainer))
-        status = eitp__build_update(trainer, error);
-    if (!status && !eitp__is_one_run(trainer))
-        status = eitp_plan_create(trainer->update_graph, &trainer->update_plan, error);
-    return status;
-}
-
-static eitp_status eitp__make_batches(eitp_trainer *trainer, eitp_error *error) {
-    const eitp__layout layout = eitp__run_layout(trainer);
-    eitp_status status = EITP_OK;
-    size_t bytes = (size_t)eitp__trainer_runs(trainer) * sizeof *trainer->batches;
-    trainer->batches = (eitp__batch *)eitp__allocate(&trainer->host, bytes);
-    if (!trainer->batches)
-        return eitp__fail_memory(error, bytes, "the batches of a step");
-    trainer->batch_count = eitp__trainer_runs(trainer);
-    for (int64_t i = 0; i < trainer->batch_count && !status; i++)
-        status = eitp__batch_create(&trainer->host, &layout, &trainer->batches[i], error);
-    if (!status && trainer->inputs.unique)
-        status = eitp__unique_create(&trainer->host, eitp__unique_capacity(trainer),
-                                     eitp_model_config(trainer->model).vocabulary, &trainer->unique, error);
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__trainer_prepare(eitp_trainer *trainer, eitp_error *error) {
-    const eitp_trainer_config *config = &trainer->config;
-    eitp_status status = eitp__check_config(config, trainer->model, error);
-    if (!status)
-        status = eitp__check_optimizer(config, eitp_model_context(trainer->model), error);
-    if (!status)
-        status = eitp__make_plans(trainer, error);
-    if (!status)
-        status = eitp__make_batches(trainer, error);
-    if (!trainer->evaluation_sequences)
-        trainer->evaluation_sequences = config->batch_size;
-    if (!status && trainer->validates)
-        status = eitp__evaluator_create(trainer->model, trainer->evaluation_sequences, config->block_size,
-                                        &trainer->evaluator, error);
-    if (!status && trainer->validates)
-        status = eitp__batch_create(&trainer->host, &trainer->evaluator.layout, &trainer->evaluation_batch, error);
-    return status;
-}
-
-EITP__PRIVATE void eitp__trainer_discard(eitp_trainer *trainer) {
-    for (int64_t i = 0; trainer->batches && i < trainer->batch_count; i++) {
-        if (trainer->batches[i].tokens)
-            eitp__batch_release(&trainer->batches[i]);
-    }
-    eitp__release(&trainer->host, trainer->batches, (size_t)trainer->batch_count * sizeof *trainer->batches);
-    trainer->batches = NULL;
-    trainer->batch_count = 0;
-    if (trainer->unique.tokens)
-        eitp__unique_release(&trainer->unique);
-    if (trainer->evaluation_batch.tokens)
-        eitp__batch_release(&trainer->evaluation_batch);
-    eitp__evaluator_release(&trainer->evaluator);
-    eitp_plan_destroy(trainer->update_plan);
-    eitp_graph_destroy(trainer->update_graph);
-    eitp_plan_destroy(trainer->gradient_plan);
-    trainer->update_plan = trainer->gradient_plan = NULL;
-    trainer->update_graph = NULL;
-    eitp__discard_gradients(trainer);
+    if (config->shuffle != EITP_SHUFFLE_NONE && config->shuffle != EITP_SHUFFLE_WINDOWS)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown shuffle mode %d", (int)config->shuffle);
+    return eitp__check_optimizer(config, context, error);
 }
 
 EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config) {
@@ -349,40 +68,35 @@ EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_s
     return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum && a->merged == b->merged;
 }
 
-eitp_status eitp_trainer_create(eitp_model *model, const eitp_token_file *training_file, eitp_token_range training,
-                                const eitp_token_file *validation_file, eitp_token_range validation,
-                                const eitp_tokenizer *tokenizer, const eitp_trainer_config *config,
-                                eitp_trainer **trainer, eitp_error *error) {
-    if (!model || !training_file || !config || !trainer)
-        return eitp__fail_null(error, "eitp_trainer_create", "model, training_file, config and trainer");
-    const eitp_host host = eitp_context_host(eitp_model_context(model));
+/* ---- The trainer object ---- */
+
+eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config, eitp_trainer **trainer,
+                                eitp_error *error) {
     eitp_trainer *made;
-    eitp_status status = eitp__check_config(config, model, error);
+    eitp_status status;
+    if (!task || !config || !trainer)
+        return eitp__fail_null(error, "eitp_trainer_create", "task, config and trainer");
     *trainer = NULL;
+    status = eitp__task_check(task, error);
+    if (!status && !task->samples[EITP_TRAINING])
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task has no training samples");
+    if (!status)
+        status = eitp__trainer_config_check(config, task->context, error);
     if (status)
         return status;
+    const eitp_host host = eitp_context_host(task->context);
     made = (eitp_trainer *)eitp__allocate(&host, sizeof *made);
     if (!made)
         return eitp__fail_memory(error, sizeof *made, "a trainer");
     made->host = host;
-    made->model = model;
-    made->tokenizer = tokenizer;
-    made->training_file = training_file;
-    made->config = *config;
-    made->validates = validation.count > 0;
-    made->loss_scale = eitp_context_precision(eitp_model_context(model)) == EITP_F16 ? EITP__FIRST_LOSS_SCALE : 1;
-    status = eitp_windows_init(&made->windows, training_file, training, config->block_size, config->shuffle,
-                               config->seed, error);
-    if (!status && made->validates)
-        status = eitp_windows_init(&made->validation, validation_file, validation, config->block_size,
-                                   EITP_SHUFFLE_NONE, 0, error);
-    if (!status)
-        status = eitp__trainer_prepare(made, error);
+    made->loss_scale = eitp_context_precision(task->context) == EITP_F16 ? EITP__FIRST_LOSS_SCALE : 1;
+    eitp__step_plans_init(&made->plans, task, config, 0);
+    status = eitp__step_plans_create(&made->plans, error);
     if (status) {
         eitp_trainer_destroy(made);
         return status;
     }
-    made->asked_shape = eitp__step_shape_of(&made->config);
+    made->asked_shape = eitp__step_shape_of(&made->plans.config);
     *trainer = made;
     return EITP_OK;
 }
@@ -392,7 +106,7 @@ void eitp_trainer_destroy(eitp_trainer *trainer) {
     if (!trainer)
         return;
     host = trainer->host;
-    eitp__trainer_discard(trainer);
+    eitp__step_plans_discard(&trainer->plans);
     eitp__release(&host, trainer, sizeof *trainer);
 }
 
@@ -412,25 +126,31 @@ int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
     return trainer ? trainer->step : 0;
 }
 
-uint64_t eitp_trainer_windows(const eitp_trainer *trainer) {
-    return trainer ? trainer->windows.count : 0;
-}
-
 int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
-    return trainer ? trainer->config.merged : 0;
+    return trainer ? trainer->plans.config.merged : 0;
 }
 
 eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer) {
     eitp_plan_stats none = EITP__ZERO;
-    return trainer && trainer->gradient_plan ? eitp_plan_statistics(trainer->gradient_plan) : none;
+    return trainer && trainer->plans.gradient_plan ? eitp_plan_statistics(trainer->plans.gradient_plan) : none;
 }
 
-/* Sequences of run `run` of the next step: fewer where the step, or the last sample, ends in it. */
-static int64_t eitp__run_sequences(const eitp_trainer *trainer, int64_t run, uint64_t *first) {
-    const eitp_trainer_config *config = &trainer->config;
-    uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
-    uint64_t end = ((uint64_t)trainer->step + 1) * step_samples, capacity = (uint64_t)eitp__run_capacity(trainer);
-    *first = (uint64_t)trainer->step * step_samples + (uint64_t)run * capacity;
+/* ---- A step ---- */
+
+/* What a step knows on its way from one pass to the next. */
+typedef struct eitp__step_state {
+    int64_t items[EITP_PASS_QUANTITIES];
+    double sums[EITP_PASS_QUANTITIES];
+    int64_t first_row; /* of the next pass, within the step */
+} eitp__step_state;
+
+/* Samples of a pass of the next step: fewer where the step, or the last sample, ends in it. */
+static int64_t eitp__pass_samples(const eitp_trainer *trainer, int64_t pass, uint64_t *first) {
+    const eitp_trainer_config *config = &trainer->plans.config;
+    const uint64_t step_samples = (uint64_t)(config->batch_size * config->grad_accum);
+    const uint64_t capacity = (uint64_t)(config->batch_size * config->merged);
+    uint64_t end = ((uint64_t)trainer->step + 1) * step_samples;
+    *first = (uint64_t)trainer->step * step_samples + (uint64_t)pass * capacity;
     if (config->last_sample && end > config->last_sample)
         end = config->last_sample;
     if (end <= *first)
@@ -438,29 +158,42 @@ static int64_t eitp__run_sequences(const eitp_trainer *trainer, int64_t run, uin
     return (int64_t)(end - *first < capacity ? end - *first : capacity);
 }
 
-/* Reads all batches of the step before its first backward pass: the mean over targets needs their number. */
-static eitp_status eitp__read_step(eitp_trainer *trainer, int64_t *valid, eitp_error *error) {
-    int64_t vocabulary = eitp_model_config(trainer->model).vocabulary;
-    uint64_t samples = (uint64_t)(trainer->config.batch_size * trainer->config.grad_accum);
+/* Which of the task's training samples is number `number` of the run. */
+static uint64_t eitp__sample_of(const eitp_trainer *trainer, uint64_t number) {
+    const eitp_trainer_config *config = &trainer->plans.config;
+    return eitp_sample_index(config->shuffle, config->seed, trainer->plans.task.samples[EITP_TRAINING], number);
+}
+
+static void eitp__expect_next_step(const eitp_trainer *trainer) {
+    const eitp_trainer_config *config = &trainer->plans.config;
+    const eitp_task *task = &trainer->plans.task;
+    const uint64_t samples = (uint64_t)(config->batch_size * config->grad_accum);
+    for (uint64_t i = 0; task->expect && i < samples; i++)
+        task->expect(task->user, EITP_TRAINING, eitp__sample_of(trainer, (uint64_t)(trainer->step + 1) * samples + i));
+}
+
+/* Reads all batches of the step before its first backward pass: a mean over items needs their number. */
+static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *state, eitp_error *error) {
+    eitp__step_plans *plans = &trainer->plans;
     eitp_status status = EITP_OK;
-    *valid = 0;
-    if (trainer->unique.tokens)
-        eitp__unique_clear(&trainer->unique);
-    for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
-        eitp__batch *batch = &trainer->batches[run];
+    if (plans->unique.tokens)
+        eitp__unique_clear(&plans->unique);
+    for (int64_t pass = 0; pass < plans->batch_count && !status; pass++) {
+        eitp__batch *batch = &plans->batches[pass];
         uint64_t first;
-        int64_t count = eitp__run_sequences(trainer, run, &first);
-        if (!count)
+        const int64_t count = eitp__pass_samples(trainer, pass, &first);
+        eitp__batch_clear(batch);
+        for (int64_t i = 0; i < count && !status; i++)
+            status = eitp__batch_add(batch, EITP_TRAINING, eitp__sample_of(trainer, first + (uint64_t)i), error);
+        if (status)
             break;
-        status = eitp__batch_read(batch, &trainer->windows, first, count, vocabulary, error);
-        for (int64_t i = 0; i < eitp__layout_rows(&batch->layout, count) && !status; i++)
-            *valid += batch->targets[i] != EITP__IGNORED_TARGET;
-        if (!status && trainer->unique.tokens)
-            eitp__unique_add(&trainer->unique, batch, count);
+        eitp__batch_count_items(batch, state->items);
+        if (plans->unique.tokens)
+            status = eitp__unique_add(&plans->unique, batch, error);
     }
     /* The next step's are fetched during this one. */
     if (!status)
-        eitp_windows_expect_read(&trainer->windows, (uint64_t)(trainer->step + 1) * samples, (int64_t)samples);
+        eitp__expect_next_step(trainer);
     return status;
 }
 
@@ -472,7 +205,7 @@ static eitp_status eitp__write_values(eitp_plan *plan, eitp_tensor *input, const
 
 static eitp_status eitp__write_unique(const eitp_trainer *trainer, eitp_plan *plan, eitp_tensor *input,
                                       eitp_error *error) {
-    const eitp__unique *unique = &trainer->unique;
+    const eitp__unique *unique = &trainer->plans.unique;
     return eitp__write_values(plan, input, unique->tokens, (size_t)unique->capacity * sizeof *unique->tokens, error);
 }
 
@@ -483,38 +216,63 @@ static eitp_status eitp__execute(eitp_trainer *trainer, eitp_plan *plan, eitp_er
     return status;
 }
 
-/* Runs forward and backward of one run of the step; where there is only one, the update too. */
-static eitp_status eitp__run_gradients(eitp_trainer *trainer, int64_t run, int64_t count, int64_t valid, double *sum,
-                                       eitp_error *error) {
-    const eitp_trainer_config *config = &trainer->config;
-    eitp_plan *plan = trainer->gradient_plan;
-    float weight = (float)(trainer->loss_scale / (double)(valid ? valid : 1)), carry = run > 0;
-    int64_t key[3], counted = 0;
+/* What each term's sum is multiplied by: its weight in the loss, over its items in the step. */
+static eitp_status eitp__write_weights(const eitp_trainer *trainer, const eitp__step_state *state, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp_status status = EITP_OK;
+    for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
+        const eitp__quantity *term = &plans->pass.quantities[q];
+        const double items = (double)(state->items[q] ? state->items[q] : 1);
+        const float weight = (float)(trainer->loss_scale * eitp__term_weight(term, trainer->step + 1) / items);
+        status = eitp__write_values(plans->gradient_plan, term->weight, &weight, sizeof weight, error);
+    }
+    return status;
+}
+
+static eitp_status eitp__add_sums(const eitp_trainer *trainer, const eitp__batch *batch, eitp__step_state *state,
+                                  eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp_status status = EITP_OK;
+    for (int q = 0; q < plans->pass.quantity_count && !status; q++) {
+        const eitp__quantity *term = &plans->pass.quantities[q];
+        status = eitp__batch_read_values(batch, plans->gradient_plan, term, plans->values, error);
+        for (int64_t s = 0; s < batch->count && !status; s++)
+            eitp__batch_add_values(batch, term, plans->values, s, &state->sums[q]);
+    }
+    return status;
+}
+
+/* Forward and backward of one pass of the step; where there is only one, the update too. */
+static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp__step_state *state, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp__batch *batch = &plans->batches[pass];
+    eitp_plan *plan = plans->gradient_plan;
+    const float carry = pass > 0;
+    int64_t key[3];
     eitp_status status;
-    key[0] = (int64_t)config->seed;
+    key[0] = (int64_t)plans->config.seed;
     key[1] = trainer->step + 1;
-    key[2] = run * config->merged * (config->batch_size * config->block_size + trainer->batches[run].layout.gap);
-    status = eitp__batch_write(&trainer->batches[run], count, plan, &trainer->inputs, trainer->targets, error);
+    key[2] = state->first_row;
+    state->first_row += eitp__layout_align(&plans->pass.layout, batch->rows);
+    status = eitp__batch_write(batch, plan, error);
     if (!status)
-        status = eitp__write_values(plan, trainer->inputs.key, key, sizeof key, error);
+        status = eitp__write_values(plan, plans->pass.key, key, sizeof key, error);
     if (!status)
-        status = eitp__write_values(plan, trainer->weight, &weight, sizeof weight, error);
+        status = eitp__write_weights(trainer, state, error);
     if (!status)
-        status = eitp__write_values(plan, trainer->carry, &carry, sizeof carry, error);
+        status = eitp__write_values(plan, plans->carry, &carry, sizeof carry, error);
     if (!status)
-        status = eitp__write_unique(trainer, plan, trainer->inputs.unique, error);
+        status = eitp__write_unique(trainer, plan, plans->pass.unique, error);
     if (!status)
         status = eitp__execute(trainer, plan, error);
-    if (!status)
-        status = eitp__batch_losses(&trainer->batches[run], count, plan, trainer->losses, sum, &counted, error);
-    return status;
+    return status ? status : eitp__add_sums(trainer, batch, state, error);
 }
 
 /* Halves the loss scale after a step that was too much for fp16, doubles it after many that were not. */
 static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
     const int64_t patience = 2000;
     const double largest = 16777216;
-    if (!trainer->scale)
+    if (!trainer->plans.scale)
         return;
     trainer->scale_steps++;
     if (applied && (trainer->scale_steps < patience || trainer->loss_scale >= largest))
@@ -527,21 +285,21 @@ static void eitp__adjust_loss_scale(eitp_trainer *trainer, int applied) {
               (long long)trainer->step + 2, (long long)trainer->skipped);
 }
 
-/* The plan that has the update. */
-static eitp_plan *eitp__update_plan_of(const eitp_trainer *trainer) {
-    return trainer->update_plan ? trainer->update_plan : trainer->gradient_plan;
+static double eitp__learning_rate(const eitp_trainer_config *config, int64_t step) {
+    return config->rate ? config->rate(config->user, step) : eitp_schedule_rate(&config->schedule, step);
 }
 
 static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
-    eitp_plan *plan = eitp__update_plan_of(trainer);
-    const eitp_update *update = &trainer->update;
-    float hyper[2], limit = (float)trainer->config.max_grad_norm, scale = (float)trainer->loss_scale;
+    const eitp__step_plans *plans = &trainer->plans;
+    eitp_plan *plan = eitp__step_update_plan(plans);
+    const eitp_update *update = &plans->update;
+    float hyper[2], limit = (float)plans->config.max_grad_norm, scale = (float)trainer->loss_scale;
     int64_t key[3];
     eitp_status status;
-    report->learning_rate = eitp_schedule_rate(&trainer->config.schedule, report->step);
+    report->learning_rate = eitp__learning_rate(&plans->config, report->step);
     hyper[0] = (float)report->learning_rate;
     hyper[1] = (float)report->step;
-    key[0] = (int64_t)trainer->config.seed;
+    key[0] = (int64_t)plans->config.seed;
     key[1] = report->step;
     key[2] = 0;
     status = eitp__write_values(plan, update->hyper, hyper, sizeof hyper, error);
@@ -550,13 +308,13 @@ static eitp_status eitp__write_update(eitp_trainer *trainer, eitp_step_report *r
     if (!status)
         status = eitp__write_values(plan, update->limit, &limit, sizeof limit, error);
     if (!status)
-        status = eitp__write_unique(trainer, plan, trainer->update_unique, error);
-    return status ? status : eitp__write_values(plan, trainer->scale, &scale, sizeof scale, error);
+        status = eitp__write_unique(trainer, plan, plans->update_unique, error);
+    return status ? status : eitp__write_values(plan, plans->scale, &scale, sizeof scale, error);
 }
 
 static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
-    eitp_plan *plan = eitp__update_plan_of(trainer);
-    const eitp_update *update = &trainer->update;
+    eitp_plan *plan = eitp__step_update_plan(&trainer->plans);
+    const eitp_update *update = &trainer->plans.update;
     float commit[2] = {0, 0}, norm = 0;
     double norms[2] = {0, 0};
     eitp_status status = eitp_plan_read(plan, update->norms, norms, sizeof norms, error);
@@ -575,12 +333,12 @@ static eitp_status eitp__read_update(eitp_trainer *trainer, eitp_step_report *re
     return status;
 }
 
-/* Makes the plans again that were lost when there was no memory for others. */
+/* Remakes the plans if they were lost because there was no memory for others. */
 static eitp_status eitp__restore_plans(eitp_trainer *trainer, eitp_error *error) {
     eitp_status status;
-    if (trainer->batches)
+    if (eitp__step_plans_exist(&trainer->plans))
         return EITP_OK;
-    status = eitp__trainer_remake(trainer, &trainer->config, trainer->evaluation_sequences, error);
+    status = eitp__trainer_remake(trainer, &trainer->plans.config, trainer->plans.evaluation_samples, error);
     return status == EITP_ERROR_MEMORY
                ? eitp__fail_prefix(
                      error, status,
@@ -589,27 +347,40 @@ static eitp_status eitp__restore_plans(eitp_trainer *trainer, eitp_error *error)
                : status;
 }
 
+static void eitp__report_terms(const eitp_trainer *trainer, const eitp__step_state *state, eitp_step_report *report) {
+    const eitp_pass *pass = &trainer->plans.pass;
+    report->loss = 0;
+    for (int q = 0; q < pass->quantity_count; q++) {
+        const int64_t items = state->items[q] ? state->items[q] : 1;
+        eitp_term_report *term = &report->terms[report->term_count++];
+        snprintf(term->name, sizeof term->name, "%s", pass->quantities[q].name);
+        term->mean = state->sums[q] / (double)items;
+        term->weight = eitp__term_weight(&pass->quantities[q], report->step);
+        report->loss += term->weight * term->mean;
+    }
+    report->items = state->items[0];
+}
+
 /* All of a step but its end: the counter, and the report. */
 static eitp_status eitp__make_step(eitp_trainer *trainer, eitp_step_report *report, eitp_error *error) {
-    double sum = 0;
-    uint64_t first;
+    eitp__step_state state = EITP__ZERO;
     eitp_status status = eitp__restore_plans(trainer, error);
     if (!status)
-        status = eitp__read_step(trainer, &report->tokens, error);
-    if (!status && !trainer->update_plan)
+        status = eitp__read_step(trainer, &state, error);
+    if (!status && !trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
-    for (int64_t run = 0; run < eitp__trainer_runs(trainer) && !status; run++) {
-        int64_t count = eitp__run_sequences(trainer, run, &first);
-        if (count)
-            status = eitp__run_gradients(trainer, run, count, report->tokens, &sum, error);
+    for (int64_t pass = 0; pass < trainer->plans.batch_count && !status; pass++) {
+        if (trainer->plans.batches[pass].count)
+            status = eitp__execute_pass(trainer, pass, &state, error);
     }
-    if (!status && trainer->update_plan)
+    if (!status && trainer->plans.update_plan)
         status = eitp__write_update(trainer, report, error);
-    if (!status && trainer->update_plan)
-        status = eitp__execute(trainer, trainer->update_plan, error);
+    if (!status && trainer->plans.update_plan)
+        status = eitp__execute(trainer, trainer->plans.update_plan, error);
     if (!status)
         status = eitp__read_update(trainer, report, error);
-    report->loss = sum / (double)(report->tokens ? report->tokens : 1);
+    if (!status)
+        eitp__report_terms(trainer, &state, report);
     return status;
 }
 
@@ -622,9 +393,9 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     status = eitp__trainer_check_whole(trainer, error);
     if (status)
         return status;
-    if (!eitp__run_sequences(trainer, 0, &first))
+    if (!eitp__pass_samples(trainer, 0, &first))
         return eitp__fail(error, EITP_END_OF_DATA, "training ends after step %lld: all %llu samples were used",
-                          (long long)trainer->step, (unsigned long long)trainer->config.last_sample);
+                          (long long)trainer->step, (unsigned long long)trainer->plans.config.last_sample);
     made.step = trainer->step + 1;
     status = eitp__make_step(trainer, &made, error);
     if (status)
@@ -635,23 +406,24 @@ eitp_status eitp_trainer_step(eitp_trainer *trainer, eitp_step_report *report, e
     trainer->torn = 0;
     trainer->step++;
     *report = made;
+    if (trainer->plans.config.after_step)
+        trainer->plans.config.after_step(trainer->plans.config.user, report);
     return EITP_OK;
 }
 
-eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t windows, eitp_evaluation *evaluation,
+eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                   eitp_error *error) {
     if (!trainer || !evaluation)
         return eitp__fail_null(error, "eitp_trainer_evaluate", "trainer and evaluation");
-    uint64_t count = trainer->validation.count;
+    uint64_t count = trainer->plans.task.samples[EITP_VALIDATION];
     eitp_status status = eitp__trainer_check_whole(trainer, error);
-    if (!status && !trainer->validates)
+    if (!status && !count)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the trainer was made without validation data");
     if (!status)
         status = eitp__restore_plans(trainer, error);
     if (status)
         return status;
-    if (windows > 0 && (uint64_t)windows < count)
-        count = (uint64_t)windows;
-    return eitp__evaluator_run(&trainer->evaluator, &trainer->evaluation_batch, &trainer->validation, count, evaluation,
-                               error);
+    if (samples > 0 && (uint64_t)samples < count)
+        count = (uint64_t)samples;
+    return eitp__evaluator_run(&trainer->plans.evaluator, EITP_VALIDATION, count, trainer->step, evaluation, error);
 }

@@ -10,44 +10,45 @@
 
 eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
     eitp_step_shape none = EITP__ZERO;
-    return trainer ? eitp__step_shape_of(&trainer->config) : none;
+    return trainer ? eitp__step_shape_of(&trainer->plans.config) : none;
 }
 
 /* ---- Going over ---- */
 
 /* Makes everything by a configuration, or nothing. */
-static eitp_status eitp__make_by(eitp_trainer *trainer, const eitp_trainer_config *config, int64_t evaluation_sequences,
+static eitp_status eitp__make_by(eitp__step_plans *plans, const eitp_trainer_config *config, int64_t evaluation_samples,
                                  eitp_error *error) {
-    eitp_context *context = eitp_model_context(trainer->model);
+    eitp_context *context = plans->task.context;
     const eitp_graph *const none[3] = {NULL, NULL, NULL};
     const size_t variables = context->variable_count, segments = context->segment_count;
     eitp_status status;
-    trainer->config = *config;
-    trainer->evaluation_sequences = evaluation_sequences;
+    plans->config = *config;
+    plans->evaluation_samples = evaluation_samples;
     status = eitp__arena_trim(context, eitp__plans_need(context, none), error);
     if (!status)
-        status = eitp__trainer_prepare(trainer, error);
+        status = eitp__step_plans_create(plans, error);
     if (status) {
-        eitp__trainer_discard(trainer);
+        eitp__step_plans_discard(plans);
         eitp__variables_rewind(context, variables, segments);
     }
     return status;
 }
 
 EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp_trainer_config *config,
-                                               int64_t evaluation_sequences, eitp_error *error) {
-    const eitp_trainer_config before = trainer->config, after = *config;
-    const int64_t sequences = trainer->evaluation_sequences;
-    const int had_plans = trainer->batches != NULL;
+                                               int64_t evaluation_samples, eitp_error *error) {
+    eitp__step_plans *plans = &trainer->plans;
+    const eitp_trainer_config before = plans->config, after = *config;
+    const int64_t samples = plans->evaluation_samples;
+    const int had_plans = eitp__step_plans_exist(plans);
     eitp_status status;
-    eitp__trainer_discard(trainer);
-    status = eitp__make_by(trainer, &after, evaluation_sequences, error);
+    eitp__step_plans_discard(plans);
+    status = eitp__make_by(plans, &after, evaluation_samples, error);
     if (!status)
         return EITP_OK;
-    trainer->config = before;
-    trainer->evaluation_sequences = sequences;
+    plans->config = before;
+    plans->evaluation_samples = samples;
     if (had_plans)
-        eitp__make_by(trainer, &before, sequences, NULL);
+        eitp__make_by(plans, &before, samples, NULL);
     return status;
 }
 
@@ -59,9 +60,9 @@ EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_
 
 EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape,
                                                 eitp_error *error) {
-    eitp_trainer_config config = trainer->config;
+    eitp_trainer_config config = trainer->plans.config;
     eitp__set_step_shape(&config, shape);
-    return eitp__trainer_remake(trainer, &config, trainer->evaluation_sequences, error);
+    return eitp__trainer_remake(trainer, &config, trainer->plans.evaluation_samples, error);
 }
 
 /* ---- What there is to go over to ---- */
@@ -69,8 +70,8 @@ EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eit
 /* A smaller way to run, and what it needs; `bytes` 0: none. */
 typedef struct eitp__smaller {
     eitp_trainer_config config;
-    int64_t evaluation_sequences;
-    eitp__trainer_needs needs;
+    int64_t evaluation_samples;
+    eitp__step_needs needs;
     size_t bytes;
 } eitp__smaller;
 
@@ -125,29 +126,25 @@ static int eitp__is_better(const eitp__search *search, const eitp__smaller *cand
 /* Measures a way to run, and keeps it where it is the best. */
 static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape *shape, size_t memory,
                                      eitp_error *error) {
-    const eitp_trainer *trainer = search->trainer;
+    const eitp__step_plans *plans = &search->trainer->plans;
     eitp__smaller candidate = EITP__ZERO;
     eitp_status status = EITP_OK;
-    candidate.config = trainer->config;
+    candidate.config = plans->config;
     eitp__set_step_shape(&candidate.config, shape);
     candidate.config.plan.memory = memory;
     /* A plan that cannot be as small is allowed what it needs; what it then needs may be another number again. */
     for (int attempt = 0; attempt < 3; attempt++) {
-        eitp_trainer trial = EITP__ZERO;
-        trial.host = trainer->host;
-        trial.model = trainer->model;
-        trial.config = candidate.config;
-        trial.validates = trainer->validates;
-        trial.evaluation_sequences = trainer->evaluation_sequences;
-        status = eitp__trainer_estimate(&trial, search->others, &candidate.needs, error);
+        eitp__step_plans trial;
+        eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
+        status = eitp__step_plans_estimate(&trial, search->others, &candidate.needs, error);
         if (status)
             return status;
-        candidate.evaluation_sequences = trial.evaluation_sequences;
-        if (!memory || candidate.needs.run <= candidate.config.plan.memory) {
+        candidate.evaluation_samples = trial.evaluation_samples;
+        if (!memory || candidate.needs.pass <= candidate.config.plan.memory) {
             candidate.bytes = candidate.needs.gradients + candidate.needs.arena;
             break;
         }
-        candidate.config.plan.memory = candidate.needs.run;
+        candidate.config.plan.memory = candidate.needs.pass;
     }
     if (candidate.bytes && eitp__is_better(search, &candidate))
         search->smaller = candidate;
@@ -156,7 +153,7 @@ static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape
 
 /* As it is but for an arena that is larger than it need be; computing more again; half as many sequences, and both. */
 static eitp_status eitp__search_smaller(eitp__search *search, eitp_error *error) {
-    const eitp_plan_config *plan = &search->trainer->config.plan;
+    const eitp_plan_config *plan = &search->trainer->plans.config.plan;
     const size_t half = plan->recompute == EITP_RECOMPUTE_AUTO ? search->run / 2 + 1 : 0;
     eitp_step_shape shape = eitp_trainer_shape(search->trainer);
     eitp_status status = eitp__try_smaller(search, &shape, plan->memory, error);
@@ -175,16 +172,17 @@ static eitp_status eitp__search_smaller(eitp__search *search, eitp_error *error)
 /* ---- All of it ---- */
 
 static size_t eitp__gradient_bytes(const eitp_trainer *trainer) {
-    return eitp_context_variable_bytes(eitp_model_context(trainer->model), EITP_GRADIENT);
+    return eitp_context_variable_bytes(trainer->plans.task.context, EITP_GRADIENT);
 }
 
 static size_t eitp__bytes_now(const eitp_trainer *trainer) {
-    return eitp__gradient_bytes(trainer) + eitp_context_arena_bytes(eitp_model_context(trainer->model));
+    return eitp__gradient_bytes(trainer) + eitp_context_arena_bytes(trainer->plans.task.context);
 }
 
 static eitp__search eitp__begin_search(eitp_trainer *trainer) {
-    const eitp_graph *const own[3] = {trainer->gradient_graph, trainer->update_graph, trainer->evaluator.graph};
-    const eitp_context *context = eitp_model_context(trainer->model);
+    const eitp_graph *const own[3] = {trainer->plans.pass.graph, trainer->plans.update_graph,
+                                      trainer->plans.evaluator.pass.graph};
+    const eitp_context *context = trainer->plans.task.context;
     eitp_plan_stats run = eitp_trainer_statistics(trainer);
     eitp__search search = EITP__ZERO;
     search.trainer = trainer;
@@ -198,9 +196,10 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
 
 /* True if sums over rows are cut where they can be: not within a group of rows that products add at once. */
 static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
-    const int64_t group = eitp__context_sum_group(eitp_model_context(trainer->model));
-    const int64_t rows = report->after.batch_size * trainer->config.block_size;
-    return rows % group == 0 || (report->after.batch_size == report->before.batch_size && !trainer->config.dense_rows);
+    const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
+    const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
+    return (rows % group == 0 && !trainer->plans.task.rows_vary) ||
+           (report->after.batch_size == report->before.batch_size && !trainer->plans.config.dense_rows);
 }
 
 static void eitp__log_shrink(const eitp_trainer *trainer, const eitp_shrink_report *report) {
@@ -233,11 +232,11 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
     memset(report, 0, sizeof *report);
     report->before = report->after = eitp_trainer_shape(trainer);
     report->bytes_before = report->bytes_after = search.bytes;
-    if (!status && trainer->batches)
+    if (!status && eitp__step_plans_exist(&trainer->plans))
         status = eitp__search_smaller(&search, error);
     if (status || !search.smaller.bytes)
         return status;
-    status = eitp__trainer_remake(trainer, &search.smaller.config, search.smaller.evaluation_sequences, error);
+    status = eitp__trainer_remake(trainer, &search.smaller.config, search.smaller.evaluation_samples, error);
     if (status)
         return status;
     report->shrunk = 1;

@@ -14,6 +14,7 @@
 
 #define EITP__STATE_FILE "trainer_state.json"
 #define EITP__OPTIMIZER_FILE "optimizer.safetensors"
+#define EITP__WEIGHTS_FILE "model.safetensors"
 #define EITP__STATE_VERSION 4
 #define EITP__MOMENTUM_STATE_VERSION 4 /* before it factored moments had no first one */
 #define EITP__OLDEST_STATE_VERSION 2   /* had no optimizer but adamw */
@@ -60,7 +61,7 @@ static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
     const eitp__state_integer integer_list[EITP__STATE_INTEGERS] = {
         {"step", &state->info.step, 0, INT64_MAX, EITP__EXPECTED},
         {"batch_size", &config->batch_size, 1, 1 << 20, EITP__REFUSED},
-        {"block_size", &config->block_size, 1, 1 << 24, EITP__REFUSED},
+        {"block_size", &state->info.rows, 1, 1 << 24, EITP__REFUSED},
         {"grad_accum", &config->grad_accum, 1, 1 << 20, EITP__REFUSED},
         {"merged", &config->merged, 1, 1 << 20, EITP__EXPECTED},
         {"seed", &mirror->seed, INT64_MIN, INT64_MAX, EITP__REFUSED},
@@ -107,26 +108,26 @@ static void eitp__mirror_to_state(const eitp__state_mirror *mirror, eitp__state 
 }
 
 /* The state of a trainer as it is now; checksums are the caller's. */
-static eitp__state eitp__current_state(const eitp_trainer *trainer) {
-    eitp__state state;
-    uint64_t hash = eitp_token_file_get_info(trainer->training_file).content_hash;
-    memset(&state, 0, sizeof state);
-    state.info.step = trainer->step;
-    state.info.config = trainer->config;
-    snprintf(state.info.numerics, sizeof state.info.numerics, "%s",
-             eitp_context_numerics(eitp_model_context(trainer->model)));
-    snprintf(state.info.precision, sizeof state.info.precision, "%s",
-             eitp_context_precision_name(eitp_model_context(trainer->model)));
-    state.info.lora = eitp_model_lora(trainer->model);
-    state.info.asked_shape = trainer->asked_shape;
-    state.loss_scale = trainer->loss_scale;
-    state.scale_steps = trainer->scale_steps;
-    state.skipped = trainer->skipped;
-    state.data_hash[0] = (int64_t)(hash & UINT32_MAX);
-    state.data_hash[1] = (int64_t)(hash >> 32);
-    state.data_first = (int64_t)trainer->windows.tokens.first;
-    state.data_count = (int64_t)trainer->windows.tokens.count;
-    return state;
+static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state *state, eitp_error *error) {
+    const eitp_task *task = &trainer->plans.task;
+    eitp_task_identity identity = EITP__ZERO;
+    eitp_status status = task->identify ? task->identify(task->user, &identity, error) : EITP_OK;
+    memset(state, 0, sizeof *state);
+    state->info.step = trainer->step;
+    state->info.config = trainer->plans.config;
+    state->info.rows = task->rows;
+    snprintf(state->info.numerics, sizeof state->info.numerics, "%s", eitp_context_numerics(task->context));
+    snprintf(state->info.precision, sizeof state->info.precision, "%s", eitp_context_precision_name(task->context));
+    state->info.lora = eitp_model_lora(task->model);
+    state->info.asked_shape = trainer->asked_shape;
+    state->loss_scale = trainer->loss_scale;
+    state->scale_steps = trainer->scale_steps;
+    state->skipped = trainer->skipped;
+    state->data_hash[0] = (int64_t)(identity.hash & UINT32_MAX);
+    state->data_hash[1] = (int64_t)(identity.hash >> 32);
+    state->data_first = (int64_t)identity.first;
+    state->data_count = (int64_t)identity.count;
+    return status;
 }
 
 /* ---- Saving ---- */
@@ -189,7 +190,7 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
 /* Writes the adapters and the configuration of the model that they are of. */
 static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
                                        int64_t *base_checksum, eitp_error *error) {
-    const eitp_transformer_config config = eitp_model_config(trainer->model);
+    const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
     uint32_t base = 0;
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
@@ -197,43 +198,47 @@ static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *direct
         status = eitp_transformer_config_write(&trainer->host, path, &config, -1, EITP_F32, error);
     eitp__release_text(&trainer->host, path);
     if (!status)
-        status = eitp_lora_save(trainer->model, directory, NULL, checksum, error);
+        status = eitp_lora_save(trainer->plans.task.model, directory, NULL, checksum, error);
     if (!status)
-        status = eitp__lora_base_checksum(trainer->model, &base, error);
+        status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
     *base_checksum = base;
     return status;
 }
 
-/* Gives the model the tokenizer's special tokens; without a tokenizer, the id that ends documents in the token file. */
-static void eitp__set_special_tokens(eitp_trainer *trainer) {
-    const eitp_tokenizer *tokenizer = trainer->tokenizer;
-    if (tokenizer)
-        eitp_model_set_special_tokens(trainer->model, eitp_tokenizer_special(tokenizer, EITP_BEGIN_OF_TEXT),
-                                      eitp_tokenizer_special(tokenizer, EITP_END_OF_TEXT),
-                                      eitp_tokenizer_special(tokenizer, EITP_PADDING));
-    else
-        eitp_model_set_special_tokens(trainer->model, -1, eitp_token_file_get_info(trainer->training_file).end_of_text,
-                                      -1);
+/* The weights: a model's directory, or of a task's own model the parameters alone. */
+static eitp_status eitp__fill_weights(const eitp_task *task, const char *directory, uint32_t *checksum,
+                                      eitp_error *error) {
+    const eitp_host host = eitp_context_host(task->context);
+    char *path;
+    eitp_status status;
+    if (task->model)
+        return eitp_model_save(task->model, directory, EITP_F32, -1, checksum, error);
+    path = eitp__join_path(&host, directory, EITP__WEIGHTS_FILE);
+    status = path ? eitp_variables_save(task->context, path, EITP_PARAMETER, EITP_F32, checksum, error)
+                  : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__release_text(&host, path);
+    return status;
 }
 
 /* Writes everything a checkpoint has into a directory. */
 static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp_error *error) {
     eitp_trainer *trainer = (eitp_trainer *)user;
-    eitp__state state = eitp__current_state(trainer);
+    const eitp_task *task = &trainer->plans.task;
+    eitp__state state;
     uint32_t model_checksum = 0, optimizer_checksum = 0;
     char *optimizer = eitp__join_path(&trainer->host, directory, EITP__OPTIMIZER_FILE);
     char *path = eitp__join_path(&trainer->host, directory, EITP__STATE_FILE);
     eitp_status status = optimizer && path ? EITP_OK : eitp__fail_memory(error, strlen(directory), "a path");
-    eitp__set_special_tokens(trainer);
+    if (!status)
+        status = eitp__current_state(trainer, &state, error);
+    if (!status && task->save)
+        status = task->save(task->user, directory, error);
     if (!status && state.info.lora.rank)
         status = eitp__fill_adapters(trainer, directory, &model_checksum, &state.base_checksum, error);
     else if (!status)
-        status = eitp_model_save(trainer->model, directory, EITP_F32, -1, &model_checksum, error);
-    if (!status && trainer->tokenizer)
-        status = eitp_tokenizer_save(trainer->tokenizer, directory, error);
+        status = eitp__fill_weights(task, directory, &model_checksum, error);
     if (!status)
-        status = eitp_variables_save(eitp_model_context(trainer->model), optimizer, EITP_OPTIMIZER, EITP_F32,
-                                     &optimizer_checksum, error);
+        status = eitp_variables_save(task->context, optimizer, EITP_OPTIMIZER, EITP_F32, &optimizer_checksum, error);
     state.model_checksum = model_checksum;
     state.optimizer_checksum = optimizer_checksum;
     if (!status)
@@ -400,7 +405,7 @@ static eitp_status eitp__compare_adapters(const eitp_trainer *trainer, const eit
                           written->info.lora.dropout, (long long)current->info.lora.rank, current->info.lora.alpha,
                           current->info.lora.dropout);
     if (written->info.lora.rank)
-        status = eitp__lora_base_checksum(trainer->model, &base, error);
+        status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
     if (!status && written->info.lora.rank && (int64_t)base != written->base_checksum)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "'%s' has adapters of other weights than this run's model; load the weights they were "
@@ -437,11 +442,13 @@ static eitp_status eitp__compare_rows(const eitp_trainer_config *mine, const eit
 static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state *written, const char *checkpoint,
                                         eitp_error *error) {
     const eitp_step_shape shape = eitp__step_shape_of(&written->info.config);
-    eitp__state current = eitp__current_state(trainer);
+    eitp__state current;
     eitp__state_integer mine[EITP__STATE_INTEGERS], theirs[EITP__STATE_INTEGERS];
     eitp__state_number my_numbers[EITP__STATE_NUMBERS], their_numbers[EITP__STATE_NUMBERS];
     eitp__state_mirror my_mirror, their_mirror;
-    eitp_status status;
+    eitp_status status = eitp__current_state(trainer, &current, error);
+    if (status)
+        return status;
     if (eitp__follows_shrinking(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
     eitp__state_to_mirror(&current, &my_mirror);
@@ -499,16 +506,15 @@ static eitp_status eitp__check_checksum(const char *path, uint32_t checksum, int
 /* Reads the model's weights, or its adapters. */
 static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *checkpoint, int64_t expected, int loads,
                                           eitp_error *error) {
-    const int has_adapters = eitp_model_lora(trainer->model).rank > 0;
+    const int has_adapters = eitp_model_lora(trainer->plans.task.model).rank > 0;
     uint32_t checksum = 0;
     char *path =
-        eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : "model.safetensors");
+        eitp__join_path(&trainer->host, checkpoint, has_adapters ? EITP__LORA_WEIGHTS_FILE : EITP__WEIGHTS_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
     if (!status && has_adapters)
-        status = eitp__lora_read(trainer->model, checkpoint, loads, &checksum, error);
+        status = eitp__lora_read(trainer->plans.task.model, checkpoint, loads, &checksum, error);
     else if (!status)
-        status =
-            eitp__variables_read(eitp_model_context(trainer->model), path, EITP_PARAMETER, loads, &checksum, error);
+        status = eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, loads, &checksum, error);
     if (!status)
         status = eitp__check_checksum(path, checksum, expected, error);
     eitp__release_text(&trainer->host, path);
@@ -517,7 +523,7 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
 
 /* Is the optimizer's state what this version keeps? */
 static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
-    eitp_optimizer optimizer = trainer->config.optimizer;
+    eitp_optimizer optimizer = trainer->plans.config.optimizer;
     return written->info.config.optimizer == optimizer &&
            (written->version >= EITP__MOMENTUM_STATE_VERSION ||
             eitp_optimizer_get(optimizer)->moments != EITP_MOMENTS_FACTORED);
@@ -526,7 +532,7 @@ static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__sta
 /* Reads the state of the optimizer; that of another one, or of an earlier version, is converted. */
 static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                               int loads, eitp_error *error) {
-    eitp_context *context = eitp_model_context(trainer->model);
+    eitp_context *context = trainer->plans.task.context;
     uint32_t checksum = 0;
     char *path = eitp__join_path(&trainer->host, checkpoint, EITP__OPTIMIZER_FILE);
     eitp_status status = path ? EITP_OK : eitp__fail_memory(error, strlen(checkpoint), "a path");
@@ -535,7 +541,7 @@ static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char 
         if (!status)
             status = eitp__check_checksum(path, checksum, state->optimizer_checksum, error);
     } else if (!status) {
-        status = eitp__moments_read(context, path, &state->info, &trainer->config.adamw, loads, error);
+        status = eitp__moments_read(context, path, &state->info, &trainer->plans.config.adamw, loads, error);
     }
     eitp__release_text(&trainer->host, path);
     return status;
@@ -574,8 +580,8 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__compare_states(trainer, &state, checkpoint, error);
     if (!status)
         status = eitp__read_variables(trainer, checkpoint, &state, 0, error);
-    if (!status)
-        status = eitp__model_keep_generation(trainer->model, checkpoint, error);
+    if (!status && trainer->plans.task.model)
+        status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
     if (status)
         return status;
     shape = eitp__step_shape_of(&state.info.config);

@@ -1,0 +1,264 @@
+#include "task/pass.h"
+
+#include "model/transformer.h"
+#include "tensor/graph.h"
+
+eitp_graph *eitp_pass_graph(eitp_pass *pass) {
+    return pass ? pass->graph : NULL;
+}
+
+int eitp_pass_trains(const eitp_pass *pass) {
+    return pass && pass->trains;
+}
+
+int64_t eitp_pass_longest(const eitp_pass *pass) {
+    return pass ? eitp__layout_longest(&pass->layout) : 0;
+}
+
+/* ---- Inputs ---- */
+
+static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
+                                         const int64_t *shape, double empty, int is_per_row) {
+    int64_t full[EITP_MAX_RANK];
+    eitp__pass_input *input;
+    if (!pass || !name || (rank && !shape))
+        return NULL;
+    if (pass->input_count == EITP_PASS_INPUTS || rank < 0 || rank >= EITP_MAX_RANK ||
+        (dtype != EITP_I32 && dtype != EITP_I64 && dtype != EITP_F32)) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "input '%.60s': expected I32, I64 or F32 of at most %d dimensions, and at most %d inputs",
+                         name, EITP_MAX_RANK - 1, EITP_PASS_INPUTS);
+        return NULL;
+    }
+    input = &pass->inputs[pass->input_count];
+    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : pass->layout.samples;
+    input->value_size = eitp_dtype_size(dtype);
+    for (int d = 0; d < rank; d++) {
+        full[d + 1] = shape[d];
+        input->value_size *= shape[d] > 0 ? (size_t)shape[d] : 0;
+    }
+    input->tensor = is_per_row ? eitp_input_rows(pass->graph, name, dtype, rank + 1, full)
+                               : eitp_input(pass->graph, name, dtype, rank + 1, full);
+    input->dtype = dtype;
+    input->is_per_row = is_per_row;
+    input->empty = empty;
+    pass->input_count += input->tensor != NULL;
+    return input->tensor;
+}
+
+eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank, const int64_t *shape,
+                                 double empty) {
+    return eitp__pass_input_add(pass, name, dtype, rank, shape, empty, 1);
+}
+
+eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank, const int64_t *shape,
+                                    double empty) {
+    return eitp__pass_input_add(pass, name, dtype, rank, shape, empty, 0);
+}
+
+EITP__PRIVATE void eitp__pass_input_clear(const eitp__pass_input *input, void *values, int64_t first, int64_t count) {
+    const size_t element = eitp_dtype_size(input->dtype), end = (size_t)(first + count) * input->value_size;
+    for (size_t at = (size_t)first * input->value_size; at < end; at += element) {
+        char *value = (char *)values + at;
+        if (input->dtype == EITP_F32)
+            *(float *)(void *)value = (float)input->empty;
+        else if (input->dtype == EITP_I32)
+            *(int32_t *)(void *)value = (int32_t)input->empty;
+        else
+            *(int64_t *)(void *)value = (int64_t)input->empty;
+    }
+}
+
+eitp_tensor *eitp_pass_positions(eitp_pass *pass) {
+    int64_t rows;
+    if (!pass)
+        return NULL;
+    rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
+    if (!pass->positions)
+        pass->positions = eitp_input_rows(pass->graph, "positions", EITP_I32, 1, &rows);
+    return pass->positions;
+}
+
+eitp_tensor *eitp_pass_offsets(eitp_pass *pass) {
+    int64_t offsets;
+    if (!pass)
+        return NULL;
+    offsets = eitp__layout_sequences(&pass->layout) + 1;
+    if (!pass->offsets)
+        pass->offsets = eitp_input(pass->graph, "offsets", EITP_I32, 1, &offsets);
+    return pass->offsets;
+}
+
+eitp_tensor *eitp_pass_key(eitp_pass *pass) {
+    const int64_t key = 3;
+    if (pass && pass->trains && !pass->key)
+        pass->key = eitp_input(pass->graph, "random key", EITP_I64, 1, &key);
+    return pass ? pass->key : NULL;
+}
+
+/* ---- Lookups ---- */
+
+EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass) {
+    return pass->step_rows < pass->vocabulary ? pass->step_rows : pass->vocabulary;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_graph *graph) {
+    const int64_t capacity = eitp__pass_unique_capacity(pass);
+    return pass->unique ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity) : NULL;
+}
+
+/* The place of a row input of ids among the inputs; -1: it is none. */
+static int eitp__find_lookup(const eitp_pass *pass, const eitp_tensor *ids) {
+    for (int i = 0; i < pass->input_count; i++) {
+        const eitp__pass_input *input = &pass->inputs[i];
+        if (input->tensor == ids)
+            return input->is_per_row && input->dtype == EITP_I32 && input->value_size == sizeof(int32_t) ? i : -1;
+    }
+    return -1;
+}
+
+void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eitp_tensor **unique,
+                      eitp_tensor **inverse) {
+    if (unique)
+        *unique = NULL;
+    if (inverse)
+        *inverse = NULL;
+    if (!pass || !pass->trains || !ids || !unique || !inverse)
+        return;
+    const int64_t rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
+    const int lookup = eitp__find_lookup(pass, ids);
+    int64_t capacity;
+    if (lookup < 0 || pass->unique || vocabulary < 1) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "unique ids: expected an I32 row input with one id a row, and one such lookup in a task");
+        return;
+    }
+    pass->lookup = lookup;
+    pass->vocabulary = vocabulary;
+    capacity = eitp__pass_unique_capacity(pass);
+    *unique = pass->unique = eitp_input(pass->graph, "unique tokens", EITP_I32, 1, &capacity);
+    *inverse = pass->inverse = eitp_input_rows(pass->graph, "places of tokens", EITP_I32, 1, &rows);
+}
+
+eitp_tensor *eitp_pass_embedding(eitp_pass *pass, eitp_tensor *table, eitp_tensor *ids) {
+    eitp_tensor *unique, *inverse;
+    if (!pass || !table || !ids)
+        return NULL;
+    eitp_pass_unique(pass, ids, table->rank ? table->shape[0] : 0, &unique, &inverse);
+    return unique ? eitp_embedding_unique(table, ids, unique, inverse) : eitp_embedding(table, ids);
+}
+
+eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_model *model) {
+    eitp_model_inputs inputs = EITP__ZERO;
+    if (!pass || !model)
+        return inputs;
+    inputs.tokens = eitp_pass_row_input(pass, "tokens", EITP_I32, 0, NULL, 0);
+    inputs.positions = eitp_pass_positions(pass);
+    inputs.offsets = eitp_pass_offsets(pass);
+    inputs.key = eitp_model_has_dropout(model) ? eitp_pass_key(pass) : NULL;
+    if (eitp__trains_tied_embedding(model))
+        eitp_pass_unique(pass, inputs.tokens, eitp_model_vocabulary(model), &inputs.unique, &inputs.inverse);
+    return inputs;
+}
+
+/* ---- Loss terms and measures ---- */
+
+/* Values may be of rank 1, or have further dimensions of 1. */
+static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const eitp_tensor *values) {
+    const int is_vector = values->rank && eitp__elements(values) == values->shape[0];
+    if (values->rows && is_vector)
+        return EITP__PER_ROW;
+    return is_vector && values->shape[0] == pass->layout.samples ? EITP__PER_SAMPLE : EITP__TOTAL;
+}
+
+/* The next quantity; NULL where it cannot be one. */
+static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values) {
+    eitp__quantity *quantity;
+    if (!pass || !values || !name)
+        return NULL;
+    quantity = &pass->quantities[pass->quantity_count];
+    if (pass->quantity_count == EITP_PASS_QUANTITIES || !*name || strlen(name) >= sizeof quantity->name) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "'%.60s': expected a name of 1 to %d characters, and at most %d terms and measures", name,
+                         EITP_QUANTITY_NAME - 1, EITP_PASS_QUANTITIES);
+        return NULL;
+    }
+    quantity->kind = eitp__quantity_kind_of(pass, values);
+    if (quantity->kind == EITP__TOTAL && eitp__elements(values) != 1) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "'%s': expected one value for each row, one for each sample, or one in all", name);
+        return NULL;
+    }
+    snprintf(quantity->name, sizeof quantity->name, "%s", name);
+    quantity->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
+    pass->quantity_count += quantity->values != NULL;
+    return quantity->values ? quantity : NULL;
+}
+
+void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight) {
+    const int64_t one = 1;
+    eitp__quantity *term = eitp__quantity_add(pass, name, values);
+    eitp_tensor *sum;
+    if (!term)
+        return;
+    term->is_term = 1;
+    term->schedule.peak = 1;
+    if (weight)
+        term->schedule = *weight;
+    if (!pass->trains)
+        return;
+    term->weight = eitp_input(pass->graph, name, EITP_F32, 1, &one);
+    sum = eitp_multiply(eitp_sum(term->values, EITP_ALL_DIMENSIONS, 0), term->weight);
+    pass->loss = pass->loss ? eitp_add(pass->loss, sum) : sum;
+}
+
+void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values) {
+    if (!eitp_pass_trains(pass))
+        eitp__quantity_add(pass, name, values);
+}
+
+EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step) {
+    return eitp_schedule_rate(&term->schedule, step > 1 ? step : 1);
+}
+
+/* ---- A whole pass ---- */
+
+EITP__PRIVATE eitp_status eitp__task_check(const eitp_task *task, eitp_error *error) {
+    const int64_t most = 1 << 24;
+    if (!task->context || !task->build || !task->read)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a task must have context, build and read");
+    if (task->rows < 1 || task->rows > most)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the rows of a task's samples must be 1 to %lld (got %lld)",
+                          (long long)most, (long long)task->rows);
+    return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__pass_build(eitp_pass *pass, const eitp_task *task, const eitp__layout *layout,
+                                           int trains, int64_t step_rows, eitp_error *error) {
+    eitp_status status;
+    memset(pass, 0, sizeof *pass);
+    pass->task = task;
+    pass->layout = *layout;
+    pass->trains = trains;
+    pass->step_rows = step_rows;
+    status = eitp_graph_create(task->context, &pass->graph, error);
+    if (!status)
+        status = task->build(task->user, pass, error);
+    if (!status)
+        status = eitp_graph_status(pass->graph, error);
+    if (!status && trains && !pass->loss)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the task's build added no loss term");
+    return status;
+}
+
+EITP__PRIVATE void eitp__pass_release(eitp_pass *pass) {
+    eitp_graph_destroy(pass->graph);
+    memset(pass, 0, sizeof *pass);
+}
+
+void eitp_task_release(eitp_task *task) {
+    if (task && task->release)
+        task->release(task->user);
+    if (task)
+        memset(task, 0, sizeof *task);
+}

@@ -1,0 +1,271 @@
+#include "train/step_plans.h"
+
+#include "tensor/context.h"
+#include "tensor/plan.h"
+
+/* ---- Sizes ---- */
+
+EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config) {
+    return (config->grad_accum + config->merged - 1) / config->merged;
+}
+
+EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config) {
+    return (double)config->grad_accum / (double)config->merged;
+}
+
+/* Micro-batches begin where sums over rows can be cut, unless rows are dense. */
+EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans) {
+    const eitp_trainer_config *config = &plans->config;
+    eitp__layout layout = eitp__layout_plain(config->batch_size * config->merged, plans->task.rows);
+    layout.micro_batch = config->batch_size;
+    layout.rows_vary = plans->task.rows_vary;
+    layout.group = config->dense_rows ? 1 : eitp__context_sum_group(plans->task.context);
+    return layout;
+}
+
+/* True if a step is one pass with its update. */
+static int eitp__step_is_one_pass(const eitp__step_plans *plans) {
+    return eitp__step_passes(&plans->config) == 1 && !plans->config.keep_gradients;
+}
+
+EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans) {
+    return plans->update_plan ? plans->update_plan : plans->gradient_plan;
+}
+
+/* ---- Graphs ---- */
+
+#define EITP__STREAMED_PIECE_BYTES ((size_t)4 << 20)
+
+/* AdamW as configured, in a graph: in fp16 its gradients are those of a scaled loss. */
+static eitp_adamw_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *graph) {
+    const eitp_context *context = plans->task.context;
+    eitp_adamw_config adamw = plans->config.adamw;
+    int64_t one = 1;
+    if (eitp_context_precision(context) == EITP_F16)
+        plans->scale = eitp_input(graph, "loss scale", EITP_F32, 1, &one);
+    /* Windows of streamed variables are as large as pieces, and several are there at a time. */
+    if (eitp_context_stream(context) && adamw.piece_bytes > EITP__STREAMED_PIECE_BYTES)
+        adamw.piece_bytes = EITP__STREAMED_PIECE_BYTES;
+    adamw.loss_scale = plans->scale;
+    adamw.moments = eitp_optimizer_get(plans->config.optimizer)->moments;
+    return adamw;
+}
+
+/* The graph of a pass: with its update, or with gradients added to their variables. */
+static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *error) {
+    const eitp__layout layout = eitp__step_layout(plans);
+    const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
+    eitp_adamw_config adamw;
+    eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
+    if (status)
+        return status;
+    if (!eitp__step_is_one_pass(plans)) {
+        plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
+        return eitp_accumulate_gradients(plans->pass.loss, plans->carry, error);
+    }
+    adamw = eitp__adamw_in(plans, plans->pass.graph);
+    return eitp_adamw_minimize(plans->pass.loss, &adamw, &plans->update, error);
+}
+
+static eitp_status eitp__build_update(eitp__step_plans *plans, eitp_error *error) {
+    eitp_adamw_config adamw;
+    eitp_status status = eitp_graph_create(plans->task.context, &plans->update_graph, error);
+    if (status)
+        return status;
+    adamw = eitp__adamw_in(plans, plans->update_graph);
+    adamw.unique = plans->update_unique = eitp__pass_unique_input(&plans->pass, plans->update_graph);
+    return eitp_adamw_apply(plans->update_graph, &adamw, &plans->update, error);
+}
+
+static void eitp__discard_gradients(eitp__step_plans *plans) {
+    eitp__pass_release(&plans->pass);
+    plans->carry = plans->scale = plans->update_unique = NULL;
+    memset(&plans->update, 0, sizeof plans->update);
+}
+
+/* ---- How many micro-batches a pass takes ---- */
+
+/* A weight that is read for this many rows is used often enough: more of them only cost memory. */
+#define EITP__MERGE_ROWS 1024
+
+static size_t eitp__trained_bytes(const eitp_context *context) {
+    size_t elements = 0;
+    for (size_t i = 0; i < context->variable_count; i++) {
+        const eitp_variable *variable = &context->variables[i].info;
+        if (variable->role == EITP_PARAMETER && variable->trained)
+            elements += variable->size / eitp_dtype_size(variable->dtype);
+    }
+    return elements * sizeof(float);
+}
+
+/* What a pass takes beside the gradients, wherever these are. */
+static eitp_status eitp__pass_bytes(eitp__step_plans *plans, size_t *bytes, eitp_error *error) {
+    eitp_plan_stats stats = EITP__ZERO;
+    eitp_status status = eitp__build_gradients(plans, error);
+    const size_t gradients = eitp__step_is_one_pass(plans) ? eitp__trained_bytes(plans->task.context) : 0;
+    if (!status)
+        status = eitp_plan_estimate(plans->pass.graph, NULL, &stats, error);
+    eitp__discard_gradients(plans);
+    *bytes = stats.arena_bytes + stats.workspace_bytes;
+    *bytes -= gradients < *bytes ? gradients : *bytes;
+    return status;
+}
+
+/* True if merged micro-batches would have rows between them that the task cannot take. */
+static int eitp__gaps_are_refused(const eitp__step_plans *plans) {
+    const eitp__layout layout = eitp__step_layout(plans);
+    return !plans->task.allows_gaps && eitp__layout_gap(&layout);
+}
+
+/* As many micro-batches as are worth it, and half as many as long as their arena is too large. */
+static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *error) {
+    eitp_trainer_config *config = &plans->config;
+    const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__MERGE_ROWS + rows - 1) / rows;
+    eitp_status status = EITP_OK;
+    if (config->merged > 1 && eitp__gaps_are_refused(plans))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "micro-batches of %lld rows cannot be merged without rows between them, which the task does "
+                          "not allow; set merged to 1, or dense_rows",
+                          (long long)rows);
+    if (config->merged)
+        return EITP_OK;
+    config->merged = 1;
+    if (eitp__gaps_are_refused(plans))
+        return EITP_OK;
+    config->merged = config->grad_accum < most ? config->grad_accum : most;
+    while (config->merged > 1 && !status) {
+        size_t bytes;
+        status = eitp__pass_bytes(plans, &bytes, error);
+        if (!status && bytes <= EITP_MERGE_BYTES)
+            break;
+        config->merged /= 2;
+    }
+    return status;
+}
+
+/* ---- Making them ---- */
+
+EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_task *task,
+                                         const eitp_trainer_config *config, int64_t evaluation_samples) {
+    memset(plans, 0, sizeof *plans);
+    plans->host = eitp_context_host(task->context);
+    plans->task = *task;
+    plans->config = *config;
+    plans->evaluation_samples = evaluation_samples;
+}
+
+static eitp_status eitp__make_plans(eitp__step_plans *plans, eitp_error *error) {
+    eitp_status status = eitp__choose_merged(plans, error);
+    if (!status)
+        status = eitp__build_gradients(plans, error);
+    if (!status)
+        status = eitp_plan_create_within(plans->pass.graph, &plans->config.plan, &plans->gradient_plan, error);
+    if (!status && !eitp__step_is_one_pass(plans))
+        status = eitp__build_update(plans, error);
+    if (!status && !eitp__step_is_one_pass(plans))
+        status = eitp_plan_create(plans->update_graph, &plans->update_plan, error);
+    return status;
+}
+
+static size_t eitp__step_value_bytes(const eitp__step_plans *plans) {
+    return (size_t)eitp__batch_value_count(&plans->pass) * sizeof *plans->values;
+}
+
+static eitp_status eitp__make_batches(eitp__step_plans *plans, eitp_error *error) {
+    const int64_t count = eitp__step_passes(&plans->config);
+    const size_t bytes = (size_t)count * sizeof *plans->batches;
+    eitp_status status = EITP_OK;
+    plans->batches = (eitp__batch *)eitp__allocate(&plans->host, bytes);
+    if (!plans->batches)
+        return eitp__fail_memory(error, bytes, "the batches of a step");
+    plans->batch_count = count;
+    for (int64_t i = 0; i < count && !status; i++)
+        status = eitp__batch_create(&plans->host, &plans->pass, &plans->batches[i], error);
+    if (!status && plans->pass.unique)
+        status = eitp__unique_create(&plans->host, eitp__pass_unique_capacity(&plans->pass), plans->pass.vocabulary,
+                                     &plans->unique, error);
+    if (status)
+        return status;
+    plans->values = (float *)eitp__allocate(&plans->host, eitp__step_value_bytes(plans));
+    return plans->values ? EITP_OK : eitp__fail_memory(error, eitp__step_value_bytes(plans), "the losses of a pass");
+}
+
+EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_error *error) {
+    eitp_status status = eitp__make_plans(plans, error);
+    if (!status)
+        status = eitp__make_batches(plans, error);
+    if (!plans->evaluation_samples)
+        plans->evaluation_samples = plans->config.batch_size;
+    if (!status && plans->task.samples[EITP_VALIDATION])
+        status = eitp__evaluator_create(&plans->task, plans->evaluation_samples, &plans->evaluator, error);
+    return status;
+}
+
+EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans) {
+    return plans->batches != NULL;
+}
+
+EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans) {
+    if (plans->values)
+        eitp__release(&plans->host, plans->values, eitp__step_value_bytes(plans));
+    if (plans->unique.tokens)
+        eitp__unique_release(&plans->unique);
+    for (int64_t i = 0; i < plans->batch_count; i++)
+        eitp__batch_release(&plans->batches[i]);
+    if (plans->batches)
+        eitp__release(&plans->host, plans->batches, (size_t)plans->batch_count * sizeof *plans->batches);
+    plans->values = NULL;
+    plans->batches = NULL;
+    plans->batch_count = 0;
+    eitp__evaluator_release(&plans->evaluator);
+    eitp_plan_destroy(plans->update_plan);
+    eitp_graph_destroy(plans->update_graph);
+    eitp_plan_destroy(plans->gradient_plan);
+    plans->update_plan = plans->gradient_plan = NULL;
+    plans->update_graph = NULL;
+    eitp__discard_gradients(plans);
+}
+
+/* ---- What they would need ---- */
+
+/* The evaluation, in as large parts as fit the arena that training needs. */
+static eitp_status eitp__estimate_evaluation(eitp__step_plans *plans, eitp__step_needs *needs, eitp_error *error) {
+    size_t bytes = 0;
+    eitp_status status = EITP_OK;
+    for (;;) {
+        status = eitp__evaluator_estimate(&plans->task, plans->evaluation_samples, &bytes, error);
+        if (status || bytes <= needs->arena || plans->evaluation_samples == 1)
+            break;
+        plans->evaluation_samples = (plans->evaluation_samples + 1) / 2;
+    }
+    if (bytes > needs->arena)
+        needs->arena = bytes;
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
+                                                    eitp_error *error) {
+    eitp_context *context = plans->task.context;
+    const size_t variables = context->variable_count, segments = context->segment_count;
+    eitp_plan_stats pass = EITP__ZERO, update = EITP__ZERO;
+    eitp_status status = eitp__build_gradients(plans, error);
+    memset(needs, 0, sizeof *needs);
+    if (!status)
+        status = eitp_plan_estimate(plans->pass.graph, &plans->config.plan, &pass, error);
+    if (!status && !eitp__step_is_one_pass(plans))
+        status = eitp__build_update(plans, error);
+    if (!status && plans->update_graph)
+        status = eitp_plan_estimate(plans->update_graph, NULL, &update, error);
+    for (size_t i = 0; i < context->variable_count; i++)
+        needs->gradients += context->variables[i].info.role == EITP_GRADIENT ? context->variables[i].info.size : 0;
+    needs->pass = pass.arena_bytes + pass.workspace_bytes;
+    needs->arena = update.arena_bytes + update.workspace_bytes;
+    needs->arena = needs->pass > needs->arena ? needs->pass : needs->arena;
+    needs->arena = others > needs->arena ? others : needs->arena;
+    needs->seconds = eitp__step_full_passes(&plans->config) * pass.seconds + update.seconds;
+    eitp__step_plans_discard(plans);
+    eitp__variables_rewind(context, variables, segments);
+    if (!status && plans->task.samples[EITP_VALIDATION])
+        status = eitp__estimate_evaluation(plans, needs, error);
+    return status;
+}

@@ -1,0 +1,66 @@
+/*
+ * The plans of a step, with the buffers that feed them: what builds, estimates and discards them, for the trainer, the
+ * planner and eitp_trainer_shrink.
+ *
+ * A step is one pass over all its samples, which updates parameters as it goes; or several passes that add gradients to
+ * variables, and then an update.
+ */
+#ifndef EITP_STEP_PLANS_H
+#define EITP_STEP_PLANS_H
+
+#include "train/evaluate.h"
+
+typedef struct eitp__step_plans {
+    eitp_host host;
+    eitp_task task;
+    eitp_trainer_config config; /* merged: 0 until it is chosen */
+    int64_t evaluation_samples; /* at a time; 0: a micro-batch */
+    eitp_pass pass;             /* over merged micro-batches */
+    eitp_plan *gradient_plan;
+    eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL where there is only one */
+    eitp_graph *update_graph; /* NULL: the update is in the plan above */
+    eitp_plan *update_plan;
+    eitp_update update;
+    eitp_tensor *update_unique; /* the unique ids in that graph */
+    eitp_tensor *scale;         /* F32 [1]: the loss scale; NULL: 1 */
+    eitp__batch *batches;       /* one for each pass of a step */
+    int64_t batch_count;
+    eitp__unique unique;
+    float *values; /* of one quantity of a pass */
+    eitp__evaluator evaluator;
+} eitp__step_plans;
+
+/* Sets what they are made by; nothing is built yet. */
+EITP__PRIVATE void eitp__step_plans_init(eitp__step_plans *plans, const eitp_task *task,
+                                         const eitp_trainer_config *config, int64_t evaluation_samples);
+
+/* Builds everything; after a failure what was built is there until eitp__step_plans_discard. */
+EITP__PRIVATE eitp_status eitp__step_plans_create(eitp__step_plans *plans, eitp_error *error);
+EITP__PRIVATE void eitp__step_plans_discard(eitp__step_plans *plans);
+EITP__PRIVATE int eitp__step_plans_exist(const eitp__step_plans *plans);
+
+/* What a step needs beside parameters and their state. */
+typedef struct eitp__step_needs {
+    size_t gradients;   /* of the context's variables */
+    size_t pass, arena; /* pass: of forward and backward; arena: of the largest plan, workspace included */
+    double seconds;     /* of a step, at the device's nominal speed */
+} eitp__step_needs;
+
+/*
+ * What they would need, built by init alone, in an arena that has `others` bytes in any case. Chooses
+ * evaluation_samples: fewer at a time where nothing else needs as large an arena.
+ */
+EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
+                                                    eitp_error *error);
+
+/* Passes that a step takes; the same in full ones: the last may have fewer micro-batches than the others. */
+EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config);
+EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);
+
+/* Where the samples of a pass lie. */
+EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans);
+
+/* The plan that has the update. */
+EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans);
+
+#endif
