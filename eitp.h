@@ -4023,7 +4023,7 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor
 /* <<src/model/lora.h */
 
 /* >>src/optim/update.h */
-/* What the files of an optimizer's step share: pieces of parameters, and the nodes that update them. */
+/* What the files of an optimizer's step share: pieces of parameters, and the operands of the nodes that update them. */
 
 /* Room for the name of a state. */
 #define EITP__STATE_NAME 256
@@ -4032,20 +4032,13 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor
 typedef struct eitp__update_piece {
     eitp_tensor *parameter, *gradient;
     int64_t begin, end;
-    /* Of a factored update: the squares of the gradient by rows and columns, and its products with the directions of
-     * the first moment, up to this piece; the roots of the second moment, and what the first changes, of the whole
-     * parameter. */
-    eitp_tensor *row_squares, *column_squares, *row_products, *column_products;
+    /* Sums of squares of the gradient up to this piece: of blocks of it, or of rows where the update is factored. */
+    eitp_tensor *squares;
+    /* Of a factored update: the squares of the gradient by columns, and its products with the directions of the first
+     * moment, up to this piece; the roots of the second moment, and what the first changes, of the whole parameter. */
+    eitp_tensor *column_squares, *row_products, *column_products;
     eitp_tensor *row_roots, *column_roots, *moved, *along;
 } eitp__update_piece;
-
-typedef struct eitp__update_pieces {
-    const eitp_host *host;
-    eitp__update_piece *pieces;
-    size_t count, capacity;
-} eitp__update_pieces;
-
-/* update.c */
 
 /* A variable of the optimizer for a parameter, "<family>.<what>.<name>". */
 EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
@@ -4057,35 +4050,55 @@ EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_
 /* Appends the blocks of a piece to those of the pieces before it, which may be NULL. */
 EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more);
 
+/* Sums the squares of a piece's gradient by blocks; `before` is the piece before it, NULL for a parameter's first. */
+EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp__update_piece *before);
+
 /* Fills in what every update of a piece is given: parameter, gradient, hyper, commit and remainder, which are inputs 0,
  * 1, 4, 5 and 6, and how it is rounded; returns the key, or NULL where it is not. */
 EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
                                                  eitp_tensor **inputs, eitp__attributes *attributes);
 
-EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter);
+/* True if the parameter is rounded stochastically. */
+EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter);
 
-/* adamw.c: adds the update of one piece; returns the sums of squares of update and parameter, a row for each block. */
+EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter);
+/* <<src/optim/update.h */
+
+/* >>src/optim/update_rules.h */
+/*
+ * How each optimizer updates a parameter. A new one is a file beside sgd.c, its functions below, and an entry of the
+ * table in optimizers.c; minimize.c calls them.
+ */
+
+typedef struct eitp__update_rule {
+    /* Sets the piece's sums of squares, which the norm of the gradient follows from; `before` is the piece before it,
+     * NULL for a parameter's first. */
+    void (*squares)(eitp__update_piece *piece, const eitp__update_piece *before);
+    /* Adds what the updates of all pieces of one parameter share, after the norm; NULL: nothing. */
+    void (*prepare)(const eitp_adamw_config *config, const eitp_update *update, eitp__update_piece *pieces,
+                    size_t count);
+    /* Adds the update of one piece; returns the sums of squares of update and parameter, a row for each block. */
+    eitp_tensor *(*node)(const eitp_adamw_config *config, const eitp_update *update, const eitp__update_piece *piece);
+} eitp__update_rule;
+
+/* adamw.c */
 EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
                                             const eitp__update_piece *piece);
 
-/* factored.c: is the parameter's second moment factored? That of vectors is not. */
-EITP__PRIVATE int eitp__is_factored(const eitp_adamw_config *config, const eitp_tensor *parameter);
-
-/* Adds a piece's gradient to the squares of the pieces before it (NULL: there are none); returns what adds
- * up to the sum of squares of all of them. */
-EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before);
-
-/* Moves the means of all parameters, and lets the pieces have the roots that follow from them. */
+/* factored.c */
+EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before);
 EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
-                                        const eitp__update_pieces *list);
-
+                                        eitp__update_piece *pieces, size_t count);
 EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
                                                const eitp__update_piece *piece);
 
 /* sgd.c */
 EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const eitp_update *update,
                                           const eitp__update_piece *piece);
-/* <<src/optim/update.h */
+
+/* optimizers.c: how parameters with such moments are updated; NULL if no optimizer has them. */
+EITP__PRIVATE const eitp__update_rule *eitp__update_rule_of(eitp_moments moments);
+/* <<src/optim/update_rules.h */
 
 /* >>src/text/bpe.h */
 /* Byte-pair encoding of one piece of text, and the alphabet in which files write bytes. */
@@ -35583,6 +35596,82 @@ int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sa
 }
 /* <<src/model/generate.c */
 
+/* >>src/optim/update.c */
+/* Pieces of parameters, and what every optimizer gives to the nodes that update them. */
+
+static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
+    eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
+                     "the name of parameter '%.60s...' is too long: its optimizer state would share a name with others",
+                     eitp__variable_name(parameter));
+    return NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
+                                              eitp_dtype dtype, int rank, const int64_t *shape) {
+    char name[EITP__STATE_NAME];
+    if (snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter)) >= (int)sizeof name)
+        return eitp__refuse_long_name(parameter);
+    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
+}
+
+/* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
+static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
+    eitp_parameter_form form = parameter->graph->context->parameters;
+    char name[EITP__STATE_NAME];
+    if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
+        return NULL;
+    if (!eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name))
+        return eitp__refuse_long_name(parameter);
+    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
+                                form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
+                                parameter->rank, parameter->shape);
+}
+
+EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter) {
+    return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
+}
+
+EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+    eitp_context *context = parameter->graph->context;
+    return eitp_variable_at(context, (size_t)parameter->variable).decay ? config->weight_decay : 0;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
+    return variable && variable->rank ? eitp__rows(variable, piece->begin, piece->end) : variable;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more) {
+    eitp_tensor *both[2];
+    both[0] = blocks;
+    both[1] = more;
+    return blocks ? eitp_concat(both, 2, 0) : more;
+}
+
+EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
+    eitp_tensor *sums = eitp__apply(EITP__OP_SUM_SQUARES, &piece->gradient, 1, NULL);
+    piece->squares = eitp__append_blocks(before ? before->squares : NULL, sums);
+}
+
+/* Random streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
+static int64_t eitp__update_stream(const eitp_tensor *parameter) {
+    uint64_t key = eitp__name_key(eitp__variable_name(parameter));
+    return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
+}
+
+EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
+                                                 eitp_tensor **inputs, eitp__attributes *attributes) {
+    eitp_tensor *parameter = piece->parameter;
+    attributes->integers[0] = eitp__update_stream(parameter);
+    attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
+    inputs[0] = eitp__piece_of(piece, parameter);
+    inputs[1] = piece->gradient;
+    inputs[4] = update->hyper;
+    inputs[5] = update->commit;
+    inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
+    return eitp__is_rounded(parameter) ? update->key : NULL;
+}
+/* <<src/optim/update.c */
+
 /* >>src/optim/adamw.c */
 /* The AdamW update of a piece of a parameter. */
 
@@ -35642,8 +35731,9 @@ EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, con
 /* The largest root mean square of the directions of a block: Adafactor's d. */
 #define EITP__FACTORED_LIMIT 1.0
 
-EITP__PRIVATE int eitp__is_factored(const eitp_adamw_config *config, const eitp_tensor *parameter) {
-    return config->moments == EITP_MOMENTS_FACTORED && parameter->rank > 1;
+/* True if the second moment of the parameter is factored: that of vectors is not. */
+static int eitp__is_factored(const eitp_tensor *parameter) {
+    return parameter->rank > 1;
 }
 
 static int64_t eitp__columns_of(const eitp_tensor *parameter) {
@@ -35657,19 +35747,22 @@ static eitp_tensor *eitp__directions_of(const eitp_tensor *parameter) {
     return eitp__state_tensor(parameter, "factored", "directions", EITP_F32, 2, shape);
 }
 
-EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
+EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
     eitp_tensor *inputs[3], *products;
+    if (!eitp__is_factored(piece->parameter)) {
+        eitp__sum_piece_squares(piece, before);
+        return;
+    }
     inputs[0] = piece->gradient;
     inputs[1] = before ? before->column_squares : NULL;
     piece->column_squares = eitp__apply(EITP__OP_COLUMN_SQUARES, inputs, 2, NULL);
-    piece->row_squares =
-        eitp__append_blocks(before ? before->row_squares : NULL, eitp__apply(EITP__OP_ROW_SQUARES, inputs, 1, NULL));
+    piece->squares =
+        eitp__append_blocks(before ? before->squares : NULL, eitp__apply(EITP__OP_ROW_SQUARES, inputs, 1, NULL));
     inputs[1] = eitp__directions_of(piece->parameter);
     inputs[1] = products = eitp__apply(EITP__OP_ROW_PRODUCTS, inputs, 2, NULL);
     inputs[2] = before ? before->column_products : NULL;
     piece->column_products = eitp__apply(EITP__OP_COLUMN_PRODUCTS, inputs, 3, NULL);
     piece->row_products = eitp__append_blocks(before ? before->row_products : NULL, products);
-    return piece->row_squares;
 }
 
 /* `piece` is a parameter's last: it has the squares of all of them. */
@@ -35684,7 +35777,7 @@ static eitp__node *eitp__factored_means_node(const eitp_adamw_config *config, co
     inputs[2] = update->hyper;
     inputs[3] = update->commit;
     inputs[4] = eitp__state_tensor(parameter, "factored", "rows", EITP_F32, 1, &rows);
-    inputs[5] = piece->row_squares;
+    inputs[5] = piece->squares;
     attributes.reals[0] = config->beta2;
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
 }
@@ -35709,22 +35802,17 @@ static eitp__node *eitp__factored_momentum_node(const eitp_adamw_config *config,
 }
 
 EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
-                                        const eitp__update_pieces *list) {
-    for (size_t first = 0, end; first < list->count; first = end) {
-        const eitp_tensor *parameter = list->pieces[first].parameter;
-        eitp__node *means = NULL, *momentum = NULL;
-        for (end = first + 1; end < list->count && list->pieces[end].parameter == parameter;)
-            end++;
-        if (eitp__is_factored(config, parameter)) {
-            means = eitp__factored_means_node(config, update, &list->pieces[end - 1]);
-            momentum = eitp__factored_momentum_node(config, update, &list->pieces[end - 1]);
-        }
-        for (size_t i = first; i < end && means && momentum; i++) {
-            list->pieces[i].column_roots = means->outputs[1];
-            list->pieces[i].row_roots = means->outputs[2];
-            list->pieces[i].moved = momentum->outputs[2];
-            list->pieces[i].along = momentum->outputs[3];
-        }
+                                        eitp__update_piece *pieces, size_t count) {
+    eitp__node *means, *momentum;
+    if (!eitp__is_factored(pieces->parameter))
+        return;
+    means = eitp__factored_means_node(config, update, &pieces[count - 1]);
+    momentum = eitp__factored_momentum_node(config, update, &pieces[count - 1]);
+    for (size_t i = 0; i < count && means && momentum; i++) {
+        pieces[i].column_roots = means->outputs[1];
+        pieces[i].row_roots = means->outputs[2];
+        pieces[i].moved = momentum->outputs[2];
+        pieces[i].along = momentum->outputs[3];
     }
 }
 
@@ -35739,6 +35827,8 @@ EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, 
     eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;
     eitp__node *node;
+    if (!eitp__is_factored(parameter))
+        return eitp__adamw_node(config, update, piece);
     attributes.reals[0] = config->epsilon;
     attributes.reals[1] = eitp__weight_decay(config, parameter);
     attributes.reals[2] = EITP__FACTORED_LIMIT;
@@ -35770,7 +35860,44 @@ EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const
 }
 /* <<src/optim/sgd.c */
 
-/* >>src/optim/update.c */
+/* >>src/optim/optimizers.c */
+/* The optimizers, an entry each: what the command and the planner say of one, and the functions that update by it. */
+
+typedef struct eitp__optimizer {
+    eitp_optimizer_info info;
+    eitp__update_rule rule;
+} eitp__optimizer;
+
+static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
+    {{"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
+     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+    {{"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
+      EITP_MOMENTS_8BIT},
+     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+    {{"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
+      EITP_MOMENTS_8BIT},
+     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+    {{"factored", "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
+      EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
+     {eitp__factored_squares, eitp__factored_means, eitp__factored_node}},
+    {{"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
+     {eitp__sum_piece_squares, NULL, eitp__sgd_node}},
+};
+
+const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
+    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &eitp__optimizers[optimizer].info : NULL;
+}
+
+EITP__PRIVATE const eitp__update_rule *eitp__update_rule_of(eitp_moments moments) {
+    for (size_t i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
+        if (eitp__optimizers[i].info.moments == moments)
+            return &eitp__optimizers[i].rule;
+    }
+    return NULL;
+}
+/* <<src/optim/optimizers.c */
+
+/* >>src/optim/minimize.c */
 /* A step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
 
 eitp_adamw_config eitp_adamw_config_default(void) {
@@ -35786,59 +35913,6 @@ eitp_adamw_config eitp_adamw_config_default(void) {
     return config;
 }
 
-const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
-    static const eitp_optimizer_info optimizers[EITP_OPTIMIZER_COUNT] = {
-        {"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
-        {"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
-         EITP_MOMENTS_8BIT},
-        {"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
-         EITP_MOMENTS_8BIT},
-        {"factored",
-         "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
-         EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
-        {"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
-    };
-    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &optimizers[optimizer] : NULL;
-}
-
-static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
-    eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
-                     "the name of parameter '%.60s...' is too long: its optimizer state would share a name with others",
-                     eitp__variable_name(parameter));
-    return NULL;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
-                                              eitp_dtype dtype, int rank, const int64_t *shape) {
-    char name[EITP__STATE_NAME];
-    if (snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter)) >= (int)sizeof name)
-        return eitp__refuse_long_name(parameter);
-    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
-}
-
-/* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
-static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
-    eitp_parameter_form form = parameter->graph->context->parameters;
-    char name[EITP__STATE_NAME];
-    if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
-        return NULL;
-    if (!eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name))
-        return eitp__refuse_long_name(parameter);
-    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
-                                form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
-                                parameter->rank, parameter->shape);
-}
-
-/* Is the parameter rounded stochastically? */
-static int eitp__is_rounded(const eitp_tensor *parameter) {
-    return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
-}
-
-EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter) {
-    eitp_context *context = parameter->graph->context;
-    return eitp_variable_at(context, (size_t)parameter->variable).decay ? config->weight_decay : 0;
-}
-
 /* Rows of a parameter in a piece: blocks of sums end where pieces do, so that norms have the bits of the whole. */
 static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_bytes) {
     int64_t elements = eitp__elements(parameter), rows = parameter->rank ? parameter->shape[0] : 1;
@@ -35849,6 +35923,12 @@ static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_by
     wanted = wanted > unit ? wanted : unit;
     return wanted < rows ? wanted : rows;
 }
+
+typedef struct eitp__update_pieces {
+    const eitp_host *host;
+    eitp__update_piece *pieces;
+    size_t count, capacity;
+} eitp__update_pieces;
 
 static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_config *config, eitp_tensor *parameter,
                                     eitp_tensor *gradient, eitp_error *error) {
@@ -35868,78 +35948,43 @@ static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
-    return variable && variable->rank ? eitp__rows(variable, piece->begin, piece->end) : variable;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more) {
-    eitp_tensor *both[2];
-    both[0] = blocks;
-    both[1] = more;
-    return blocks ? eitp_concat(both, 2, 0) : more;
-}
-
-/* Random streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
-static int64_t eitp__update_stream(const eitp_tensor *parameter) {
-    uint64_t key = eitp__name_key(eitp__variable_name(parameter));
-    return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
-}
-
-EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
-                                                 eitp_tensor **inputs, eitp__attributes *attributes) {
-    eitp_tensor *parameter = piece->parameter;
-    attributes->integers[0] = eitp__update_stream(parameter);
-    attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
-    inputs[0] = eitp__piece_of(piece, parameter);
-    inputs[1] = piece->gradient;
-    inputs[4] = update->hyper;
-    inputs[5] = update->commit;
-    inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
-    return eitp__is_rounded(parameter) ? update->key : NULL;
+/* True if the next piece is of another parameter. */
+static int eitp__is_last_piece(const eitp__update_pieces *list, size_t i) {
+    return i + 1 == list->count || list->pieces[i + 1].parameter != list->pieces[i].parameter;
 }
 
 /* The sum of squares of all gradients: of each parameter by itself, then of all. */
-static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, const eitp__update_pieces *list) {
-    eitp_tensor *sum = NULL, *blocks = NULL;
+static eitp_tensor *eitp__gradient_squares(const eitp__update_rule *rule, const eitp__update_pieces *list) {
+    eitp_tensor *sum = NULL;
     for (size_t i = 0; i < list->count; i++) {
         eitp__update_piece *piece = &list->pieces[i];
-        if (eitp__is_factored(config, piece->parameter))
-            blocks = eitp__factored_squares(piece, blocks ? piece - 1 : NULL);
-        else
-            blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &piece->gradient, 1, NULL));
-        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
-            continue;
-        eitp__add_gradient(&sum, eitp_sum(blocks, EITP_ALL_DIMENSIONS, 0));
-        blocks = NULL;
+        rule->squares(piece, i && piece[-1].parameter == piece->parameter ? piece - 1 : NULL);
+        if (eitp__is_last_piece(list, i))
+            eitp__add_gradient(&sum, eitp_sum(piece->squares, EITP_ALL_DIMENSIONS, 0));
     }
     return sum;
 }
 
-/* The update of one piece; returns the sums of squares of update and parameter, a row for each block. */
-static eitp_tensor *eitp__update_node(const eitp_adamw_config *config, const eitp_update *update,
-                                      const eitp__update_piece *piece) {
-    switch (config->moments) {
-    case EITP_MOMENTS_FACTORED:
-        return eitp__is_factored(config, piece->parameter) ? eitp__factored_node(config, update, piece)
-                                                           : eitp__adamw_node(config, update, piece);
-    case EITP_MOMENTS_VELOCITY:
-        return eitp__sgd_node(config, update, piece);
-    case EITP_MOMENTS_F32:
-    case EITP_MOMENTS_8BIT:
-    default:
-        return eitp__adamw_node(config, update, piece);
+/* Adds what the updates of whole parameters share. */
+static void eitp__prepare_updates(const eitp_adamw_config *config, const eitp_update *update,
+                                  const eitp__update_rule *rule, const eitp__update_pieces *list) {
+    size_t first = 0;
+    for (size_t i = 0; i < list->count && rule->prepare; i++) {
+        if (!eitp__is_last_piece(list, i))
+            continue;
+        rule->prepare(config, update, list->pieces + first, i + 1 - first);
+        first = i + 1;
     }
 }
 
 /* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
 static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
-                                      const eitp__update_pieces *list) {
+                                      const eitp__update_rule *rule, const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
-    eitp__factored_means(config, update, list);
+    eitp__prepare_updates(config, update, rule, list);
     for (size_t i = 0; i < list->count; i++) {
-        const eitp__update_piece *piece = &list->pieces[i];
-        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, piece));
-        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
+        blocks = eitp__append_blocks(blocks, rule->node(config, update, &list->pieces[i]));
+        if (!eitp__is_last_piece(list, i))
             continue;
         eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
         blocks = NULL;
@@ -35952,7 +35997,7 @@ static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eit
           config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "an update needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
-    if ((unsigned)config->moments > EITP_MOMENTS_VELOCITY)
+    if (!eitp__update_rule_of(config->moments))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown moments %d (see eitp_moments)", (int)config->moments);
     return EITP_OK;
 }
@@ -36005,6 +36050,7 @@ static void eitp__add_check(eitp_tensor *input,
 /* Adds the whole step for pieces of parameters and their gradients. */
 static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config *config,
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
+    const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
     eitp_tensor *inputs[3];
     eitp__node *commit;
     int64_t two = 2, one = 1, three = 3;
@@ -36016,7 +36062,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config
     update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
     eitp__add_check(update->hyper, eitp__check_hyper_values);
     eitp__add_check(update->limit, eitp__check_limit_value);
-    inputs[0] = eitp__gradient_squares(config, list);
+    inputs[0] = eitp__gradient_squares(rule, list);
     inputs[1] = update->limit;
     inputs[2] = config->loss_scale;
     commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
@@ -36025,7 +36071,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
     if (commit)
-        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, list)));
+        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, rule, list)));
     return eitp_graph_status(graph, error);
 }
 
@@ -36174,7 +36220,7 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
     eitp__pairs_release(&pairs);
     return status;
 }
-/* <<src/optim/update.c */
+/* <<src/optim/minimize.c */
 
 /* >>src/optim/schedule.c */
 double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
