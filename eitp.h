@@ -3697,16 +3697,19 @@ EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 
 /* >>src/tensor/plan.h */
 /*
- * A plan: a graph made ready to run. The passes, in the order they run, and where each is:
+ * A plan: a graph made ready to run. Its passes, in the order in which eitp__plan_passes calls them:
  *   lower      plan_lower.c      the nodes that outputs and updates need; those without a kernel are expanded
  *   fuse       plan_fuse.c       products do what follows them: activation, its derivative, residual; products and sums
  *                                that only feed an accumulation or a sum add to it themselves
  *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
+ *   operands   plan_steps.c      what steps read and write, as lists of numbers
  *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
- *   stream     plan_stream.c     windows for streamed variables, and when these are read and written
- *   lay out    plan_layout.c     lifetimes, memory taken over in place
+ *   lay out    plan_layout.c     lifetimes, memory taken over in place; windows for streamed variables (plan_stream.c)
  *   place      plan_place.c      offsets in the arena
  *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
+ *   transfer   plan_stream.c     when windows are read and written
+ * From recompute to bind they repeat until the plan fits; the first time nothing is recomputed. Passes do not call each
+ * other, but those that recompute and lay out share lifetimes and windows. What all of them share is in plan_steps.c.
  */
 
 /* A node in the plan, with what it does of other nodes' work. Operands are lowered tensors, NULL where absent. */
@@ -3798,6 +3801,8 @@ struct eitp_plan {
     size_t owner_count, owner_capacity;
     size_t *sizes; /* bytes by tensor id, of what owners has */
     size_t size_capacity;
+    unsigned char *needed; /* by node id: does an output or an update need it? only while the plan is made */
+    size_t needed_capacity;
     int *outputs; /* ids of the graph's outputs; only while the plan is made */
     size_t output_count, output_capacity;
     int *stretch_of;         /* by tensor id: of the tensor that owns the memory; -1: none */
@@ -3875,11 +3880,11 @@ static inline EITP__UNUSED int *eitp__replaced_owners(const eitp_plan *plan, con
     return eitp__output_owners(plan, step) + step->output_count;
 }
 
-/* Lists the owners of all steps, and the graph's inputs and outputs; 0: no memory. */
-EITP__PRIVATE int eitp__list_operands(eitp_plan *plan);
+/* The number of the tensor that owns a tensor's memory, as plan->owners has it. */
+EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor);
 
-/* Makes the steps from the nodes that are needed, `needed` by node id. */
-EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error);
+/* Lists the owners of all steps, and the graph's inputs and outputs. */
+EITP__PRIVATE eitp_status eitp__list_operands(eitp_plan *plan, eitp_error *error);
 
 /* Is the tensor in a streamed variable? */
 EITP__PRIVATE int eitp__is_streamed_tensor(const eitp_plan *plan, eitp_tensor *tensor);
@@ -3908,10 +3913,14 @@ EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
 /* Adds a stretch of `size` bytes; its number, or -1 where memory is short. */
 EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last);
 
+/* Finds the nodes that are needed. */
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
+
+/* Makes the steps from them. */
+EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error);
+
+/* Sorts the steps. */
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
-/* Finds the stretches and how long each is in use, without places; 0: no memory. */
-EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan);
 
 /*
  * Makes values again instead of keeping them, as long as that brings the most that is in use at once down to `target`
@@ -3922,10 +3931,14 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
 /* What a step takes at the device's nominal speed, in seconds. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 
+/* Finds the stretches and how long each is in use, without places; 0: no memory. */
+EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan);
+
+/* The same, and the most that is in use at once. */
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
 
-/* Gives each stretch its offset, and the arena its size; 0: no memory. */
-EITP__PRIVATE int eitp__plan_place(eitp_plan *plan);
+/* Gives each stretch its offset, and the arena its size. */
+EITP__PRIVATE eitp_status eitp__plan_place(eitp_plan *plan, eitp_error *error);
 /* <<src/tensor/plan.h */
 
 /* >>src/tensor/measure.h */
@@ -31175,8 +31188,8 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
 }
 /* <<src/tensor/autograd.c */
 
-/* >>src/tensor/plan_lower.c */
-/* The first pass of a plan: what is needed, and what must be expanded. */
+/* >>src/tensor/plan_steps.c */
+/* What the passes of a plan share: the tensors of steps, who owns their memory, and stretches of the arena. */
 
 EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor) {
     while (tensor && tensor->lowered)
@@ -31200,6 +31213,129 @@ EITP__PRIVATE int eitp__is_view(const eitp__node *node) {
     return node->op == EITP__OP_ROWS || node->op == EITP__OP_RESHAPE || node->op == EITP__OP_STOP_GRADIENT;
 }
 
+EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
+    int mutates = 0;
+    for (int i = 0; i < step->output_count; i++)
+        mutates |= step->replaces[i] != NULL;
+    return mutates;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
+    if (i < step->input_count)
+        return step->inputs[i];
+    /* An accumulation reads the values before, and the carry. */
+    i -= step->input_count;
+    return i < step->output_count ? step->replaces[i] : step->carry;
+}
+
+/* ---- Owners ---- */
+
+EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor) {
+    const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
+    if (!owner)
+        return EITP__NO_OWNER;
+    return owner->leaf == EITP__VARIABLE ? -2 - (int)owner->variable : owner->id;
+}
+
+/* The tensor that owns the memory a tensor lies in; NULL where that is a variable. */
+static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
+    eitp_tensor *owner = eitp__owner(tensor, NULL);
+    return owner->leaf == EITP__VARIABLE ? NULL : owner;
+}
+
+/* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
+#define EITP__OPERAND (1u << 3)
+
+/* Is the input all of a computed tensor of the output's dtype and shape? */
+static int eitp__is_alike(eitp_tensor *x, const eitp_tensor *y) {
+    const eitp_tensor *owner = x && x->dtype == y->dtype && eitp__same_shape(x, y) ? eitp__arena_owner(x) : NULL;
+    return owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x);
+}
+
+static unsigned eitp__reusable_inputs(const eitp__step *step) {
+    unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse, reusable = 0;
+    for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
+        if (candidates & (1u << i) && eitp__is_alike(step->inputs[i], step->outputs[0]))
+            reusable |= 1u << i;
+    }
+    return reusable;
+}
+
+EITP__PRIVATE void eitp__update_owners(eitp_plan *plan, eitp__step *step) {
+    int *reads = eitp__read_owners(plan, step), *outputs = eitp__output_owners(plan, step);
+    int *replaced = eitp__replaced_owners(plan, step);
+    for (int i = 0; i < eitp__step_read_count(step); i++)
+        reads[i] = eitp__owner_number(eitp__step_read(step, i));
+    for (int i = 0; i < step->output_count; i++) {
+        int number = eitp__owner_number(step->outputs[i]);
+        outputs[i] = number == step->outputs[i]->id ? number : EITP__NO_OWNER;
+        replaced[i] = eitp__owner_number(step->replaces[i]);
+    }
+}
+
+static int eitp__reserve_sizes(eitp_plan *plan) {
+    return eitp__reserve(&plan->context->host, (void **)&plan->sizes, &plan->size_capacity, plan->graph->tensor_count,
+                         sizeof *plan->sizes);
+}
+
+EITP__PRIVATE int eitp__list_owners(eitp_plan *plan, eitp__step *step) {
+    size_t count = (size_t)eitp__step_read_count(step) + 2 * (size_t)step->output_count;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->owners, &plan->owner_capacity, plan->owner_count + count,
+                       sizeof *plan->owners))
+        return 0;
+    if (!eitp__reserve_sizes(plan))
+        return 0;
+    for (int i = 0; i < step->output_count; i++)
+        plan->sizes[step->outputs[i]->id] = eitp__tensor_bytes(step->outputs[i]);
+    step->owners = plan->owner_count;
+    step->reusable = eitp__reusable_inputs(step);
+    plan->owner_count += count;
+    eitp__update_owners(plan, step);
+    return 1;
+}
+
+static int eitp__append_output(eitp_plan *plan, int id) {
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->outputs, &plan->output_capacity, plan->output_count + 1,
+                       sizeof *plan->outputs))
+        return 0;
+    plan->outputs[plan->output_count++] = id;
+    return 1;
+}
+
+EITP__PRIVATE eitp_status eitp__list_operands(eitp_plan *plan, eitp_error *error) {
+    const eitp_graph *graph = plan->graph;
+    int done = eitp__reserve_sizes(plan);
+    for (size_t s = 0; s < plan->step_count && done; s++)
+        done = eitp__list_owners(plan, &plan->steps[s]);
+    for (size_t i = 0; i < plan->input_count && done; i++)
+        plan->sizes[plan->inputs[i].tensor->id] = eitp__tensor_bytes(plan->inputs[i].tensor);
+    for (int t = 0; t < (int)graph->tensor_count && done; t++) {
+        if (graph->tensors[t]->is_output)
+            done = eitp__append_output(plan, t);
+    }
+    return done ? EITP_OK
+                : eitp__fail_memory(error, plan->owner_count * sizeof *plan->owners, "the operands of a plan's steps");
+}
+
+/* ---- Stretches ---- */
+
+EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last) {
+    eitp__stretch *stretch;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->stretches, &plan->stretch_capacity,
+                       plan->stretch_count + 1, sizeof *plan->stretches))
+        return -1;
+    stretch = &plan->stretches[plan->stretch_count];
+    stretch->size = (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
+    stretch->offset = 0;
+    stretch->first = first;
+    stretch->last = last;
+    return (int)plan->stretch_count++;
+}
+/* <<src/tensor/plan_steps.c */
+
+/* >>src/tensor/plan_lower.c */
+/* The first pass of a plan: what is needed, and what must be expanded. */
+
 /* Does the node change a variable? */
 static int eitp__mutates(const eitp__node *node) {
     int shares = 0;
@@ -31216,34 +31352,32 @@ static int eitp__supported(const eitp_plan *plan, const eitp__node *node) {
            backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
 }
 
-/* What is needed, by node id, and which of these were not looked at yet. Grows with the graph while nodes are expanded.
- */
+/* The needed nodes that were not looked at yet. This and plan->needed grow with the graph while nodes are expanded. */
 typedef struct eitp__lowering {
     eitp_plan *plan;
-    unsigned char *needed;
-    size_t capacity;
     int *pending;
     size_t pending_count, pending_capacity;
 } eitp__lowering;
 
 static int eitp__lowering_reserve(eitp__lowering *lowering) {
     const eitp_host *host = &lowering->plan->context->host;
-    size_t old = lowering->capacity, nodes = lowering->plan->graph->node_count;
-    if (!eitp__reserve(host, (void **)&lowering->needed, &lowering->capacity, nodes, 1) ||
+    eitp_plan *plan = lowering->plan;
+    size_t old = plan->needed_capacity, nodes = plan->graph->node_count;
+    if (!eitp__reserve(host, (void **)&plan->needed, &plan->needed_capacity, nodes, 1) ||
         !eitp__reserve(host, (void **)&lowering->pending, &lowering->pending_capacity, nodes,
                        sizeof *lowering->pending)) {
-        eitp__graph_fail(lowering->plan->graph, EITP_ERROR_MEMORY, "cannot allocate the list of needed nodes");
+        eitp__graph_fail(plan->graph, EITP_ERROR_MEMORY, "cannot allocate the list of needed nodes");
         return 0;
     }
-    if (lowering->capacity > old)
-        memset(lowering->needed + old, 0, lowering->capacity - old);
+    if (plan->needed_capacity > old)
+        memset(plan->needed + old, 0, plan->needed_capacity - old);
     return 1;
 }
 
 static void eitp__need_node(eitp__lowering *lowering, const eitp__node *node) {
-    if (lowering->needed[node->id])
+    if (lowering->plan->needed[node->id])
         return;
-    lowering->needed[node->id] = 1;
+    lowering->plan->needed[node->id] = 1;
     lowering->pending[lowering->pending_count++] = node->id;
 }
 
@@ -31267,7 +31401,7 @@ static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
         return;
     for (size_t n = first; n < graph->node_count; n++)
         graph->nodes[n]->order = node->order;
-    lowering->needed[node->id] = 0;
+    lowering->plan->needed[node->id] = 0;
     for (int i = 0; i < node->output_count; i++) {
         if (!outputs[i] || outputs[i] == node->outputs[i])
             continue;
@@ -31316,9 +31450,6 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
     if (!status && !roots)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the graph has no output and no update; mark what you want to read with eitp_output");
-    if (!status)
-        status = eitp__plan_fuse(plan, lowering.needed, error);
-    eitp__release(host, lowering.needed, lowering.capacity);
     eitp__release(host, lowering.pending, lowering.pending_capacity * sizeof *lowering.pending);
     return status;
 }
@@ -31592,7 +31723,7 @@ static int eitp__make_steps(eitp__fusion *fusion) {
     return 1;
 }
 
-EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     size_t tensors = plan->graph->tensor_count, nodes = plan->graph->node_count;
     size_t bytes = (tensors + 4 * nodes) * sizeof(eitp__node *);
@@ -31601,7 +31732,7 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *
     int made = 0;
     fusion.plan = plan;
     fusion.graph = plan->graph;
-    fusion.needed = needed;
+    fusion.needed = plan->needed;
     fusion.uses = (int *)eitp__allocate(host, tensors * sizeof *fusion.uses);
     if (lists && fusion.uses) {
         fusion.accumulations = lists;
@@ -31618,21 +31749,6 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *
     eitp__release(host, fusion.uses, tensors * sizeof *fusion.uses);
     eitp__release(host, lists, bytes);
     return made || !bytes ? EITP_OK : eitp__fail_memory(error, bytes, "the steps of a plan");
-}
-
-EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
-    int mutates = 0;
-    for (int i = 0; i < step->output_count; i++)
-        mutates |= step->replaces[i] != NULL;
-    return mutates;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
-    if (i < step->input_count)
-        return step->inputs[i];
-    /* An accumulation reads the values before, and the carry. */
-    i -= step->input_count;
-    return i < step->output_count ? step->replaces[i] : step->carry;
 }
 /* <<src/tensor/plan_fuse.c */
 
@@ -32890,108 +33006,7 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
 /* <<src/tensor/plan_recompute.c */
 
 /* >>src/tensor/plan_layout.c */
-/* The arena of a plan: how long each tensor lives, and which take over another's memory. */
-
-/* The tensor that owns the memory a tensor lies in; NULL where that is a variable. */
-static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
-    eitp_tensor *owner = eitp__owner(tensor, NULL);
-    return owner->leaf == EITP__VARIABLE ? NULL : owner;
-}
-
-EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last) {
-    eitp__stretch *stretch;
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->stretches, &plan->stretch_capacity,
-                       plan->stretch_count + 1, sizeof *plan->stretches))
-        return -1;
-    stretch = &plan->stretches[plan->stretch_count];
-    stretch->size = (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
-    stretch->offset = 0;
-    stretch->first = first;
-    stretch->last = last;
-    return (int)plan->stretch_count++;
-}
-
-/* ---- Owners ---- */
-
-static int eitp__owner_number(eitp_tensor *tensor) {
-    const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
-    if (!owner)
-        return EITP__NO_OWNER;
-    return owner->leaf == EITP__VARIABLE ? -2 - (int)owner->variable : owner->id;
-}
-
-/* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
-#define EITP__OPERAND (1u << 3)
-
-/* Is the input all of a computed tensor of the output's dtype and shape? */
-static int eitp__is_alike(eitp_tensor *x, const eitp_tensor *y) {
-    const eitp_tensor *owner = x && x->dtype == y->dtype && eitp__same_shape(x, y) ? eitp__arena_owner(x) : NULL;
-    return owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x);
-}
-
-static unsigned eitp__reusable_inputs(const eitp__step *step) {
-    unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse, reusable = 0;
-    for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
-        if (candidates & (1u << i) && eitp__is_alike(step->inputs[i], step->outputs[0]))
-            reusable |= 1u << i;
-    }
-    return reusable;
-}
-
-EITP__PRIVATE void eitp__update_owners(eitp_plan *plan, eitp__step *step) {
-    int *reads = eitp__read_owners(plan, step), *outputs = eitp__output_owners(plan, step);
-    int *replaced = eitp__replaced_owners(plan, step);
-    for (int i = 0; i < eitp__step_read_count(step); i++)
-        reads[i] = eitp__owner_number(eitp__step_read(step, i));
-    for (int i = 0; i < step->output_count; i++) {
-        int number = eitp__owner_number(step->outputs[i]);
-        outputs[i] = number == step->outputs[i]->id ? number : EITP__NO_OWNER;
-        replaced[i] = eitp__owner_number(step->replaces[i]);
-    }
-}
-
-static int eitp__reserve_sizes(eitp_plan *plan) {
-    return eitp__reserve(&plan->context->host, (void **)&plan->sizes, &plan->size_capacity, plan->graph->tensor_count,
-                         sizeof *plan->sizes);
-}
-
-EITP__PRIVATE int eitp__list_owners(eitp_plan *plan, eitp__step *step) {
-    size_t count = (size_t)eitp__step_read_count(step) + 2 * (size_t)step->output_count;
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->owners, &plan->owner_capacity, plan->owner_count + count,
-                       sizeof *plan->owners))
-        return 0;
-    if (!eitp__reserve_sizes(plan))
-        return 0;
-    for (int i = 0; i < step->output_count; i++)
-        plan->sizes[step->outputs[i]->id] = eitp__tensor_bytes(step->outputs[i]);
-    step->owners = plan->owner_count;
-    step->reusable = eitp__reusable_inputs(step);
-    plan->owner_count += count;
-    eitp__update_owners(plan, step);
-    return 1;
-}
-
-static int eitp__append_output(eitp_plan *plan, int id) {
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->outputs, &plan->output_capacity, plan->output_count + 1,
-                       sizeof *plan->outputs))
-        return 0;
-    plan->outputs[plan->output_count++] = id;
-    return 1;
-}
-
-EITP__PRIVATE int eitp__list_operands(eitp_plan *plan) {
-    const eitp_graph *graph = plan->graph;
-    int done = eitp__reserve_sizes(plan);
-    for (size_t s = 0; s < plan->step_count && done; s++)
-        done = eitp__list_owners(plan, &plan->steps[s]);
-    for (size_t i = 0; i < plan->input_count && done; i++)
-        plan->sizes[plan->inputs[i].tensor->id] = eitp__tensor_bytes(plan->inputs[i].tensor);
-    for (int t = 0; t < (int)graph->tensor_count && done; t++) {
-        if (graph->tensors[t]->is_output)
-            done = eitp__append_output(plan, t);
-    }
-    return done;
-}
+/* The stretches of a plan's arena: how long each tensor lives, and which take over another's memory. */
 
 /* ---- Lifetimes ---- */
 
@@ -33111,8 +33126,7 @@ EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
 }
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
-    plan->stats.arena_bytes = 0;
-    if (eitp__plan_lifetimes(plan) && eitp__plan_place(plan) && eitp__largest_use(plan, &plan->stats.largest_bytes))
+    if (eitp__plan_lifetimes(plan) && eitp__largest_use(plan, &plan->stats.largest_bytes))
         return EITP_OK;
     return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
 }
@@ -33418,12 +33432,13 @@ static void eitp__divide_placed(eitp__placing *p, const eitp__placement *order) 
     }
 }
 
-EITP__PRIVATE int eitp__plan_place(eitp_plan *plan) {
+EITP__PRIVATE eitp_status eitp__plan_place(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     size_t count = plan->stretch_count;
     eitp__placement *order = (eitp__placement *)eitp__allocate(host, count * sizeof *order);
     eitp__placing p = EITP__ZERO;
     int done = 0;
+    plan->stats.arena_bytes = 0;
     p.plan = plan;
     p.steps = 1;
     while (p.steps < plan->step_count + 2)
@@ -33447,7 +33462,7 @@ EITP__PRIVATE int eitp__plan_place(eitp_plan *plan) {
     eitp__release(host, p.placed, count * sizeof *p.placed);
     eitp__release(host, p.runs, count * sizeof *p.runs);
     eitp__release(host, p.nodes, 2 * p.steps * sizeof *p.nodes);
-    return done || !count;
+    return done || !count ? EITP_OK : eitp__fail_memory(error, count * sizeof *plan->stretches, "the places of a plan");
 }
 /* <<src/tensor/plan_place.c */
 
@@ -33540,7 +33555,8 @@ static void eitp__release_calls(eitp_plan *plan) {
     plan->call_count = 0;
 }
 
-static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
+/* The last pass: steps become calls, without addresses. */
+static eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
     const eitp__backend *backend = plan->context->backend;
     const eitp_host *host = &plan->context->host;
     eitp__release_calls(plan);
@@ -33575,37 +33591,6 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
 
 static size_t eitp__plan_bytes(const eitp_plan *plan) {
     return plan->stats.arena_bytes + plan->stats.workspace_bytes;
-}
-
-/* Makes values again until no more than `target` bytes are in use at once, and lays out what is left. */
-static eitp_status eitp__plan_shrink(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error) {
-    eitp_status status = eitp__plan_recompute(plan, target, mode, error);
-    if (!status)
-        status = eitp__plan_layout(plan, error);
-    return status ? status : eitp__make_calls(plan, error);
-}
-
-/*
- * Layouts have gaps, so a plan may need more than what is in use at once: the target is lowered by what was too much,
- * and a little more, as long as it is met.
- */
-static eitp_status eitp__plan_fit(eitp_plan *plan, const eitp_plan_config *config, eitp_error *error) {
-    int nodes = plan->stats.nodes;
-    double flops = plan->stats.flops;
-    size_t target = plan->stats.largest_bytes;
-    eitp_status status = EITP_OK;
-    if (config->recompute > EITP_RECOMPUTE_NONE)
-        status = eitp__plan_shrink(plan, 0, config->recompute, error);
-    while (!status && config->recompute == EITP_RECOMPUTE_AUTO && config->memory &&
-           eitp__plan_bytes(plan) > config->memory && plan->stats.largest_bytes <= target) {
-        size_t excess = eitp__plan_bytes(plan) - config->memory, step = plan->stats.largest_bytes / 256 + 1;
-        step = excess > step ? excess : step;
-        target = step < plan->stats.largest_bytes ? plan->stats.largest_bytes - step : 0;
-        status = eitp__plan_shrink(plan, target, config->recompute, error);
-    }
-    plan->stats.recomputed = plan->stats.nodes - nodes;
-    plan->stats.recomputed_flops = plan->stats.flops - flops;
-    return status;
 }
 
 /* Lists the graph's inputs. */
@@ -33679,11 +33664,69 @@ static void eitp__release_operands(eitp_plan *plan) {
     eitp__release(host, plan->owners, plan->owner_capacity * sizeof *plan->owners);
     eitp__release(host, plan->outputs, plan->output_capacity * sizeof *plan->outputs);
     eitp__release(host, plan->sizes, plan->size_capacity * sizeof *plan->sizes);
+    eitp__release(host, plan->needed, plan->needed_capacity);
     plan->owners = plan->outputs = NULL;
     plan->sizes = NULL;
-    plan->size_capacity = 0;
+    plan->needed = NULL;
+    plan->size_capacity = plan->needed_capacity = 0;
     plan->owner_count = plan->owner_capacity = 0;
     plan->output_count = plan->output_capacity = 0;
+}
+
+/* How far values are recomputed: the most bytes that may be in use at once, and how often that was lowered. */
+typedef struct eitp__plan_target {
+    size_t bytes;
+    int lowered;
+    int nodes; /* of the plan that recomputes nothing */
+    double flops;
+} eitp__plan_target;
+
+/*
+ * True if more should be recomputed than in the layout that was made last. Layouts have gaps, so a plan may need more
+ * than what is in use at once: the target is lowered by what was too much, and a little more, as long as it is met.
+ */
+static int eitp__lower_target(const eitp_plan *plan, const eitp_plan_config *config, eitp__plan_target *target) {
+    size_t largest = plan->stats.largest_bytes, needed = eitp__plan_bytes(plan), step = largest / 256 + 1;
+    if (!target->lowered++) {
+        target->nodes = plan->stats.nodes;
+        target->flops = plan->stats.flops;
+        target->bytes = largest;
+        if (config && config->recompute > EITP_RECOMPUTE_NONE) {
+            target->bytes = 0;
+            return 1;
+        }
+    }
+    if (!config || config->recompute != EITP_RECOMPUTE_AUTO || !config->memory || needed <= config->memory ||
+        largest > target->bytes)
+        return 0;
+    step = needed - config->memory > step ? needed - config->memory : step;
+    target->bytes = step < largest ? largest - step : 0;
+    return 1;
+}
+
+/* The passes, in order. What must be recomputed depends on the layout: from there on they repeat until it fits. */
+static eitp_status eitp__plan_passes(eitp_plan *plan, const eitp_plan_config *config, eitp_error *error) {
+    eitp__plan_target target = EITP__ZERO;
+    eitp_status status = eitp__plan_lower(plan, error);
+    if (!status)
+        status = eitp__plan_fuse(plan, error);
+    if (!status)
+        status = eitp__plan_order(plan, error);
+    if (!status)
+        status = eitp__list_operands(plan, error);
+    do {
+        if (!status && target.lowered)
+            status = eitp__plan_recompute(plan, target.bytes, config->recompute, error);
+        if (!status)
+            status = eitp__plan_layout(plan, error);
+        if (!status)
+            status = eitp__plan_place(plan, error);
+        if (!status)
+            status = eitp__plan_bind(plan, error);
+    } while (!status && eitp__lower_target(plan, config, &target));
+    plan->stats.recomputed = plan->stats.nodes - target.nodes;
+    plan->stats.recomputed_flops = plan->stats.flops - target.flops;
+    return status ? status : eitp__plan_transfers(plan, error);
 }
 
 /* A plan without memory to run in. */
@@ -33703,19 +33746,7 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
     made->count = graph->capacity;
     status = eitp__list_inputs(made, error);
     if (!status)
-        status = eitp__plan_lower(made, error);
-    if (!status)
-        status = eitp__plan_order(made, error);
-    if (!status && !eitp__list_operands(made))
-        status = eitp__fail_memory(error, made->owner_count * sizeof *made->owners, "the operands of a plan's steps");
-    if (!status)
-        status = eitp__plan_layout(made, error);
-    if (!status)
-        status = eitp__make_calls(made, error);
-    if (!status && config)
-        status = eitp__plan_fit(made, config, error);
-    if (!status)
-        status = eitp__plan_transfers(made, error);
+        status = eitp__plan_passes(made, config, error);
     eitp__release_operands(made);
     if (status) {
         eitp_plan_destroy(made);

@@ -266,7 +266,7 @@ static int eitp__make_steps(eitp__fusion *fusion) {
     return 1;
 }
 
-EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     size_t tensors = plan->graph->tensor_count, nodes = plan->graph->node_count;
     size_t bytes = (tensors + 4 * nodes) * sizeof(eitp__node *);
@@ -275,7 +275,7 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *
     int made = 0;
     fusion.plan = plan;
     fusion.graph = plan->graph;
-    fusion.needed = needed;
+    fusion.needed = plan->needed;
     fusion.uses = (int *)eitp__allocate(host, tensors * sizeof *fusion.uses);
     if (lists && fusion.uses) {
         fusion.accumulations = lists;
@@ -292,19 +292,4 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *
     eitp__release(host, fusion.uses, tensors * sizeof *fusion.uses);
     eitp__release(host, lists, bytes);
     return made || !bytes ? EITP_OK : eitp__fail_memory(error, bytes, "the steps of a plan");
-}
-
-EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
-    int mutates = 0;
-    for (int i = 0; i < step->output_count; i++)
-        mutates |= step->replaces[i] != NULL;
-    return mutates;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
-    if (i < step->input_count)
-        return step->inputs[i];
-    /* An accumulation reads the values before, and the carry. */
-    i -= step->input_count;
-    return i < step->output_count ? step->replaces[i] : step->carry;
 }
