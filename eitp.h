@@ -258,7 +258,7 @@ EITP_API const char *eitp_dtype_name(eitp_dtype dtype);
  */
 typedef enum eitp_status {
     EITP_OK = 0,
-    EITP_ERROR_ARGUMENT = 1,    /* the call or the command is wrong: a flag, a shape, a path that names nothing */
+    EITP_ERROR_ARGUMENT = 1,    /* the call is wrong: a value, a shape, a path that names nothing */
     EITP_ERROR_FORMAT = 2,      /* the content of a file is wrong */
     EITP_ERROR_UNSUPPORTED = 3, /* well formed, but not something this build or machine can do */
     EITP_ERROR_MEMORY = 4,      /* an allocation failed, or the plan does not fit the budget */
@@ -26445,7 +26445,7 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
     if (automatic)
         name = "cpu";
     if (!strcmp(name, "cuda"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' cannot be used: %s; use --device cpu",
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' cannot be used: %s; use device 'cpu'",
                           eitp__no_cuda_reason());
     for (size_t i = 0; i < EITP__COUNT(eitp__backends); i++) {
         const eitp__backend_interface *interface = eitp__backends[i]();
@@ -27354,7 +27354,7 @@ static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_c
         return EITP_OK;
     if (!context->backend->interface->is_host_memory)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "variables of device '%s' cannot be streamed from a file; use --device cpu",
+                          "variables of device '%s' cannot be streamed from a file; use device 'cpu'",
                           context->backend->interface->name);
     if (!config->stream_path || !*config->stream_path)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -34099,7 +34099,7 @@ eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eit
     eitp_status status;
     memset(limits, 0, sizeof *limits);
     if (!interface->measure)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' cannot tell its limits; use --device cpu",
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' does not report its limits; use device 'cpu'",
                           interface->name);
     status = interface->measure(context->backend, &measured, error);
     if (status)
@@ -39264,7 +39264,7 @@ EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, si
         return eitp__fail(
             error, EITP_ERROR_FORMAT,
             "not a token file: it begins with neither \"EITPTOK\" nor llm.c's 20240520; make one from text "
-            "with eitp pack");
+            "with eitp_pack");
     }
     if (status == EITP_OK)
         status = eitp__token_check_size(&found, begin, file_size, error);

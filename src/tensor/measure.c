@@ -11,7 +11,7 @@ eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eit
     eitp_status status;
     memset(limits, 0, sizeof *limits);
     if (!interface->measure)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' cannot tell its limits; use --device cpu",
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' does not report its limits; use device 'cpu'",
                           interface->name);
     status = interface->measure(context->backend, &measured, error);
     if (status)
