@@ -3478,6 +3478,7 @@ typedef struct eitp__graph_block {
 
 struct eitp_graph {
     eitp_context *context;
+    const struct eitp__op_info *ops; /* the table */
     eitp__graph_block *blocks;
     eitp_tensor **tensors;
     size_t tensor_count, tensor_capacity;
@@ -3523,7 +3524,12 @@ typedef struct eitp__op_info {
     eitp_tensor *(*rows)(const eitp__node *node, int64_t begin, int64_t end);
 } eitp__op_info;
 
-EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op);
+/* op_table.c: by op. It refers to the rules of all ops, and these add nodes, which find it in their graph. */
+EITP__PRIVATE const eitp__op_info *eitp__op_table(void);
+
+static inline EITP__UNUSED const eitp__op_info *eitp__op(const eitp_graph *graph, eitp__op_code op) {
+    return &graph->ops[op];
+}
 
 /* The input whose memory an output of the node has, and changes; NULL where it has its own. */
 EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output);
@@ -27958,34 +27964,7 @@ size_t eitp_context_arena_bytes(const eitp_context *context) {
 /* <<src/tensor/context.c */
 
 /* >>src/tensor/graph.c */
-eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
-    if (!context || !graph)
-        return eitp__fail_null(error, "eitp_graph_create", "context and graph");
-    *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
-    if (!*graph)
-        return eitp__fail_memory(error, sizeof **graph, "a graph");
-    (*graph)->context = context;
-    context->graph_count++;
-    (*graph)->capacity = -1;
-    return EITP_OK;
-}
-
-void eitp_graph_destroy(eitp_graph *graph) {
-    const eitp_host *host;
-    if (!graph)
-        return;
-    host = &graph->context->host;
-    graph->context->graph_count--;
-    while (graph->blocks) {
-        eitp__graph_block *block = graph->blocks;
-        graph->blocks = block->next;
-        eitp__release(host, block, block->size);
-    }
-    eitp__release(host, graph->tensors, graph->tensor_capacity * sizeof *graph->tensors);
-    eitp__release(host, graph->nodes, graph->node_capacity * sizeof *graph->nodes);
-    eitp__release(host, graph->variables, graph->variable_capacity * sizeof *graph->variables);
-    eitp__release(host, graph, sizeof *graph);
-}
+/* What a graph is built of: tensors, nodes, and its first error. */
 
 eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error) {
     if (!graph)
@@ -28297,7 +28276,7 @@ static int eitp__check_inputs(eitp_graph *graph, const eitp__op_info *info, eitp
 }
 
 EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output) {
-    const int *shares = eitp__op(node->op)->shares;
+    const int *shares = eitp__op(node->graph, node->op)->shares;
     for (int i = 0; i < EITP__MAX_OUTPUTS; i++) {
         eitp_tensor *input = shares[i] && shares[i] <= node->input_count ? node->inputs[shares[i] - 1] : NULL;
         if (shares[i] && !input)
@@ -28310,7 +28289,7 @@ EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output
 
 /* Whether something computes a node: a kernel of its dtype or, where that is of 16 bits, of F32; or other ops. */
 static int eitp__can_compute(const eitp__node *node) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     const eitp__backend *backend = node->graph->context->backend;
     eitp_dtype dtype = eitp__node_dtype(node);
     if ((int)node->op >= (int)EITP__SLOT_COUNT || info->expand || info->backward_of)
@@ -28321,10 +28300,13 @@ static int eitp__can_compute(const eitp__node *node) {
 
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes) {
-    const eitp__op_info *info = eitp__op(op);
+    const eitp__op_info *info;
     eitp__node *node;
     eitp_error error = EITP__ZERO;
-    if (!graph || graph->error.status || !eitp__check_inputs(graph, info, inputs, input_count))
+    if (!graph || graph->error.status)
+        return NULL;
+    info = eitp__op(graph, op);
+    if (!eitp__check_inputs(graph, info, inputs, input_count))
         return NULL;
     if (!eitp__reserve(&graph->context->host, (void **)&graph->nodes, &graph->node_capacity, graph->node_count + 1,
                        sizeof *graph->nodes)) {
@@ -28375,7 +28357,8 @@ EITP__PRIVATE eitp_tensor *eitp__apply(eitp__op_code op, eitp_tensor *const *inp
 
 EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, int rank, const int64_t *shape,
                                             int rows, eitp_error *error) {
-    eitp_tensor *tensor = eitp__tensor_create(node->graph, eitp__op(node->op)->name, dtype, rank, shape, rows);
+    eitp_tensor *tensor =
+        eitp__tensor_create(node->graph, eitp__op(node->graph, node->op)->name, dtype, rank, shape, rows);
     if (!tensor) {
         if (error)
             *error = node->graph->error;
@@ -28646,7 +28629,7 @@ EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value) {
 /* ---- Gradients ---- */
 
 EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like) {
-    unsigned dimensions = 0;
+    eitp__attributes sums = EITP__ZERO, shape = EITP__ZERO;
     int extra;
     eitp_tensor *sum = x;
     if (!x || eitp__same_shape(x, like))
@@ -28654,11 +28637,14 @@ EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like)
     extra = x->rank - like->rank;
     for (int d = 0; d < x->rank; d++) {
         if (d < extra || (like->shape[d - extra] == 1 && x->shape[d] != 1))
-            dimensions |= 1u << d;
+            sums.integers[0] |= 1 << d;
     }
-    if (dimensions)
-        sum = eitp_sum(x, dimensions, 1);
-    return extra ? eitp_reshape(sum, like->rank, like->shape) : sum;
+    /* Not by eitp_sum and eitp_reshape, whose gradients are made of the ops above. */
+    if (sums.integers[0])
+        sum = eitp__apply(EITP__OP_SUM, &x, 1, &sums);
+    shape.rank = like->rank;
+    memcpy(shape.shape, like->shape, sizeof shape.shape);
+    return extra ? eitp__apply(EITP__OP_RESHAPE, &sum, 1, &shape) : sum;
 }
 
 EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contribution) {
@@ -29163,7 +29149,7 @@ static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dime
     eitp_tensor *y;
     int64_t shape[EITP_MAX_RANK];
     int rank = 0;
-    if (!x || !eitp__check_dimensions(x, dimensions, eitp__op(op)->name))
+    if (!x || !eitp__check_dimensions(x, dimensions, eitp__op(x->graph, op)->name))
         return NULL;
     dimensions &= (1u << x->rank) - 1;
     attributes.integers[0] = dimensions;
@@ -30572,7 +30558,7 @@ EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end
     eitp_tensor *made = NULL;
     if (!x || (begin == 0 && x->rank && end == x->shape[0]))
         return x;
-    rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->op)->rows : NULL;
+    rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->graph, x->node->op)->rows : NULL;
     if (rule)
         made = rule(x->node, begin, end);
     return made ? made : eitp__rows_view(x, begin, end);
@@ -30844,10 +30830,44 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
                     eitp__gradient_linear_cross_entropy, eitp__expand_linear_cross_entropy, 0, 0, eitp__flops_head),
 };
 
-EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op) {
-    return &eitp__ops[op];
+EITP__PRIVATE const eitp__op_info *eitp__op_table(void) {
+    return eitp__ops;
 }
 /* <<src/tensor/op_table.c */
+
+/* >>src/tensor/graph_create.c */
+/* The beginning and the end of a graph, which is given the table of ops: what builds nodes needs no op of it. */
+
+eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
+    if (!context || !graph)
+        return eitp__fail_null(error, "eitp_graph_create", "context and graph");
+    *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
+    if (!*graph)
+        return eitp__fail_memory(error, sizeof **graph, "a graph");
+    (*graph)->context = context;
+    (*graph)->ops = eitp__op_table();
+    context->graph_count++;
+    (*graph)->capacity = -1;
+    return EITP_OK;
+}
+
+void eitp_graph_destroy(eitp_graph *graph) {
+    const eitp_host *host;
+    if (!graph)
+        return;
+    host = &graph->context->host;
+    graph->context->graph_count--;
+    while (graph->blocks) {
+        eitp__graph_block *block = graph->blocks;
+        graph->blocks = block->next;
+        eitp__release(host, block, block->size);
+    }
+    eitp__release(host, graph->tensors, graph->tensor_capacity * sizeof *graph->tensors);
+    eitp__release(host, graph->nodes, graph->node_capacity * sizeof *graph->nodes);
+    eitp__release(host, graph->variables, graph->variable_capacity * sizeof *graph->variables);
+    eitp__release(host, graph, sizeof *graph);
+}
+/* <<src/tensor/graph_create.c */
 
 /* >>src/tensor/autograd.c */
 /*
@@ -30918,7 +30938,7 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__fl
     eitp__term *terms[EITP__MAX_INPUTS];
     int index[EITP__MAX_INPUTS], count = 0;
     if (!eitp__expand_node(node, outputs)) {
-        eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no gradient", eitp__op(node->op)->name);
+        eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no gradient", eitp__op(node->graph, node->op)->name);
         return;
     }
     for (int i = 0; i < node->input_count; i++) {
@@ -30934,7 +30954,7 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__fl
 }
 
 static void eitp__differentiate_node(eitp__flow *flow, const eitp__node *node) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     eitp_tensor *dy[EITP__MAX_OUTPUTS] = EITP__ZERO, *dx[EITP__MAX_INPUTS];
     int flows = 0, saved_flows = 0;
     for (int i = 0; i < node->output_count; i++) {
@@ -31000,7 +31020,7 @@ static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, ei
 
 /* A node of a 16-bit column as the same op in F32 between casts. 0: it is of another column, or changes a variable. */
 static int eitp__widen_node(const eitp__node *node, eitp_tensor **outputs) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     eitp_dtype dtype = eitp__node_dtype(node);
     eitp__attributes attributes = node->attributes;
     eitp_tensor *inputs[EITP__MAX_INPUTS];
@@ -31018,7 +31038,7 @@ static int eitp__widen_node(const eitp__node *node, eitp_tensor **outputs) {
 }
 
 EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **outputs) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     eitp__op_code forward;
     eitp__node original;
     eitp_tensor *results[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_OUTPUTS];
@@ -31036,7 +31056,7 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     forward = (eitp__op_code)(info->backward_of - 1);
     original = *node;
     original.op = forward;
-    eitp__op(forward)->expand(&original, results);
+    eitp__op(node->graph, forward)->expand(&original, results);
     for (int i = 0; i < node->output_count; i++)
         xs[i] = node->inputs[info->wrt[i]];
     if (!results[0])
@@ -31253,7 +31273,8 @@ static int eitp__is_alike(eitp_tensor *x, const eitp_tensor *y) {
 }
 
 static unsigned eitp__reusable_inputs(const eitp__step *step) {
-    unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse, reusable = 0;
+    unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->graph, step->node->op)->reuse,
+             reusable = 0;
     for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
         if (candidates & (1u << i) && eitp__is_alike(step->inputs[i], step->outputs[0]))
             reusable |= 1u << i;
@@ -31394,7 +31415,7 @@ static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO;
     if (!eitp__expand_node(node, outputs)) {
         eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no kernel for %s on this device",
-                         eitp__op(node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
+                         eitp__op(node->graph, node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
         return;
     }
     if (graph->error.status || !eitp__lowering_reserve(lowering))
@@ -31497,7 +31518,7 @@ static int eitp__is_consumed(const eitp__fusion *fusion, const eitp_tensor *x) {
 
 /* Can the node's slot add to an output of this dtype instead of writing it? */
 static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
-    int accumulates = eitp__op(node->op)->accumulates;
+    int accumulates = eitp__op(node->graph, node->op)->accumulates;
     eitp_dtype stored;
     if (!accumulates || !eitp__is_floating(dtype))
         return 0;
@@ -32318,7 +32339,7 @@ static double eitp__value_bytes(const eitp_tensor *x) {
 
 /* The arithmetic of a step and the bytes it moves, whichever takes longer. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step) {
-    const eitp__op_info *info = eitp__op(step->node->op);
+    const eitp__op_info *info = eitp__op(step->node->graph, step->node->op);
     const eitp__backend *backend = plan->context->backend;
     double flops = info->flops ? info->flops(step->node) : 0, bytes = 0, rate, bandwidth, seconds;
     for (int i = 0; i < eitp__step_read_count(step); i++) {
@@ -33569,7 +33590,7 @@ static eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
     plan->stats.workspace_bytes = 0;
     plan->stats.flops = plan->stats.seconds = 0;
     for (size_t s = 0; s < plan->step_count; s++) {
-        const eitp__op_info *info = eitp__op(plan->steps[s].node->op);
+        const eitp__op_info *info = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op);
         size_t workspace;
         eitp__make_call(plan, (int)s, &plan->calls[s], &plan->bindings[s]);
         workspace = backend->interface->workspace(backend, &plan->calls[s]);
@@ -34220,7 +34241,7 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
 static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
     const eitp__node *node = plan->steps[s].node;
     const eitp__binding *binding = &plan->bindings[s];
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     double flops = info->flops ? info->flops(node) : 0;
     int rows = 0;
     for (int i = 0; i < EITP__MAX_INPUTS; i++)
@@ -34231,7 +34252,7 @@ static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
 /* All but the time that the step takes. */
 static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
-    profile.op = eitp__op(plan->steps[s].node->op)->name;
+    profile.op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
     profile.product = eitp__profile_product(plan, s);
     profile.variable = eitp__profile_name(plan, &plan->steps[s]);
     profile.dtype = plan->calls[s].dtype;

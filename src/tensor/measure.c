@@ -132,7 +132,7 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
 static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
     const eitp__node *node = plan->steps[s].node;
     const eitp__binding *binding = &plan->bindings[s];
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     double flops = info->flops ? info->flops(node) : 0;
     int rows = 0;
     for (int i = 0; i < EITP__MAX_INPUTS; i++)
@@ -143,7 +143,7 @@ static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
 /* All but the time that the step takes. */
 static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
-    profile.op = eitp__op(plan->steps[s].node->op)->name;
+    profile.op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
     profile.product = eitp__profile_product(plan, s);
     profile.variable = eitp__profile_name(plan, &plan->steps[s]);
     profile.dtype = plan->calls[s].dtype;

@@ -203,6 +203,6 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
                     eitp__gradient_linear_cross_entropy, eitp__expand_linear_cross_entropy, 0, 0, eitp__flops_head),
 };
 
-EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op) {
-    return &eitp__ops[op];
+EITP__PRIVATE const eitp__op_info *eitp__op_table(void) {
+    return eitp__ops;
 }

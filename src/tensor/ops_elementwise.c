@@ -253,7 +253,7 @@ EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value) {
 /* ---- Gradients ---- */
 
 EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like) {
-    unsigned dimensions = 0;
+    eitp__attributes sums = EITP__ZERO, shape = EITP__ZERO;
     int extra;
     eitp_tensor *sum = x;
     if (!x || eitp__same_shape(x, like))
@@ -261,11 +261,14 @@ EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like)
     extra = x->rank - like->rank;
     for (int d = 0; d < x->rank; d++) {
         if (d < extra || (like->shape[d - extra] == 1 && x->shape[d] != 1))
-            dimensions |= 1u << d;
+            sums.integers[0] |= 1 << d;
     }
-    if (dimensions)
-        sum = eitp_sum(x, dimensions, 1);
-    return extra ? eitp_reshape(sum, like->rank, like->shape) : sum;
+    /* Not by eitp_sum and eitp_reshape, whose gradients are made of the ops above. */
+    if (sums.integers[0])
+        sum = eitp__apply(EITP__OP_SUM, &x, 1, &sums);
+    shape.rank = like->rank;
+    memcpy(shape.shape, like->shape, sizeof shape.shape);
+    return extra ? eitp__apply(EITP__OP_RESHAPE, &sum, 1, &shape) : sum;
 }
 
 EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contribution) {

@@ -34,7 +34,7 @@ static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dime
     eitp_tensor *y;
     int64_t shape[EITP_MAX_RANK];
     int rank = 0;
-    if (!x || !eitp__check_dimensions(x, dimensions, eitp__op(op)->name))
+    if (!x || !eitp__check_dimensions(x, dimensions, eitp__op(x->graph, op)->name))
         return NULL;
     dimensions &= (1u << x->rank) - 1;
     attributes.integers[0] = dimensions;

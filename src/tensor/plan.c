@@ -101,7 +101,7 @@ static eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
     plan->stats.workspace_bytes = 0;
     plan->stats.flops = plan->stats.seconds = 0;
     for (size_t s = 0; s < plan->step_count; s++) {
-        const eitp__op_info *info = eitp__op(plan->steps[s].node->op);
+        const eitp__op_info *info = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op);
         size_t workspace;
         eitp__make_call(plan, (int)s, &plan->calls[s], &plan->bindings[s]);
         workspace = backend->interface->workspace(backend, &plan->calls[s]);

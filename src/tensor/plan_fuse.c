@@ -40,7 +40,7 @@ static int eitp__is_consumed(const eitp__fusion *fusion, const eitp_tensor *x) {
 
 /* Can the node's slot add to an output of this dtype instead of writing it? */
 static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
-    int accumulates = eitp__op(node->op)->accumulates;
+    int accumulates = eitp__op(node->graph, node->op)->accumulates;
     eitp_dtype stored;
     if (!accumulates || !eitp__is_floating(dtype))
         return 0;

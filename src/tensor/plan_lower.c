@@ -59,7 +59,7 @@ static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO;
     if (!eitp__expand_node(node, outputs)) {
         eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no kernel for %s on this device",
-                         eitp__op(node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
+                         eitp__op(node->graph, node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
         return;
     }
     if (graph->error.status || !eitp__lowering_reserve(lowering))

@@ -63,7 +63,8 @@ static int eitp__is_alike(eitp_tensor *x, const eitp_tensor *y) {
 }
 
 static unsigned eitp__reusable_inputs(const eitp__step *step) {
-    unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse, reusable = 0;
+    unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->graph, step->node->op)->reuse,
+             reusable = 0;
     for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
         if (candidates & (1u << i) && eitp__is_alike(step->inputs[i], step->outputs[0]))
             reusable |= 1u << i;
