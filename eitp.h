@@ -627,6 +627,8 @@ EITP_API eitp_tensor *eitp_negate(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_exp(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_log(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sqrt(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_sin(eitp_tensor *x); /* of radians */
+EITP_API eitp_tensor *eitp_cos(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sigmoid(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_relu(eitp_tensor *x); /* gradient 0 at 0 */
@@ -2641,6 +2643,8 @@ typedef enum eitp__family {
     X(EXP, FLAT)                                                                                                       \
     X(LOG, FLAT)                                                                                                       \
     X(SQRT, FLAT)                                                                                                      \
+    X(SIN, FLAT)                                                                                                       \
+    X(COS, FLAT)                                                                                                       \
     X(TANH, FLAT)                                                                                                      \
     X(SIGMOID, FLAT)                                                                                                   \
     X(RELU, FLAT)                                                                                                      \
@@ -3636,9 +3640,9 @@ EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const 
 EITP__PRIVATE eitp__shape_rule eitp__shape_fill, eitp__shape_arange, eitp__shape_unary, eitp__shape_cast,
     eitp__shape_binary, eitp__shape_compare, eitp__shape_where, eitp__shape_same;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_exp, eitp__gradient_log, eitp__gradient_sqrt,
-    eitp__gradient_tanh, eitp__gradient_sigmoid, eitp__gradient_relu, eitp__gradient_erf, eitp__gradient_affine,
-    eitp__gradient_clamp, eitp__gradient_cast, eitp__gradient_add, eitp__gradient_subtract, eitp__gradient_multiply,
-    eitp__gradient_divide, eitp__gradient_where, eitp__gradient_none;
+    eitp__gradient_sin, eitp__gradient_cos, eitp__gradient_tanh, eitp__gradient_sigmoid, eitp__gradient_relu,
+    eitp__gradient_erf, eitp__gradient_affine, eitp__gradient_clamp, eitp__gradient_cast, eitp__gradient_add,
+    eitp__gradient_subtract, eitp__gradient_multiply, eitp__gradient_divide, eitp__gradient_where, eitp__gradient_none;
 EITP__PRIVATE eitp__flops_rule eitp__flops_elements;
 
 /* ops_shape.c */
@@ -11253,6 +11257,8 @@ EITP__REF_UNARY(negate, -x)
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
+EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
 EITP__REF_UNARY(sigmoid, 1 / (1 + EITP__REF_MATH(exp)(-x)))
 EITP__REF_UNARY(relu, x < 0 ? 0 : x)
@@ -11740,6 +11746,8 @@ EITP__REF_UNARY(negate, -x)
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
+EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
 EITP__REF_UNARY(sigmoid, 1 / (1 + EITP__REF_MATH(exp)(-x)))
 EITP__REF_UNARY(relu, x < 0 ? 0 : x)
@@ -12555,6 +12563,8 @@ EITP__REF_UNARY(negate, -x)
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
+EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
 EITP__REF_UNARY(sigmoid, 1 / (1 + EITP__REF_MATH(exp)(-x)))
 EITP__REF_UNARY(relu, x < 0 ? 0 : x)
@@ -13164,6 +13174,8 @@ EITP__REF_UNARY(negate, -x)
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
+EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
 EITP__REF_UNARY(sigmoid, 1 / (1 + EITP__REF_MATH(exp)(-x)))
 EITP__REF_UNARY(relu, x < 0 ? 0 : x)
@@ -13760,6 +13772,8 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     X(EXP, exp)                                                                                                        \
     X(LOG, log)                                                                                                        \
     X(SQRT, sqrt)                                                                                                      \
+    X(SIN, sin)                                                                                                        \
+    X(COS, cos)                                                                                                        \
     X(TANH, tanh)                                                                                                      \
     X(SIGMOID, sigmoid)                                                                                                \
     X(RELU, relu)                                                                                                      \
@@ -28530,6 +28544,14 @@ eitp_tensor *eitp_sqrt(eitp_tensor *x) {
     return eitp__unary(EITP__OP_SQRT, x, 0, 0);
 }
 
+eitp_tensor *eitp_sin(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_SIN, x, 0, 0);
+}
+
+eitp_tensor *eitp_cos(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_COS, x, 0, 0);
+}
+
 eitp_tensor *eitp_tanh(eitp_tensor *x) {
     return eitp__unary(EITP__OP_TANH, x, 0, 0);
 }
@@ -28660,6 +28682,14 @@ EITP__PRIVATE void eitp__gradient_log(const eitp__node *node, eitp_tensor *const
 
 EITP__PRIVATE void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_divide(eitp_affine(dy[0], 0.5, 0), node->outputs[0]));
+}
+
+EITP__PRIVATE void eitp__gradient_sin(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_cos(node->inputs[0])));
+}
+
+EITP__PRIVATE void eitp__gradient_cos(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_negate(eitp_multiply(dy[0], eitp_sin(node->inputs[0]))));
 }
 
 /* 1 - y^2 */
@@ -30647,6 +30677,8 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("exp", 1, 1, eitp__shape_unary, eitp__gradient_exp, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("log", 1, 1, eitp__shape_unary, eitp__gradient_log, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("sqrt", 1, 1, eitp__shape_unary, eitp__gradient_sqrt, EITP__FIRST, 0, eitp__flops_elements),
+    EITP__PLAIN("sin", 1, 1, eitp__shape_unary, eitp__gradient_sin, EITP__FIRST, 0, eitp__flops_elements),
+    EITP__PLAIN("cos", 1, 1, eitp__shape_unary, eitp__gradient_cos, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("tanh", 1, 1, eitp__shape_unary, eitp__gradient_tanh, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("sigmoid", 1, 1, eitp__shape_unary, eitp__gradient_sigmoid, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("relu", 1, 1, eitp__shape_unary, eitp__gradient_relu, EITP__FIRST, 0, eitp__flops_elements),

@@ -166,6 +166,8 @@ typedef enum eitp__family {
     X(EXP, FLAT)                                                                                                       \
     X(LOG, FLAT)                                                                                                       \
     X(SQRT, FLAT)                                                                                                      \
+    X(SIN, FLAT)                                                                                                       \
+    X(COS, FLAT)                                                                                                       \
     X(TANH, FLAT)                                                                                                      \
     X(SIGMOID, FLAT)                                                                                                   \
     X(RELU, FLAT)                                                                                                      \

@@ -37,6 +37,8 @@ UNARY_CASE(negate, -2, 2, -x)
 UNARY_CASE(exp, -30, 10, exp(x))
 UNARY_CASE(log, 0.01, 4, log(x))
 UNARY_CASE(sqrt, 0.01, 4, sqrt(x))
+UNARY_CASE(sin, -20, 20, sin(x))
+UNARY_CASE(cos, -20, 20, cos(x))
 UNARY_CASE(tanh, -9, 9, tanh(x))
 UNARY_CASE(sigmoid, -20, 20, 1 / (1 + exp(-x)))
 UNARY_CASE(relu, -2, 2, x > 0 ? x : 0)
@@ -626,6 +628,8 @@ static const op_case op_cases[] = {
     OP_CASE(exp, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(log, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(sqrt, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(sin, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(cos, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(tanh, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(sigmoid, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(relu, 0, HAS_GRADIENT),

@@ -519,6 +519,10 @@ static double unary(eitp__slot slot, double x) {
         return log(x);
     case EITP__SLOT_SQRT:
         return sqrt(x);
+    case EITP__SLOT_SIN:
+        return sin(x);
+    case EITP__SLOT_COS:
+        return cos(x);
     case EITP__SLOT_TANH:
         return tanh(x);
     case EITP__SLOT_SIGMOID:
@@ -539,10 +543,10 @@ static double unary(eitp__slot slot, double x) {
 }
 
 static void test_unary(void) {
-    static const eitp__slot slots[] = {EITP__SLOT_NEGATE, EITP__SLOT_EXP,       EITP__SLOT_LOG,
-                                       EITP__SLOT_SQRT,   EITP__SLOT_TANH,      EITP__SLOT_SIGMOID,
-                                       EITP__SLOT_RELU,   EITP__SLOT_ERF,       EITP__SLOT_AFFINE,
-                                       EITP__SLOT_CLAMP,  EITP__SLOT_GELU_TANH, EITP__SLOT_GELU_ERF};
+    static const eitp__slot slots[] = {EITP__SLOT_NEGATE,    EITP__SLOT_EXP,     EITP__SLOT_LOG,    EITP__SLOT_SQRT,
+                                       EITP__SLOT_SIN,       EITP__SLOT_COS,     EITP__SLOT_TANH,   EITP__SLOT_SIGMOID,
+                                       EITP__SLOT_RELU,      EITP__SLOT_ERF,     EITP__SLOT_AFFINE, EITP__SLOT_CLAMP,
+                                       EITP__SLOT_GELU_TANH, EITP__SLOT_GELU_ERF};
     for (size_t s = 0; s < EITP__COUNT(slots); s++) {
         for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
             eitp__slot slot = slots[s];

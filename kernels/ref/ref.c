@@ -314,6 +314,8 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
     X(EXP, exp)                                                                                                        \
     X(LOG, log)                                                                                                        \
     X(SQRT, sqrt)                                                                                                      \
+    X(SIN, sin)                                                                                                        \
+    X(COS, cos)                                                                                                        \
     X(TANH, tanh)                                                                                                      \
     X(SIGMOID, sigmoid)                                                                                                \
     X(RELU, relu)                                                                                                      \

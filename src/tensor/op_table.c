@@ -32,6 +32,8 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("exp", 1, 1, eitp__shape_unary, eitp__gradient_exp, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("log", 1, 1, eitp__shape_unary, eitp__gradient_log, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("sqrt", 1, 1, eitp__shape_unary, eitp__gradient_sqrt, EITP__FIRST, 0, eitp__flops_elements),
+    EITP__PLAIN("sin", 1, 1, eitp__shape_unary, eitp__gradient_sin, EITP__FIRST, 0, eitp__flops_elements),
+    EITP__PLAIN("cos", 1, 1, eitp__shape_unary, eitp__gradient_cos, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("tanh", 1, 1, eitp__shape_unary, eitp__gradient_tanh, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("sigmoid", 1, 1, eitp__shape_unary, eitp__gradient_sigmoid, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("relu", 1, 1, eitp__shape_unary, eitp__gradient_relu, EITP__FIRST, 0, eitp__flops_elements),

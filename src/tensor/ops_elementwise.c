@@ -163,6 +163,14 @@ eitp_tensor *eitp_sqrt(eitp_tensor *x) {
     return eitp__unary(EITP__OP_SQRT, x, 0, 0);
 }
 
+eitp_tensor *eitp_sin(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_SIN, x, 0, 0);
+}
+
+eitp_tensor *eitp_cos(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_COS, x, 0, 0);
+}
+
 eitp_tensor *eitp_tanh(eitp_tensor *x) {
     return eitp__unary(EITP__OP_TANH, x, 0, 0);
 }
@@ -293,6 +301,14 @@ EITP__PRIVATE void eitp__gradient_log(const eitp__node *node, eitp_tensor *const
 
 EITP__PRIVATE void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_divide(eitp_affine(dy[0], 0.5, 0), node->outputs[0]));
+}
+
+EITP__PRIVATE void eitp__gradient_sin(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_cos(node->inputs[0])));
+}
+
+EITP__PRIVATE void eitp__gradient_cos(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_negate(eitp_multiply(dy[0], eitp_sin(node->inputs[0]))));
 }
 
 /* 1 - y^2 */

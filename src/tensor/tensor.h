@@ -229,6 +229,8 @@ EITP_API eitp_tensor *eitp_negate(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_exp(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_log(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sqrt(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_sin(eitp_tensor *x); /* of radians */
+EITP_API eitp_tensor *eitp_cos(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sigmoid(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_relu(eitp_tensor *x); /* gradient 0 at 0 */
