@@ -624,10 +624,12 @@ EITP_API eitp_tensor *eitp_arange(eitp_graph *graph, eitp_dtype dtype, int64_t c
 /* ---- Ops: element by element; two operands broadcast as in NumPy ---- */
 
 EITP_API eitp_tensor *eitp_negate(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_abs(eitp_tensor *x); /* gradient 0 at 0 */
 EITP_API eitp_tensor *eitp_exp(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_log(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sqrt(eitp_tensor *x);
-EITP_API eitp_tensor *eitp_sin(eitp_tensor *x); /* of radians */
+EITP_API eitp_tensor *eitp_rsqrt(eitp_tensor *x); /* 1 / sqrt(x) */
+EITP_API eitp_tensor *eitp_sin(eitp_tensor *x);   /* of radians */
 EITP_API eitp_tensor *eitp_cos(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sigmoid(eitp_tensor *x);
@@ -2640,9 +2642,11 @@ typedef enum eitp__family {
     X(FILL, FLAT)                                                                                                      \
     X(ARANGE, FLAT)                                                                                                    \
     X(NEGATE, FLAT)                                                                                                    \
+    X(ABS, FLAT)                                                                                                       \
     X(EXP, FLAT)                                                                                                       \
     X(LOG, FLAT)                                                                                                       \
     X(SQRT, FLAT)                                                                                                      \
+    X(RSQRT, FLAT)                                                                                                     \
     X(SIN, FLAT)                                                                                                       \
     X(COS, FLAT)                                                                                                       \
     X(TANH, FLAT)                                                                                                      \
@@ -3639,10 +3643,11 @@ EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const 
 /* ops_elementwise.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_fill, eitp__shape_arange, eitp__shape_unary, eitp__shape_cast,
     eitp__shape_binary, eitp__shape_compare, eitp__shape_where, eitp__shape_same;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_exp, eitp__gradient_log, eitp__gradient_sqrt,
-    eitp__gradient_sin, eitp__gradient_cos, eitp__gradient_tanh, eitp__gradient_sigmoid, eitp__gradient_relu,
-    eitp__gradient_erf, eitp__gradient_affine, eitp__gradient_clamp, eitp__gradient_cast, eitp__gradient_add,
-    eitp__gradient_subtract, eitp__gradient_multiply, eitp__gradient_divide, eitp__gradient_where, eitp__gradient_none;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_abs, eitp__gradient_exp, eitp__gradient_log,
+    eitp__gradient_sqrt, eitp__gradient_rsqrt, eitp__gradient_sin, eitp__gradient_cos, eitp__gradient_tanh,
+    eitp__gradient_sigmoid, eitp__gradient_relu, eitp__gradient_erf, eitp__gradient_affine, eitp__gradient_clamp,
+    eitp__gradient_cast, eitp__gradient_add, eitp__gradient_subtract, eitp__gradient_multiply, eitp__gradient_divide,
+    eitp__gradient_where, eitp__gradient_none;
 EITP__PRIVATE eitp__flops_rule eitp__flops_elements;
 
 /* ops_shape.c */
@@ -11254,9 +11259,11 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
     }
 
 EITP__REF_UNARY(negate, -x)
+EITP__REF_UNARY(abs, EITP__REF_MATH(fabs)(x))
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(rsqrt, 1 / EITP__REF_MATH(sqrt)(x))
 EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
 EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
@@ -11743,9 +11750,11 @@ static void EITP__REF(sgd)(const eitp__call *call, int64_t begin, int64_t end, v
     }
 
 EITP__REF_UNARY(negate, -x)
+EITP__REF_UNARY(abs, EITP__REF_MATH(fabs)(x))
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(rsqrt, 1 / EITP__REF_MATH(sqrt)(x))
 EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
 EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
@@ -12560,9 +12569,11 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     }
 
 EITP__REF_UNARY(negate, -x)
+EITP__REF_UNARY(abs, EITP__REF_MATH(fabs)(x))
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(rsqrt, 1 / EITP__REF_MATH(sqrt)(x))
 EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
 EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
@@ -13171,9 +13182,11 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     }
 
 EITP__REF_UNARY(negate, -x)
+EITP__REF_UNARY(abs, EITP__REF_MATH(fabs)(x))
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(rsqrt, 1 / EITP__REF_MATH(sqrt)(x))
 EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
 EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
@@ -13769,9 +13782,11 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
 /* Slots of every floating type, with the function's name. */
 #define EITP__REF_PRIMITIVES(X)                                                                                        \
     X(NEGATE, negate)                                                                                                  \
+    X(ABS, abs)                                                                                                        \
     X(EXP, exp)                                                                                                        \
     X(LOG, log)                                                                                                        \
     X(SQRT, sqrt)                                                                                                      \
+    X(RSQRT, rsqrt)                                                                                                    \
     X(SIN, sin)                                                                                                        \
     X(COS, cos)                                                                                                        \
     X(TANH, tanh)                                                                                                      \
@@ -14642,9 +14657,11 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
 /* Slots and the functions for them. */
 #define EITP__SIMD_COLUMN(X)                                                                                           \
     X(NEGATE, negate)                                                                                                  \
+    X(ABS, abs)                                                                                                        \
     X(EXP, exp)                                                                                                        \
     X(LOG, log)                                                                                                        \
     X(SQRT, sqrt)                                                                                                      \
+    X(RSQRT, rsqrt)                                                                                                    \
     X(TANH, tanh)                                                                                                      \
     X(SIGMOID, sigmoid)                                                                                                \
     X(RELU, relu)                                                                                                      \
@@ -14705,9 +14722,11 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -15524,9 +15543,11 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -16341,9 +16362,11 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -20282,9 +20305,11 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
 /* Slots and the functions for them. */
 #define EITP__SIMD_COLUMN(X)                                                                                           \
     X(NEGATE, negate)                                                                                                  \
+    X(ABS, abs)                                                                                                        \
     X(EXP, exp)                                                                                                        \
     X(LOG, log)                                                                                                        \
     X(SQRT, sqrt)                                                                                                      \
+    X(RSQRT, rsqrt)                                                                                                    \
     X(TANH, tanh)                                                                                                      \
     X(SIGMOID, sigmoid)                                                                                                \
     X(RELU, relu)                                                                                                      \
@@ -20345,9 +20370,11 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -21164,9 +21191,11 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -21981,9 +22010,11 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -28532,6 +28563,10 @@ eitp_tensor *eitp_negate(eitp_tensor *x) {
     return eitp__unary(EITP__OP_NEGATE, x, 0, 0);
 }
 
+eitp_tensor *eitp_abs(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_ABS, x, 0, 0);
+}
+
 eitp_tensor *eitp_exp(eitp_tensor *x) {
     return eitp__unary(EITP__OP_EXP, x, 0, 0);
 }
@@ -28542,6 +28577,10 @@ eitp_tensor *eitp_log(eitp_tensor *x) {
 
 eitp_tensor *eitp_sqrt(eitp_tensor *x) {
     return eitp__unary(EITP__OP_SQRT, x, 0, 0);
+}
+
+eitp_tensor *eitp_rsqrt(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_RSQRT, x, 0, 0);
 }
 
 eitp_tensor *eitp_sin(eitp_tensor *x) {
@@ -28672,6 +28711,12 @@ EITP__PRIVATE void eitp__gradient_negate(const eitp__node *node, eitp_tensor *co
     eitp__add_gradient(&dx[0], eitp_negate(dy[0]));
 }
 
+EITP__PRIVATE void eitp__gradient_abs(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0);
+    eitp_tensor *below = eitp_where(eitp_less(x, zero), eitp_negate(dy[0]), zero);
+    eitp__add_gradient(&dx[0], eitp_where(eitp_less(zero, x), dy[0], below));
+}
+
 EITP__PRIVATE void eitp__gradient_exp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], node->outputs[0]));
 }
@@ -28682,6 +28727,12 @@ EITP__PRIVATE void eitp__gradient_log(const eitp__node *node, eitp_tensor *const
 
 EITP__PRIVATE void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_divide(eitp_affine(dy[0], 0.5, 0), node->outputs[0]));
+}
+
+/* -y^3 / 2 */
+EITP__PRIVATE void eitp__gradient_rsqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *y = node->outputs[0], *cube = eitp_multiply(y, eitp_multiply(y, y));
+    eitp__add_gradient(&dx[0], eitp_multiply(eitp_affine(dy[0], -0.5, 0), cube));
 }
 
 EITP__PRIVATE void eitp__gradient_sin(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -30674,9 +30725,11 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN_BY_ROWS("fill", 0, 0, eitp__shape_fill, eitp__gradient_none, 0, 0, NULL, eitp__rows_fill),
     EITP__PLAIN("arange", 0, 0, eitp__shape_arange, eitp__gradient_none, 0, 0, NULL),
     EITP__PLAIN("negate", 1, 1, eitp__shape_unary, eitp__gradient_negate, EITP__FIRST, 0, eitp__flops_elements),
+    EITP__PLAIN("abs", 1, 1, eitp__shape_unary, eitp__gradient_abs, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("exp", 1, 1, eitp__shape_unary, eitp__gradient_exp, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("log", 1, 1, eitp__shape_unary, eitp__gradient_log, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("sqrt", 1, 1, eitp__shape_unary, eitp__gradient_sqrt, EITP__FIRST, 0, eitp__flops_elements),
+    EITP__PLAIN("rsqrt", 1, 1, eitp__shape_unary, eitp__gradient_rsqrt, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("sin", 1, 1, eitp__shape_unary, eitp__gradient_sin, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("cos", 1, 1, eitp__shape_unary, eitp__gradient_cos, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("tanh", 1, 1, eitp__shape_unary, eitp__gradient_tanh, EITP__FIRST, 0, eitp__flops_elements),

@@ -163,9 +163,11 @@ typedef enum eitp__family {
     X(FILL, FLAT)                                                                                                      \
     X(ARANGE, FLAT)                                                                                                    \
     X(NEGATE, FLAT)                                                                                                    \
+    X(ABS, FLAT)                                                                                                       \
     X(EXP, FLAT)                                                                                                       \
     X(LOG, FLAT)                                                                                                       \
     X(SQRT, FLAT)                                                                                                      \
+    X(RSQRT, FLAT)                                                                                                     \
     X(SIN, FLAT)                                                                                                       \
     X(COS, FLAT)                                                                                                       \
     X(TANH, FLAT)                                                                                                      \

@@ -34,9 +34,11 @@ static eitp_tensor *case_matrix(build *b, double low, double high) {
     }
 
 UNARY_CASE(negate, -2, 2, -x)
+UNARY_CASE(abs, -2, 2, fabs(x))
 UNARY_CASE(exp, -30, 10, exp(x))
 UNARY_CASE(log, 0.01, 4, log(x))
 UNARY_CASE(sqrt, 0.01, 4, sqrt(x))
+UNARY_CASE(rsqrt, 0.01, 4, 1 / sqrt(x))
 UNARY_CASE(sin, -20, 20, sin(x))
 UNARY_CASE(cos, -20, 20, cos(x))
 UNARY_CASE(tanh, -9, 9, tanh(x))
@@ -625,9 +627,11 @@ static void case_cross_entropy(build *b) {
 /* f32 has a relative rounding of 6e-8, so an NMSE of 4e-15 at best. Sums of terms of both signs lose what cancels. */
 static const op_case op_cases[] = {
     OP_CASE(negate, 0, HAS_GRADIENT),
+    OP_CASE(abs, 0, HAS_GRADIENT),
     OP_CASE(exp, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(log, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(sqrt, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(rsqrt, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(sin, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(cos, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(tanh, 1e-13, HAS_GRADIENT | HAS_SECOND),

@@ -332,7 +332,7 @@ static void null_goes_through(void) {
     const int order[1] = {0};
     eitp_tensor *nothing = NULL;
     CHECK(!eitp_output(NULL) && !eitp_exp(NULL) && !eitp_add(NULL, NULL) && !eitp_where(NULL, NULL, NULL));
-    CHECK(!eitp_sin(NULL) && !eitp_cos(NULL));
+    CHECK(!eitp_abs(NULL) && !eitp_rsqrt(NULL) && !eitp_sin(NULL) && !eitp_cos(NULL));
     CHECK(!eitp_affine(NULL, 1, 1) && !eitp_clamp(NULL, 0, 1) && !eitp_cast(NULL, EITP_F64));
     CHECK(!eitp_stop_gradient(NULL) && !eitp_reshape(NULL, 1, shape) && !eitp_broadcast(NULL, 1, shape));
     CHECK(!eitp_permute(NULL, order) && !eitp_transpose(NULL) && !eitp_slice(NULL, 0, 0, 1));

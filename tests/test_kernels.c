@@ -513,12 +513,16 @@ static double unary(eitp__slot slot, double x) {
     switch (slot) {
     case EITP__SLOT_NEGATE:
         return -x;
+    case EITP__SLOT_ABS:
+        return fabs(x);
     case EITP__SLOT_EXP:
         return exp(x);
     case EITP__SLOT_LOG:
         return log(x);
     case EITP__SLOT_SQRT:
         return sqrt(x);
+    case EITP__SLOT_RSQRT:
+        return 1 / sqrt(x);
     case EITP__SLOT_SIN:
         return sin(x);
     case EITP__SLOT_COS:
@@ -543,14 +547,15 @@ static double unary(eitp__slot slot, double x) {
 }
 
 static void test_unary(void) {
-    static const eitp__slot slots[] = {EITP__SLOT_NEGATE,    EITP__SLOT_EXP,     EITP__SLOT_LOG,    EITP__SLOT_SQRT,
-                                       EITP__SLOT_SIN,       EITP__SLOT_COS,     EITP__SLOT_TANH,   EITP__SLOT_SIGMOID,
-                                       EITP__SLOT_RELU,      EITP__SLOT_ERF,     EITP__SLOT_AFFINE, EITP__SLOT_CLAMP,
-                                       EITP__SLOT_GELU_TANH, EITP__SLOT_GELU_ERF};
+    static const eitp__slot slots[] = {
+        EITP__SLOT_NEGATE, EITP__SLOT_ABS,     EITP__SLOT_EXP,       EITP__SLOT_LOG,
+        EITP__SLOT_SQRT,   EITP__SLOT_RSQRT,   EITP__SLOT_SIN,       EITP__SLOT_COS,
+        EITP__SLOT_TANH,   EITP__SLOT_SIGMOID, EITP__SLOT_RELU,      EITP__SLOT_ERF,
+        EITP__SLOT_AFFINE, EITP__SLOT_CLAMP,   EITP__SLOT_GELU_TANH, EITP__SLOT_GELU_ERF};
     for (size_t s = 0; s < EITP__COUNT(slots); s++) {
         for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
             eitp__slot slot = slots[s];
-            int is_positive = slot == EITP__SLOT_LOG || slot == EITP__SLOT_SQRT;
+            int is_positive = slot == EITP__SLOT_LOG || slot == EITP__SLOT_SQRT || slot == EITP__SLOT_RSQRT;
             eitp__operand *x;
             if (!has(slot, (eitp_dtype)dtype))
                 continue;
@@ -560,7 +565,7 @@ static void test_unary(void) {
                 put(x, i, is_positive ? 4 * fabs(in(0, i)) + 1e-3 : 5 * in(0, i));
             put(x, 17, NAN);
             put(x, 18, 0);
-            if (slot == EITP__SLOT_LOG)
+            if (slot == EITP__SLOT_LOG || slot == EITP__SLOT_RSQRT)
                 put(x, 18, 1);
             call.reals[0] = slot == EITP__SLOT_CLAMP ? -0.25 : 1.75;
             call.reals[1] = slot == EITP__SLOT_CLAMP ? 1.5 : -0.5;

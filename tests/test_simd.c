@@ -159,6 +159,10 @@ static double sigmoid(double x) {
     return 1 / (1 + exp(-x));
 }
 
+static double reciprocal_root(double x) {
+    return 1 / sqrt(x);
+}
+
 static double gelu_erf(double x) {
     return 0.5 * x * erfc(-x / sqrt(2.0));
 }
@@ -174,6 +178,8 @@ static void test_functions(void) {
                      {EITP__SLOT_LOG, log, 1, 0},
                      {EITP__SLOT_SIGMOID, sigmoid, 3, 3e-39},
                      {EITP__SLOT_SQRT, sqrt, 0.5, 0},
+                     {EITP__SLOT_RSQRT, reciprocal_root, 1.5, 0},
+                     {EITP__SLOT_ABS, fabs, 0, 0},
                      {EITP__SLOT_ERF, erf, 2, 0},
                      {EITP__SLOT_GELU_ERF, gelu_erf, 9, 2e-37}};
     static const float special[] = {0.0f,     -0.0f,   88.72283f, 88.73f,     89.0f,  200.0f,    -87.0f,    -103.9f,
@@ -523,9 +529,11 @@ typedef struct column_case {
 
 static const column_case column_cases[] = {
     {EITP__SLOT_NEGATE, "x", "x"},
+    {EITP__SLOT_ABS, "x", "x"},
     {EITP__SLOT_EXP, "x", "x"},
     {EITP__SLOT_LOG, "x", "x"},
     {EITP__SLOT_SQRT, "x", "x"},
+    {EITP__SLOT_RSQRT, "x", "x"},
     {EITP__SLOT_TANH, "x", "x"},
     {EITP__SLOT_SIGMOID, "x", "x"},
     {EITP__SLOT_RELU, "x", "x"},
@@ -607,7 +615,7 @@ static eitp__call column_call(const column_case *what, eitp_dtype dtype, void *d
 
 /*
  * A 16-bit column gives what f32 gives for the same values, rounded where it is stored. Inputs are above 0 for the sake
- * of LOG and SQRT.
+ * of LOG, SQRT and RSQRT.
  */
 static void check_column(int set, const column_case *what, eitp_dtype dtype, int64_t rows, int64_t columns) {
     static float narrow[EITP__MAX_INPUTS][ROOM];

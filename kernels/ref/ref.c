@@ -311,9 +311,11 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 /* Slots of every floating type, with the function's name. */
 #define EITP__REF_PRIMITIVES(X)                                                                                        \
     X(NEGATE, negate)                                                                                                  \
+    X(ABS, abs)                                                                                                        \
     X(EXP, exp)                                                                                                        \
     X(LOG, log)                                                                                                        \
     X(SQRT, sqrt)                                                                                                      \
+    X(RSQRT, rsqrt)                                                                                                    \
     X(SIN, sin)                                                                                                        \
     X(COS, cos)                                                                                                        \
     X(TANH, tanh)                                                                                                      \

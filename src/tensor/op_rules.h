@@ -54,10 +54,11 @@ EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const 
 /* ops_elementwise.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_fill, eitp__shape_arange, eitp__shape_unary, eitp__shape_cast,
     eitp__shape_binary, eitp__shape_compare, eitp__shape_where, eitp__shape_same;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_exp, eitp__gradient_log, eitp__gradient_sqrt,
-    eitp__gradient_sin, eitp__gradient_cos, eitp__gradient_tanh, eitp__gradient_sigmoid, eitp__gradient_relu,
-    eitp__gradient_erf, eitp__gradient_affine, eitp__gradient_clamp, eitp__gradient_cast, eitp__gradient_add,
-    eitp__gradient_subtract, eitp__gradient_multiply, eitp__gradient_divide, eitp__gradient_where, eitp__gradient_none;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_abs, eitp__gradient_exp, eitp__gradient_log,
+    eitp__gradient_sqrt, eitp__gradient_rsqrt, eitp__gradient_sin, eitp__gradient_cos, eitp__gradient_tanh,
+    eitp__gradient_sigmoid, eitp__gradient_relu, eitp__gradient_erf, eitp__gradient_affine, eitp__gradient_clamp,
+    eitp__gradient_cast, eitp__gradient_add, eitp__gradient_subtract, eitp__gradient_multiply, eitp__gradient_divide,
+    eitp__gradient_where, eitp__gradient_none;
 EITP__PRIVATE eitp__flops_rule eitp__flops_elements;
 
 /* ops_shape.c */

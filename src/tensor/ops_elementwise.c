@@ -151,6 +151,10 @@ eitp_tensor *eitp_negate(eitp_tensor *x) {
     return eitp__unary(EITP__OP_NEGATE, x, 0, 0);
 }
 
+eitp_tensor *eitp_abs(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_ABS, x, 0, 0);
+}
+
 eitp_tensor *eitp_exp(eitp_tensor *x) {
     return eitp__unary(EITP__OP_EXP, x, 0, 0);
 }
@@ -161,6 +165,10 @@ eitp_tensor *eitp_log(eitp_tensor *x) {
 
 eitp_tensor *eitp_sqrt(eitp_tensor *x) {
     return eitp__unary(EITP__OP_SQRT, x, 0, 0);
+}
+
+eitp_tensor *eitp_rsqrt(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_RSQRT, x, 0, 0);
 }
 
 eitp_tensor *eitp_sin(eitp_tensor *x) {
@@ -291,6 +299,12 @@ EITP__PRIVATE void eitp__gradient_negate(const eitp__node *node, eitp_tensor *co
     eitp__add_gradient(&dx[0], eitp_negate(dy[0]));
 }
 
+EITP__PRIVATE void eitp__gradient_abs(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0);
+    eitp_tensor *below = eitp_where(eitp_less(x, zero), eitp_negate(dy[0]), zero);
+    eitp__add_gradient(&dx[0], eitp_where(eitp_less(zero, x), dy[0], below));
+}
+
 EITP__PRIVATE void eitp__gradient_exp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], node->outputs[0]));
 }
@@ -301,6 +315,12 @@ EITP__PRIVATE void eitp__gradient_log(const eitp__node *node, eitp_tensor *const
 
 EITP__PRIVATE void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_divide(eitp_affine(dy[0], 0.5, 0), node->outputs[0]));
+}
+
+/* -y^3 / 2 */
+EITP__PRIVATE void eitp__gradient_rsqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *y = node->outputs[0], *cube = eitp_multiply(y, eitp_multiply(y, y));
+    eitp__add_gradient(&dx[0], eitp_multiply(eitp_affine(dy[0], -0.5, 0), cube));
 }
 
 EITP__PRIVATE void eitp__gradient_sin(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

@@ -226,10 +226,12 @@ EITP_API eitp_tensor *eitp_arange(eitp_graph *graph, eitp_dtype dtype, int64_t c
 /* ---- Ops: element by element; two operands broadcast as in NumPy ---- */
 
 EITP_API eitp_tensor *eitp_negate(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_abs(eitp_tensor *x); /* gradient 0 at 0 */
 EITP_API eitp_tensor *eitp_exp(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_log(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sqrt(eitp_tensor *x);
-EITP_API eitp_tensor *eitp_sin(eitp_tensor *x); /* of radians */
+EITP_API eitp_tensor *eitp_rsqrt(eitp_tensor *x); /* 1 / sqrt(x) */
+EITP_API eitp_tensor *eitp_sin(eitp_tensor *x);   /* of radians */
 EITP_API eitp_tensor *eitp_cos(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sigmoid(eitp_tensor *x);
