@@ -642,6 +642,11 @@ EITP_API eitp_tensor *eitp_add(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_subtract(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_multiply(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_divide(eitp_tensor *a, eitp_tensor *b);
+
+/* NaN where either is NaN. Where both are equal, each gets half of the gradient, as in PyTorch. */
+EITP_API eitp_tensor *eitp_minimum(eitp_tensor *a, eitp_tensor *b);
+EITP_API eitp_tensor *eitp_maximum(eitp_tensor *a, eitp_tensor *b);
+
 EITP_API eitp_tensor *eitp_less(eitp_tensor *a, eitp_tensor *b);                          /* U8, 0 or 1 */
 EITP_API eitp_tensor *eitp_equal(eitp_tensor *a, eitp_tensor *b);                         /* U8, 0 or 1 */
 EITP_API eitp_tensor *eitp_where(eitp_tensor *condition, eitp_tensor *a, eitp_tensor *b); /* condition U8 */
@@ -2533,6 +2538,7 @@ typedef enum eitp__family {
  *   CLAMP                (x) -> y; reals[0] low, reals[1] high
  *   CAST                 (x) -> y; of any dtype each
  *   ADD ... DIVIDE       (a, b) -> y; NumPy broadcasting
+ *   MINIMUM, MAXIMUM     (a, b) -> y; NumPy broadcasting; not a number where either is none
  *   LESS, EQUAL          (a, b) -> y U8, 0 or 1; NumPy broadcasting
  *   WHERE                (condition U8, a, b) -> y; NumPy broadcasting
  *   BROADCAST            (x) -> y
@@ -2660,6 +2666,8 @@ typedef enum eitp__family {
     X(SUBTRACT, FLAT)                                                                                                  \
     X(MULTIPLY, FLAT)                                                                                                  \
     X(DIVIDE, FLAT)                                                                                                    \
+    X(MINIMUM, FLAT)                                                                                                   \
+    X(MAXIMUM, FLAT)                                                                                                   \
     X(LESS, FLAT)                                                                                                      \
     X(EQUAL, FLAT)                                                                                                     \
     X(WHERE, FLAT)                                                                                                     \
@@ -3647,7 +3655,7 @@ EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_abs, eit
     eitp__gradient_sqrt, eitp__gradient_rsqrt, eitp__gradient_sin, eitp__gradient_cos, eitp__gradient_tanh,
     eitp__gradient_sigmoid, eitp__gradient_relu, eitp__gradient_erf, eitp__gradient_affine, eitp__gradient_clamp,
     eitp__gradient_cast, eitp__gradient_add, eitp__gradient_subtract, eitp__gradient_multiply, eitp__gradient_divide,
-    eitp__gradient_where, eitp__gradient_none;
+    eitp__gradient_minimum, eitp__gradient_maximum, eitp__gradient_where, eitp__gradient_none;
 EITP__PRIVATE eitp__flops_rule eitp__flops_elements;
 
 /* ops_shape.c */
@@ -11297,6 +11305,10 @@ EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELE
 EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
 EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
 EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(minimum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a < b || a != a ? a : b)
+EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a > b || a != a ? a : b)
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
@@ -11788,6 +11800,10 @@ EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELE
 EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
 EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
 EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(minimum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a < b || a != a ? a : b)
+EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a > b || a != a ? a : b)
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
@@ -12607,6 +12623,10 @@ EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELE
 EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
 EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
 EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(minimum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a < b || a != a ? a : b)
+EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a > b || a != a ? a : b)
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
@@ -13220,6 +13240,10 @@ EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELE
 EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
 EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
 EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(minimum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a < b || a != a ? a : b)
+EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a > b || a != a ? a : b)
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
@@ -13799,6 +13823,8 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     X(SUBTRACT, subtract)                                                                                              \
     X(MULTIPLY, multiply)                                                                                              \
     X(DIVIDE, divide)                                                                                                  \
+    X(MINIMUM, minimum)                                                                                                \
+    X(MAXIMUM, maximum)                                                                                                \
     X(LESS, less)                                                                                                      \
     X(EQUAL, equal)                                                                                                    \
     X(SUM, sum)                                                                                                        \
@@ -14271,9 +14297,13 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(zeros)(void) {
     return EITP__SIMD(spread)(0.0f);
 }
 
-/* In each lane the larger one; what is not a number stays. */
+/* In each lane the larger one, and the smaller; what is not a number stays. */
 EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(larger)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
     return EITP__SIMD(choose_number)(a, EITP__SIMD(at_least)(a, b), a);
+}
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(smaller)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
+    return EITP__SIMD(choose_number)(a, EITP__SIMD(at_most)(a, b), a);
 }
 
 /* The largest of the lanes; one that is not a number stays. */
@@ -14672,6 +14702,8 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(SUBTRACT, subtract)                                                                                              \
     X(MULTIPLY, multiply)                                                                                              \
     X(DIVIDE, divide)                                                                                                  \
+    X(MINIMUM, minimum)                                                                                                \
+    X(MAXIMUM, maximum)                                                                                                \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \
     X(SOFTMAX, softmax)                                                                                                \
@@ -14766,7 +14798,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -14784,15 +14816,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -15587,7 +15621,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -15605,15 +15639,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -16406,7 +16442,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -16424,15 +16460,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -19919,9 +19957,13 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(zeros)(void) {
     return EITP__SIMD(spread)(0.0f);
 }
 
-/* In each lane the larger one; what is not a number stays. */
+/* In each lane the larger one, and the smaller; what is not a number stays. */
 EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(larger)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
     return EITP__SIMD(choose_number)(a, EITP__SIMD(at_least)(a, b), a);
+}
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(smaller)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
+    return EITP__SIMD(choose_number)(a, EITP__SIMD(at_most)(a, b), a);
 }
 
 /* The largest of the lanes; one that is not a number stays. */
@@ -20320,6 +20362,8 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(SUBTRACT, subtract)                                                                                              \
     X(MULTIPLY, multiply)                                                                                              \
     X(DIVIDE, divide)                                                                                                  \
+    X(MINIMUM, minimum)                                                                                                \
+    X(MAXIMUM, maximum)                                                                                                \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \
     X(SOFTMAX, softmax)                                                                                                \
@@ -20414,7 +20458,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -20432,15 +20476,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -21235,7 +21281,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -21253,15 +21299,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -22054,7 +22102,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -22072,15 +22120,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -28641,6 +28691,14 @@ eitp_tensor *eitp_divide(eitp_tensor *a, eitp_tensor *b) {
     return eitp__binary(EITP__OP_DIVIDE, a, b);
 }
 
+eitp_tensor *eitp_minimum(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_MINIMUM, a, b);
+}
+
+eitp_tensor *eitp_maximum(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_MAXIMUM, a, b);
+}
+
 eitp_tensor *eitp_less(eitp_tensor *a, eitp_tensor *b) {
     return eitp__binary(EITP__OP_LESS, a, b);
 }
@@ -28801,6 +28859,24 @@ EITP__PRIVATE void eitp__gradient_divide(const eitp__node *node, eitp_tensor *co
     eitp_tensor *da = eitp_divide(dy[0], node->inputs[1]);
     eitp__add_gradient(&dx[0], eitp__sum_to(da, node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(eitp_multiply(da, node->outputs[0])), node->inputs[1]));
+}
+
+/* To the operand that was chosen; half to each where they are equal. Where either is not a number, both get all. */
+static void eitp__gradient_chosen(const eitp__node *node, eitp_tensor *dy, eitp_tensor **dx, int is_maximum) {
+    eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *zero = eitp__scalar_like(dy, 0);
+    eitp_tensor *shared = eitp_where(eitp_equal(a, b), eitp_affine(dy, 0.5, 0), dy);
+    eitp_tensor *is_not_a = is_maximum ? eitp_less(a, b) : eitp_less(b, a);
+    eitp_tensor *is_not_b = is_maximum ? eitp_less(b, a) : eitp_less(a, b);
+    eitp__add_gradient(&dx[0], eitp__sum_to(eitp_where(is_not_a, zero, shared), a));
+    eitp__add_gradient(&dx[1], eitp__sum_to(eitp_where(is_not_b, zero, shared), b));
+}
+
+EITP__PRIVATE void eitp__gradient_minimum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__gradient_chosen(node, dy[0], dx, 0);
+}
+
+EITP__PRIVATE void eitp__gradient_maximum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__gradient_chosen(node, dy[0], dx, 1);
 }
 
 EITP__PRIVATE void eitp__gradient_where(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -30746,6 +30822,10 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("multiply", 2, 2, eitp__shape_binary, eitp__gradient_multiply, EITP__FIRST | EITP__SECOND, 0,
                 eitp__flops_elements),
     EITP__PLAIN("divide", 2, 2, eitp__shape_binary, eitp__gradient_divide, EITP__FIRST | EITP__SECOND, 0,
+                eitp__flops_elements),
+    EITP__PLAIN("minimum", 2, 2, eitp__shape_binary, eitp__gradient_minimum, EITP__FIRST | EITP__SECOND, 0,
+                eitp__flops_elements),
+    EITP__PLAIN("maximum", 2, 2, eitp__shape_binary, eitp__gradient_maximum, EITP__FIRST | EITP__SECOND, 0,
                 eitp__flops_elements),
     EITP__PLAIN("less", 2, 2, eitp__shape_compare, eitp__gradient_none, 0, 0, eitp__flops_elements),
     EITP__PLAIN("equal", 2, 2, eitp__shape_compare, eitp__gradient_none, 0, 0, eitp__flops_elements),

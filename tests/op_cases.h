@@ -119,6 +119,8 @@ BINARY_CASE(add, p + q)
 BINARY_CASE(subtract, p - q)
 BINARY_CASE(multiply, p *q)
 BINARY_CASE(divide, p / q)
+BINARY_CASE(minimum, p < q ? p : q)
+BINARY_CASE(maximum, p > q ? p : q)
 
 /* The operands have many equal values, for equal and at the border of less. */
 #define COMPARE_CASE(name, formula)                                                                                    \
@@ -647,6 +649,8 @@ static const op_case op_cases[] = {
     OP_CASE(subtract, 1e-13, HAS_GRADIENT),
     OP_CASE(multiply, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(divide, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(minimum, 0, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(maximum, 0, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(less, 0, 0),
     OP_CASE(equal, 0, 0),
     OP_CASE(where, 0, HAS_GRADIENT),

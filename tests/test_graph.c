@@ -306,8 +306,8 @@ static void refusals_name_op_and_shapes(void) {
 
 /* What no kernel computes is refused where the op is built, and not when a plan is made of it. */
 static void ops_without_a_kernel_are_refused(void) {
-    static eitp_tensor *(*const ops[])(eitp_tensor *, eitp_tensor *) = {eitp_add, eitp_subtract, eitp_multiply,
-                                                                        eitp_divide};
+    static eitp_tensor *(*const ops[])(eitp_tensor *, eitp_tensor *) = {eitp_add,    eitp_subtract, eitp_multiply,
+                                                                        eitp_divide, eitp_minimum,  eitp_maximum};
     static const eitp_dtype dtypes[] = {EITP_I32, EITP_I64, EITP_I8, EITP_U8, EITP_I16};
     const int64_t shape[1] = {4};
     eitp_context *context = open_context("ref", 1);
@@ -333,6 +333,7 @@ static void null_goes_through(void) {
     eitp_tensor *nothing = NULL;
     CHECK(!eitp_output(NULL) && !eitp_exp(NULL) && !eitp_add(NULL, NULL) && !eitp_where(NULL, NULL, NULL));
     CHECK(!eitp_abs(NULL) && !eitp_rsqrt(NULL) && !eitp_sin(NULL) && !eitp_cos(NULL));
+    CHECK(!eitp_minimum(NULL, NULL) && !eitp_maximum(NULL, NULL));
     CHECK(!eitp_affine(NULL, 1, 1) && !eitp_clamp(NULL, 0, 1) && !eitp_cast(NULL, EITP_F64));
     CHECK(!eitp_stop_gradient(NULL) && !eitp_reshape(NULL, 1, shape) && !eitp_broadcast(NULL, 1, shape));
     CHECK(!eitp_permute(NULL, order) && !eitp_transpose(NULL) && !eitp_slice(NULL, 0, 0, 1));

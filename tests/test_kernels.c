@@ -652,6 +652,10 @@ static double binary(eitp__slot slot, double a, double b) {
         return a * b;
     case EITP__SLOT_DIVIDE:
         return a / b;
+    case EITP__SLOT_MINIMUM:
+        return a != a || b != b ? NAN : fmin(a, b);
+    case EITP__SLOT_MAXIMUM:
+        return a != a || b != b ? NAN : fmax(a, b);
     case EITP__SLOT_LESS:
         return a < b;
     default:
@@ -674,6 +678,8 @@ static void test_binary(void) {
                 for (int k = 0; k < 2 && compares; k++)
                     for (int64_t i = 0; i < call.inputs[k].elements; i++)
                         put(&call.inputs[k], i, (double)draw_below(4));
+                for (int k = 0; k < 2 && (slot == EITP__SLOT_MINIMUM || slot == EITP__SLOT_MAXIMUM); k++)
+                    put(&call.inputs[k], call.inputs[k].elements / (2 + k), NAN);
                 add_broadcast_output(compares ? EITP_U8 : types[t]);
                 for (int64_t i = 0; i < call.outputs[0].elements; i++)
                     exact[0][i] = binary((eitp__slot)slot, in(0, source_of(&call.inputs[0], &call.outputs[0], i)),

@@ -107,8 +107,9 @@ static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, 
     flat[1] = 10;
     *x = capacity ? eitp_input_rows(graph, "x", EITP_F32, 3, cube) : eitp_input(graph, "x", EITP_F32, 3, cube);
     *weight = eitp_input(graph, "weight", EITP_F32, 2, matrix);
-    y = eitp_matmul(*x, *weight);                                      /* [rows, 2, 5] */
-    y = eitp_add(y, eitp_fill(graph, EITP_F32, 1, row, 0.25));         /* broadcast over rows */
+    y = eitp_matmul(*x, *weight);                              /* [rows, 2, 5] */
+    y = eitp_add(y, eitp_fill(graph, EITP_F32, 1, row, 0.25)); /* broadcast over rows */
+    y = eitp_maximum(y, eitp_minimum(eitp_mean(y, 4, 1), eitp_fill(graph, EITP_F32, 1, row, -0.1)));
     z = eitp_where(eitp_less(y, eitp_mean(y, 4, 1)), y, eitp_tanh(y)); /* a reduction of another dimension */
     z = eitp_softmax(eitp_reshape(z, 2, flat));                        /* [rows, 10] */
     both[0] = z;

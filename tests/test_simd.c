@@ -259,9 +259,9 @@ static void test_binary(void) {
         int64_t y[3];
         for (int i = 0; i < 3; i++)
             y[i] = a[i] > b[i] ? a[i] : b[i];
-        for (int op = 0; op < 4; op++) {
-            static const eitp__slot slots[] = {EITP__SLOT_ADD, EITP__SLOT_SUBTRACT, EITP__SLOT_MULTIPLY,
-                                               EITP__SLOT_DIVIDE};
+        for (int op = 0; op < 6; op++) {
+            static const eitp__slot slots[] = {EITP__SLOT_ADD,    EITP__SLOT_SUBTRACT, EITP__SLOT_MULTIPLY,
+                                               EITP__SLOT_DIVIDE, EITP__SLOT_MINIMUM,  EITP__SLOT_MAXIMUM};
             eitp__call call = new_call(slots[op]);
             int64_t skip = b[0] == 1 ? b[1] == 1 ? 2 : 1 : 0; /* b with as few dimensions as it can have */
             add_input(&call, 3, a[0], a[1], a[2]);
@@ -274,12 +274,17 @@ static void test_binary(void) {
             add_output(&call, EITP_F32, 3, y[0], y[1], y[2]);
             fill(0, call.inputs[0].elements, 1);
             fill(1, call.inputs[1].elements, 1);
+            for (int k = 0; k < 2; k++) {
+                if (call.inputs[k].elements > 1)
+                    input[k][call.inputs[k].elements / (2 + k)] = NAN;
+            }
             for (int64_t i = 0; i < y[0] * y[1] * y[2]; i++) {
                 int64_t p = i / (y[1] * y[2]), q = i / y[2] % y[1], r = i % y[2];
                 int64_t at = ((a[0] == 1 ? 0 : p) * a[1] + (a[1] == 1 ? 0 : q)) * a[2] + (a[2] == 1 ? 0 : r);
                 int64_t bt = ((b[0] == 1 ? 0 : p) * b[1] + (b[1] == 1 ? 0 : q)) * b[2] + (b[2] == 1 ? 0 : r);
                 float u = input[0][at], v = input[1][bt];
-                exact[0][i] = (double)(op == 0 ? u + v : op == 1 ? u - v : op == 2 ? u * v : u / v);
+                float all[6] = {u + v, u - v, u * v, u / v, fminf(u, v), fmaxf(u, v)};
+                exact[0][i] = u != u || v != v ? (double)NAN : (double)all[op];
             }
             check_call(&call, NULL, 0, 1e-30);
         }
@@ -547,6 +552,8 @@ static const column_case column_cases[] = {
     {EITP__SLOT_SUBTRACT, "cx", "x"},
     {EITP__SLOT_MULTIPLY, "xs", "x"},
     {EITP__SLOT_DIVIDE, "xx", "x"},
+    {EITP__SLOT_MINIMUM, "xc", "x"},
+    {EITP__SLOT_MAXIMUM, "xs", "x"},
     {EITP__SLOT_SUM, "x", "S"},
     {EITP__SLOT_MAX, "x", "s"},
     {EITP__SLOT_SOFTMAX, "x", "x"},

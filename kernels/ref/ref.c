@@ -328,6 +328,8 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
     X(SUBTRACT, subtract)                                                                                              \
     X(MULTIPLY, multiply)                                                                                              \
     X(DIVIDE, divide)                                                                                                  \
+    X(MINIMUM, minimum)                                                                                                \
+    X(MAXIMUM, maximum)                                                                                                \
     X(LESS, less)                                                                                                      \
     X(EQUAL, equal)                                                                                                    \
     X(SUM, sum)                                                                                                        \

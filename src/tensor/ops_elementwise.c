@@ -229,6 +229,14 @@ eitp_tensor *eitp_divide(eitp_tensor *a, eitp_tensor *b) {
     return eitp__binary(EITP__OP_DIVIDE, a, b);
 }
 
+eitp_tensor *eitp_minimum(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_MINIMUM, a, b);
+}
+
+eitp_tensor *eitp_maximum(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_MAXIMUM, a, b);
+}
+
 eitp_tensor *eitp_less(eitp_tensor *a, eitp_tensor *b) {
     return eitp__binary(EITP__OP_LESS, a, b);
 }
@@ -389,6 +397,24 @@ EITP__PRIVATE void eitp__gradient_divide(const eitp__node *node, eitp_tensor *co
     eitp_tensor *da = eitp_divide(dy[0], node->inputs[1]);
     eitp__add_gradient(&dx[0], eitp__sum_to(da, node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(eitp_multiply(da, node->outputs[0])), node->inputs[1]));
+}
+
+/* To the operand that was chosen; half to each where they are equal. Where either is not a number, both get all. */
+static void eitp__gradient_chosen(const eitp__node *node, eitp_tensor *dy, eitp_tensor **dx, int is_maximum) {
+    eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *zero = eitp__scalar_like(dy, 0);
+    eitp_tensor *shared = eitp_where(eitp_equal(a, b), eitp_affine(dy, 0.5, 0), dy);
+    eitp_tensor *is_not_a = is_maximum ? eitp_less(a, b) : eitp_less(b, a);
+    eitp_tensor *is_not_b = is_maximum ? eitp_less(b, a) : eitp_less(a, b);
+    eitp__add_gradient(&dx[0], eitp__sum_to(eitp_where(is_not_a, zero, shared), a));
+    eitp__add_gradient(&dx[1], eitp__sum_to(eitp_where(is_not_b, zero, shared), b));
+}
+
+EITP__PRIVATE void eitp__gradient_minimum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__gradient_chosen(node, dy[0], dx, 0);
+}
+
+EITP__PRIVATE void eitp__gradient_maximum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__gradient_chosen(node, dy[0], dx, 1);
 }
 
 EITP__PRIVATE void eitp__gradient_where(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

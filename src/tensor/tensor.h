@@ -244,6 +244,11 @@ EITP_API eitp_tensor *eitp_add(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_subtract(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_multiply(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_divide(eitp_tensor *a, eitp_tensor *b);
+
+/* NaN where either is NaN. Where both are equal, each gets half of the gradient, as in PyTorch. */
+EITP_API eitp_tensor *eitp_minimum(eitp_tensor *a, eitp_tensor *b);
+EITP_API eitp_tensor *eitp_maximum(eitp_tensor *a, eitp_tensor *b);
+
 EITP_API eitp_tensor *eitp_less(eitp_tensor *a, eitp_tensor *b);                          /* U8, 0 or 1 */
 EITP_API eitp_tensor *eitp_equal(eitp_tensor *a, eitp_tensor *b);                         /* U8, 0 or 1 */
 EITP_API eitp_tensor *eitp_where(eitp_tensor *condition, eitp_tensor *a, eitp_tensor *b); /* condition U8 */
