@@ -694,7 +694,8 @@ typedef enum eitp_activation {
     EITP_GELU_TANH = 2, /* Hendrycks and Gimpel, arXiv 1606.08415, the tanh approximation */
     EITP_GELU_ERF = 3,  /* the same, exact */
     EITP_TANH = 4,
-    EITP_SIGMOID = 5
+    EITP_SIGMOID = 5,
+    EITP_SILU = 6 /* x sigmoid(x); Elfwing et al., arXiv 1702.03118 */
 } eitp_activation;
 
 /* x [n, in] times weight [in, out] plus bias [out] (may be NULL; F32 where x is of 16 bits), then the activation. */
@@ -702,6 +703,7 @@ EITP_API eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tens
 
 EITP_API eitp_tensor *eitp_gelu_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_gelu_erf(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_silu(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_softmax(eitp_tensor *x);     /* along the last dimension */
 EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimension */
 
@@ -2559,7 +2561,7 @@ typedef enum eitp__family {
  *                        integers[2] is an eitp__epilogue; accumulates where y is WIDE and there is no epilogue
  *   SOFTMAX, LOG_SOFTMAX (x) -> y; along the last dimension
  *   ..._BACKWARD         (y, dy) -> dx
- *   GELU_TANH, GELU_ERF  (x) -> y
+ *   GELU_TANH, GELU_ERF, SILU       (x) -> y
  *   ..._BACKWARD         (x, dy) -> dx
  *   LAYER_NORM           (x [.., c], gain WIDE [c], bias WIDE [c]) -> y, mean WIDE [..], deviation WIDE [..] (its
  *                        reciprocal); reals[0] epsilon
@@ -2689,6 +2691,8 @@ typedef enum eitp__family {
     X(GELU_TANH_BACKWARD, FLAT)                                                                                        \
     X(GELU_ERF, FLAT)                                                                                                  \
     X(GELU_ERF_BACKWARD, FLAT)                                                                                         \
+    X(SILU, FLAT)                                                                                                      \
+    X(SILU_BACKWARD, FLAT)                                                                                             \
     X(LAYER_NORM, ROWS)                                                                                                \
     X(LAYER_NORM_BACKWARD_INPUT, ROWS)                                                                                 \
     X(LAYER_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                         \
@@ -2738,8 +2742,10 @@ typedef enum eitp__epilogue {
     EITP__EPILOGUE_ADD,                /* y = operand + p */
     EITP__EPILOGUE_GELU_TANH,          /* y = gelu(p) */
     EITP__EPILOGUE_GELU_ERF,           /* y = gelu(p) */
+    EITP__EPILOGUE_SILU,               /* y = silu(p) */
     EITP__EPILOGUE_GELU_TANH_BACKWARD, /* y = p * gelu'(operand) */
     EITP__EPILOGUE_GELU_ERF_BACKWARD,  /* y = p * gelu'(operand) */
+    EITP__EPILOGUE_SILU_BACKWARD,      /* y = p * silu'(operand) */
     EITP__EPILOGUE_COUNT
 } eitp__epilogue;
 
@@ -3684,11 +3690,11 @@ EITP__PRIVATE eitp__shape_rule eitp__shape_second, eitp__shape_layer_norm, eitp_
     eitp__shape_layer_norm_backward_parameters, eitp__shape_embedding, eitp__shape_embedding_backward,
     eitp__shape_dropout;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_softmax, eitp__gradient_log_softmax, eitp__gradient_gelu_tanh,
-    eitp__gradient_gelu_erf, eitp__gradient_layer_norm, eitp__gradient_embedding, eitp__gradient_embedding_backward,
-    eitp__gradient_dropout;
+    eitp__gradient_gelu_erf, eitp__gradient_silu, eitp__gradient_layer_norm, eitp__gradient_embedding,
+    eitp__gradient_embedding_backward, eitp__gradient_dropout;
 EITP__PRIVATE eitp__expand_rule eitp__expand_softmax, eitp__expand_softmax_backward, eitp__expand_log_softmax,
-    eitp__expand_log_softmax_backward, eitp__expand_gelu_tanh, eitp__expand_gelu_erf, eitp__expand_layer_norm,
-    eitp__expand_embedding, eitp__expand_embedding_backward;
+    eitp__expand_log_softmax_backward, eitp__expand_gelu_tanh, eitp__expand_gelu_erf, eitp__expand_silu,
+    eitp__expand_layer_norm, eitp__expand_embedding, eitp__expand_embedding_backward;
 
 /* ops_attention.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_attention, eitp__shape_attention_backward, eitp__shape_attention_cached;
@@ -8005,12 +8011,15 @@ static void EITP__FINISH(set)(const eitp__operand *x, int64_t index, EITP__FINIS
     }
 }
 
-/* GELU is x times a gate: sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), or the normal distribution function. */
+/* GELU is x times a gate: sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), or the normal distribution function; that
+ * of SiLU is sigmoid(x). */
 static EITP__FINISH_REAL EITP__FINISH(gate)(eitp__epilogue epilogue, EITP__FINISH_REAL x) {
     const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
     const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.044715;
     if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_TANH_BACKWARD)
         return 1 / (1 + EITP__FINISH_MATH(exp)(-twice * x * (1 + cubic * x * x)));
+    if (epilogue == EITP__EPILOGUE_SILU || epilogue == EITP__EPILOGUE_SILU_BACKWARD)
+        return 1 / (1 + EITP__FINISH_MATH(exp)(-x));
     return (EITP__FINISH_REAL)0.5 * EITP__FINISH_MATH(erfc)(x * -(EITP__FINISH_REAL)0.70710678118654752440);
 }
 
@@ -8019,6 +8028,8 @@ static EITP__FINISH_REAL EITP__FINISH(slope)(eitp__epilogue epilogue, EITP__FINI
     const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
     const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.134145, density = (EITP__FINISH_REAL)0.39894228040143267794;
     EITP__FINISH_REAL gate = EITP__FINISH(gate)(epilogue, x);
+    if (epilogue == EITP__EPILOGUE_SILU_BACKWARD)
+        return gate + x * gate * (1 - gate);
     if (epilogue != EITP__EPILOGUE_GELU_TANH_BACKWARD)
         return gate + x * density * EITP__FINISH_MATH(exp)(x * x / -2);
     /* Far from 0 the gate is 0 or 1, and the cube would overflow. */
@@ -8038,7 +8049,8 @@ static void EITP__FINISH(row)(const eitp__call *call, const EITP__FINISH_REAL *s
         }
         if (epilogue == EITP__EPILOGUE_ADD)
             p += EITP__FINISH(get)(operand, index + j);
-        else if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_ERF)
+        else if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_ERF ||
+                 epilogue == EITP__EPILOGUE_SILU)
             p *= EITP__FINISH(gate)(epilogue, p);
         else if (epilogue != EITP__EPILOGUE_NONE)
             p *= EITP__FINISH(slope)(epilogue, EITP__FINISH(get)(operand, index + j));
@@ -8120,12 +8132,15 @@ static void EITP__FINISH(set)(const eitp__operand *x, int64_t index, EITP__FINIS
     }
 }
 
-/* GELU is x times a gate: sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), or the normal distribution function. */
+/* GELU is x times a gate: sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), or the normal distribution function; that
+ * of SiLU is sigmoid(x). */
 static EITP__FINISH_REAL EITP__FINISH(gate)(eitp__epilogue epilogue, EITP__FINISH_REAL x) {
     const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
     const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.044715;
     if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_TANH_BACKWARD)
         return 1 / (1 + EITP__FINISH_MATH(exp)(-twice * x * (1 + cubic * x * x)));
+    if (epilogue == EITP__EPILOGUE_SILU || epilogue == EITP__EPILOGUE_SILU_BACKWARD)
+        return 1 / (1 + EITP__FINISH_MATH(exp)(-x));
     return (EITP__FINISH_REAL)0.5 * EITP__FINISH_MATH(erfc)(x * -(EITP__FINISH_REAL)0.70710678118654752440);
 }
 
@@ -8134,6 +8149,8 @@ static EITP__FINISH_REAL EITP__FINISH(slope)(eitp__epilogue epilogue, EITP__FINI
     const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
     const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.134145, density = (EITP__FINISH_REAL)0.39894228040143267794;
     EITP__FINISH_REAL gate = EITP__FINISH(gate)(epilogue, x);
+    if (epilogue == EITP__EPILOGUE_SILU_BACKWARD)
+        return gate + x * gate * (1 - gate);
     if (epilogue != EITP__EPILOGUE_GELU_TANH_BACKWARD)
         return gate + x * density * EITP__FINISH_MATH(exp)(x * x / -2);
     /* Far from 0 the gate is 0 or 1, and the cube would overflow. */
@@ -8153,7 +8170,8 @@ static void EITP__FINISH(row)(const eitp__call *call, const EITP__FINISH_REAL *s
         }
         if (epilogue == EITP__EPILOGUE_ADD)
             p += EITP__FINISH(get)(operand, index + j);
-        else if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_ERF)
+        else if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_ERF ||
+                 epilogue == EITP__EPILOGUE_SILU)
             p *= EITP__FINISH(gate)(epilogue, p);
         else if (epilogue != EITP__EPILOGUE_NONE)
             p *= EITP__FINISH(slope)(epilogue, EITP__FINISH(get)(operand, index + j));
@@ -12235,8 +12253,8 @@ static void EITP__REF(sgd)(const eitp__call *call, int64_t begin, int64_t end, v
 
 /* >>kernels/ref/network.inc */
 /*
- * The layers of a network, of one element type: softmax, GELU, layer norm, embedding. Sums along a row are made in
- * double; those over rows are one chain of additions for each column, in the order of the rows.
+ * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, embedding. Sums along a row are made
+ * in double; those over rows are one chain of additions for each column, in the order of the rows.
  */
 
 static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
@@ -12371,6 +12389,26 @@ static void EITP__REF(gelu_erf_backward)(const eitp__call *call, int64_t begin, 
         EITP__REAL x = EITP__GET(from[i]);
         EITP__REAL slope = x * density * EITP__REF_MATH(exp)(-half * x * x);
         dx[i] = EITP__PUT(EITP__GET(dy[i]) * (EITP__REF(normal_distribution)(x) + slope));
+    }
+}
+
+static void EITP__REF(silu)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(EITP__GET(x[i]) / (1 + EITP__REF_MATH(exp)(-EITP__GET(x[i]))));
+}
+
+/* With s = sigmoid(x): s + x s (1 - s). */
+static void EITP__REF(silu_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL x = EITP__GET(from[i]), gate = 1 / (1 + EITP__REF_MATH(exp)(-x));
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (gate + x * gate * (1 - gate)));
     }
 }
 
@@ -12854,8 +12892,8 @@ static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int
 
 /* >>kernels/ref/network.inc */
 /*
- * The layers of a network, of one element type: softmax, GELU, layer norm, embedding. Sums along a row are made in
- * double; those over rows are one chain of additions for each column, in the order of the rows.
+ * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, embedding. Sums along a row are made
+ * in double; those over rows are one chain of additions for each column, in the order of the rows.
  */
 
 static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
@@ -12990,6 +13028,26 @@ static void EITP__REF(gelu_erf_backward)(const eitp__call *call, int64_t begin, 
         EITP__REAL x = EITP__GET(from[i]);
         EITP__REAL slope = x * density * EITP__REF_MATH(exp)(-half * x * x);
         dx[i] = EITP__PUT(EITP__GET(dy[i]) * (EITP__REF(normal_distribution)(x) + slope));
+    }
+}
+
+static void EITP__REF(silu)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(EITP__GET(x[i]) / (1 + EITP__REF_MATH(exp)(-EITP__GET(x[i]))));
+}
+
+/* With s = sigmoid(x): s + x s (1 - s). */
+static void EITP__REF(silu_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL x = EITP__GET(from[i]), gate = 1 / (1 + EITP__REF_MATH(exp)(-x));
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (gate + x * gate * (1 - gate)));
     }
 }
 
@@ -13471,8 +13529,8 @@ static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int
 
 /* >>kernels/ref/network.inc */
 /*
- * The layers of a network, of one element type: softmax, GELU, layer norm, embedding. Sums along a row are made in
- * double; those over rows are one chain of additions for each column, in the order of the rows.
+ * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, embedding. Sums along a row are made
+ * in double; those over rows are one chain of additions for each column, in the order of the rows.
  */
 
 static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
@@ -13607,6 +13665,26 @@ static void EITP__REF(gelu_erf_backward)(const eitp__call *call, int64_t begin, 
         EITP__REAL x = EITP__GET(from[i]);
         EITP__REAL slope = x * density * EITP__REF_MATH(exp)(-half * x * x);
         dx[i] = EITP__PUT(EITP__GET(dy[i]) * (EITP__REF(normal_distribution)(x) + slope));
+    }
+}
+
+static void EITP__REF(silu)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(EITP__GET(x[i]) / (1 + EITP__REF_MATH(exp)(-EITP__GET(x[i]))));
+}
+
+/* With s = sigmoid(x): s + x s (1 - s). */
+static void EITP__REF(silu_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL x = EITP__GET(from[i]), gate = 1 / (1 + EITP__REF_MATH(exp)(-x));
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (gate + x * gate * (1 - gate)));
     }
 }
 
@@ -13853,6 +13931,8 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
     X(GELU_ERF, gelu_erf)                                                                                              \
     X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
+    X(SILU, silu)                                                                                                      \
+    X(SILU_BACKWARD, silu_backward)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
@@ -14462,6 +14542,16 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_erf_slope)(EITP__SIMD(vecto
     x = EITP__SIMD(at_most)(limit, EITP__SIMD(at_least)(EITP__SIMD(zeros)() - limit, x));
     return EITP__SIMD(multiply_add)(x * EITP__SIMD(spread)(0.398942292f), density, below);
 }
+
+/* x / (1 + e^-x) within 3 units, but 0 where it is above -3e-37. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(silu)(EITP__SIMD(vector) x) {
+    return x / (EITP__SIMD(spread)(1.0f) + EITP__SIMD(exp)(EITP__SIMD(zeros)() - x));
+}
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(silu_slope)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) gate = EITP__SIMD(sigmoid)(x);
+    return EITP__SIMD(multiply_add)(x * gate, EITP__SIMD(spread)(1.0f) - gate, gate);
+}
 /* <<kernels/simd/math.inc */
 
 /* >>kernels/simd/runs.inc */
@@ -14714,6 +14804,8 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
     X(GELU_ERF, gelu_erf)                                                                                              \
     X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
+    X(SILU, silu)                                                                                                      \
+    X(SILU_BACKWARD, silu_backward)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
@@ -14768,6 +14860,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -14787,6 +14880,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -15591,6 +15685,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -15610,6 +15705,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -16412,6 +16508,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -16431,6 +16528,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -17256,11 +17354,17 @@ static void EITP__SIMD(matmul_finish_row)(const eitp__call *call, const float *s
         case EITP__EPILOGUE_GELU_ERF:
             p = EITP__SIMD(gelu_erf)(x);
             break;
+        case EITP__EPILOGUE_SILU:
+            p = EITP__SIMD(silu)(x);
+            break;
         case EITP__EPILOGUE_GELU_TANH_BACKWARD:
             p = EITP__SIMD(gelu_tanh_slope)(x) * p;
             break;
         case EITP__EPILOGUE_GELU_ERF_BACKWARD:
             p = EITP__SIMD(gelu_erf_slope)(x) * p;
+            break;
+        case EITP__EPILOGUE_SILU_BACKWARD:
+            p = EITP__SIMD(silu_slope)(x) * p;
             break;
         case EITP__EPILOGUE_NONE:
         case EITP__EPILOGUE_COUNT:
@@ -20122,6 +20226,16 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_erf_slope)(EITP__SIMD(vecto
     x = EITP__SIMD(at_most)(limit, EITP__SIMD(at_least)(EITP__SIMD(zeros)() - limit, x));
     return EITP__SIMD(multiply_add)(x * EITP__SIMD(spread)(0.398942292f), density, below);
 }
+
+/* x / (1 + e^-x) within 3 units, but 0 where it is above -3e-37. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(silu)(EITP__SIMD(vector) x) {
+    return x / (EITP__SIMD(spread)(1.0f) + EITP__SIMD(exp)(EITP__SIMD(zeros)() - x));
+}
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(silu_slope)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) gate = EITP__SIMD(sigmoid)(x);
+    return EITP__SIMD(multiply_add)(x * gate, EITP__SIMD(spread)(1.0f) - gate, gate);
+}
 /* <<kernels/simd/math.inc */
 
 /* >>kernels/simd/runs.inc */
@@ -20374,6 +20488,8 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
     X(GELU_ERF, gelu_erf)                                                                                              \
     X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
+    X(SILU, silu)                                                                                                      \
+    X(SILU_BACKWARD, silu_backward)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
@@ -20428,6 +20544,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -20447,6 +20564,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -21251,6 +21369,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -21270,6 +21389,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -22072,6 +22192,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -22091,6 +22212,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -22916,11 +23038,17 @@ static void EITP__SIMD(matmul_finish_row)(const eitp__call *call, const float *s
         case EITP__EPILOGUE_GELU_ERF:
             p = EITP__SIMD(gelu_erf)(x);
             break;
+        case EITP__EPILOGUE_SILU:
+            p = EITP__SIMD(silu)(x);
+            break;
         case EITP__EPILOGUE_GELU_TANH_BACKWARD:
             p = EITP__SIMD(gelu_tanh_slope)(x) * p;
             break;
         case EITP__EPILOGUE_GELU_ERF_BACKWARD:
             p = EITP__SIMD(gelu_erf_slope)(x) * p;
+            break;
+        case EITP__EPILOGUE_SILU_BACKWARD:
+            p = EITP__SIMD(silu_slope)(x) * p;
             break;
         case EITP__EPILOGUE_NONE:
         case EITP__EPILOGUE_COUNT:
@@ -29468,6 +29596,8 @@ EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activa
         return eitp_tanh(y);
     case EITP_SIGMOID:
         return eitp_sigmoid(y);
+    case EITP_SILU:
+        return eitp_silu(y);
     case EITP_NO_ACTIVATION:
     default:
         return y;
@@ -29475,7 +29605,7 @@ EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activa
 }
 
 eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
-    if (x && (unsigned)activation > EITP_SIGMOID) {
+    if (x && (unsigned)activation > EITP_SILU) {
         eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "linear: unknown activation %d", (int)activation);
         return NULL;
     }
@@ -29497,7 +29627,7 @@ EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *co
 /* <<src/tensor/ops_product.c */
 
 /* >>src/tensor/ops_network.c */
-/* Softmax, GELU, layer norm, embedding, dropout: builders, shapes, gradients, expansions. */
+/* Softmax, GELU, SiLU, layer norm, embedding, dropout: builders, shapes, gradients, expansions. */
 
 static eitp_tensor *eitp__apply2(eitp__op_code op, eitp_tensor *a, eitp_tensor *b) {
     eitp_tensor *inputs[2];
@@ -29592,6 +29722,20 @@ EITP__PRIVATE void eitp__expand_gelu_tanh(const eitp__node *node, eitp_tensor **
 EITP__PRIVATE void eitp__expand_gelu_erf(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *x = node->inputs[0];
     outputs[0] = eitp_multiply(x, eitp_affine(eitp_erf(eitp_affine(x, 0.7071067811865476, 0)), 0.5, 0.5));
+}
+
+/* ---- SiLU ---- */
+
+eitp_tensor *eitp_silu(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_SILU, &x, 1, NULL);
+}
+
+EITP__PRIVATE void eitp__gradient_silu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_SILU_BACKWARD, node->inputs[0], dy[0]));
+}
+
+EITP__PRIVATE void eitp__expand_silu(const eitp__node *node, eitp_tensor **outputs) {
+    outputs[0] = eitp_multiply(node->inputs[0], eitp_sigmoid(node->inputs[0]));
 }
 
 /* ---- Layer norm ---- */
@@ -30859,6 +31003,10 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
                     0, eitp__flops_elements),
     {"gelu_erf_backward", 2, 2, 1, eitp__shape_second, NULL, NULL, EITP__OP_GELU_ERF + 1, EITP__NO_WRT, EITP__NO_SHARES,
      EITP__FIRST | EITP__SECOND, 0, eitp__flops_elements, NULL},
+    EITP__COMPOSITE("silu", 1, 1, 1, eitp__shape_unary, eitp__gradient_silu, eitp__expand_silu, EITP__FIRST, 0,
+                    eitp__flops_elements),
+    {"silu_backward", 2, 2, 1, eitp__shape_second, NULL, NULL, EITP__OP_SILU + 1, EITP__NO_WRT, EITP__NO_SHARES,
+     EITP__FIRST | EITP__SECOND, 0, eitp__flops_elements, NULL},
     EITP__COMPOSITE("layer_norm", 3, 3, 3, eitp__shape_layer_norm, eitp__gradient_layer_norm, eitp__expand_layer_norm,
                     0, 0, eitp__flops_elements),
     {"layer_norm_backward_input", 6, 6, 1, eitp__shape_layer_norm_backward_input, NULL, NULL, EITP__OP_LAYER_NORM + 1,
@@ -31578,8 +31726,10 @@ static const eitp__ending *eitp__endings(size_t *count) {
     static const eitp__ending endings[] = {
         {EITP__OP_GELU_TANH, EITP__EPILOGUE_GELU_TANH, 0, -1, 1},
         {EITP__OP_GELU_ERF, EITP__EPILOGUE_GELU_ERF, 0, -1, 1},
+        {EITP__OP_SILU, EITP__EPILOGUE_SILU, 0, -1, 1},
         {EITP__OP_GELU_TANH_BACKWARD, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0, 0},
         {EITP__OP_GELU_ERF_BACKWARD, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0, 0},
+        {EITP__OP_SILU_BACKWARD, EITP__EPILOGUE_SILU_BACKWARD, 1, 0, 0},
         {EITP__OP_ADD, EITP__EPILOGUE_ADD, 1, 0, 0},
         {EITP__OP_ADD, EITP__EPILOGUE_ADD, 0, 1, 0},
     };

@@ -75,7 +75,7 @@ typedef enum eitp__family {
  *                        integers[2] is an eitp__epilogue; accumulates where y is WIDE and there is no epilogue
  *   SOFTMAX, LOG_SOFTMAX (x) -> y; along the last dimension
  *   ..._BACKWARD         (y, dy) -> dx
- *   GELU_TANH, GELU_ERF  (x) -> y
+ *   GELU_TANH, GELU_ERF, SILU       (x) -> y
  *   ..._BACKWARD         (x, dy) -> dx
  *   LAYER_NORM           (x [.., c], gain WIDE [c], bias WIDE [c]) -> y, mean WIDE [..], deviation WIDE [..] (its
  *                        reciprocal); reals[0] epsilon
@@ -205,6 +205,8 @@ typedef enum eitp__family {
     X(GELU_TANH_BACKWARD, FLAT)                                                                                        \
     X(GELU_ERF, FLAT)                                                                                                  \
     X(GELU_ERF_BACKWARD, FLAT)                                                                                         \
+    X(SILU, FLAT)                                                                                                      \
+    X(SILU_BACKWARD, FLAT)                                                                                             \
     X(LAYER_NORM, ROWS)                                                                                                \
     X(LAYER_NORM_BACKWARD_INPUT, ROWS)                                                                                 \
     X(LAYER_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                         \
@@ -254,8 +256,10 @@ typedef enum eitp__epilogue {
     EITP__EPILOGUE_ADD,                /* y = operand + p */
     EITP__EPILOGUE_GELU_TANH,          /* y = gelu(p) */
     EITP__EPILOGUE_GELU_ERF,           /* y = gelu(p) */
+    EITP__EPILOGUE_SILU,               /* y = silu(p) */
     EITP__EPILOGUE_GELU_TANH_BACKWARD, /* y = p * gelu'(operand) */
     EITP__EPILOGUE_GELU_ERF_BACKWARD,  /* y = p * gelu'(operand) */
+    EITP__EPILOGUE_SILU_BACKWARD,      /* y = p * silu'(operand) */
     EITP__EPILOGUE_COUNT
 } eitp__epilogue;
 

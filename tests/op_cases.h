@@ -47,6 +47,7 @@ UNARY_CASE(relu, -2, 2, x > 0 ? x : 0)
 UNARY_CASE(erf, -4, 4, erf(x))
 UNARY_CASE(gelu_tanh, -6, 6, x / 2 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))))
 UNARY_CASE(gelu_erf, -6, 6, x / 2 * (1 + erf(x / 1.4142135623730951)))
+UNARY_CASE(silu, -20, 20, x / (1 + exp(-x)))
 
 static double formula_affine(double x) {
     return 0.75 * x - 0.25;
@@ -451,9 +452,9 @@ static double formula_same(double x) {
 }
 
 static void case_linear(build *b) {
-    static double (*const formulas[])(double) = {formula_same,     formula_relu, formula_gelu_tanh,
-                                                 formula_gelu_erf, formula_tanh, formula_sigmoid};
-    for (int i = 0; i < 6; i++) {
+    static double (*const formulas[])(double) = {formula_same, formula_relu,    formula_gelu_tanh, formula_gelu_erf,
+                                                 formula_tanh, formula_sigmoid, formula_silu};
+    for (int i = 0; i < 7; i++) {
         int64_t n = b->small ? 3 : 65, in = b->small ? 4 : 48, out = b->small ? 2 : 111;
         eitp_tensor *x = i % 2 ? real3(b, 2, n, in) : real2(b, n, in), *weight, *bias;
         array *y;
@@ -642,6 +643,7 @@ static const op_case op_cases[] = {
     OP_CASE(erf, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(gelu_tanh, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(gelu_erf, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(silu, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(affine, 1e-13, HAS_GRADIENT),
     OP_CASE(clamp, 0, HAS_GRADIENT),
     OP_CASE(stop_gradient, 0, 0),

@@ -509,6 +509,10 @@ static double gelu_erf(double x) {
     return 0.5 * x * erfc(-x / sqrt(2.0));
 }
 
+static double silu(double x) {
+    return x / (1 + exp(-x));
+}
+
 static double unary(eitp__slot slot, double x) {
     switch (slot) {
     case EITP__SLOT_NEGATE:
@@ -541,17 +545,19 @@ static double unary(eitp__slot slot, double x) {
         return x < -0.25 ? -0.25 : x > 1.5 ? 1.5 : x;
     case EITP__SLOT_GELU_TANH:
         return gelu_tanh(x);
+    case EITP__SLOT_SILU:
+        return silu(x);
     default:
         return gelu_erf(x);
     }
 }
 
 static void test_unary(void) {
-    static const eitp__slot slots[] = {
-        EITP__SLOT_NEGATE, EITP__SLOT_ABS,     EITP__SLOT_EXP,       EITP__SLOT_LOG,
-        EITP__SLOT_SQRT,   EITP__SLOT_RSQRT,   EITP__SLOT_SIN,       EITP__SLOT_COS,
-        EITP__SLOT_TANH,   EITP__SLOT_SIGMOID, EITP__SLOT_RELU,      EITP__SLOT_ERF,
-        EITP__SLOT_AFFINE, EITP__SLOT_CLAMP,   EITP__SLOT_GELU_TANH, EITP__SLOT_GELU_ERF};
+    static const eitp__slot slots[] = {EITP__SLOT_NEGATE, EITP__SLOT_ABS,     EITP__SLOT_EXP,       EITP__SLOT_LOG,
+                                       EITP__SLOT_SQRT,   EITP__SLOT_RSQRT,   EITP__SLOT_SIN,       EITP__SLOT_COS,
+                                       EITP__SLOT_TANH,   EITP__SLOT_SIGMOID, EITP__SLOT_RELU,      EITP__SLOT_ERF,
+                                       EITP__SLOT_AFFINE, EITP__SLOT_CLAMP,   EITP__SLOT_GELU_TANH, EITP__SLOT_GELU_ERF,
+                                       EITP__SLOT_SILU};
     for (size_t s = 0; s < EITP__COUNT(slots); s++) {
         for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
             eitp__slot slot = slots[s];
@@ -577,8 +583,8 @@ static void test_unary(void) {
     }
 }
 
-static void check_gelu_backward(eitp__slot slot, eitp_dtype dtype) {
-    double (*gelu)(double) = slot == EITP__SLOT_GELU_ERF_BACKWARD ? gelu_erf : gelu_tanh;
+/* From 10^far on the slope is 0 or 1. */
+static void check_gate_backward(eitp__slot slot, double (*gated)(double), double far, eitp_dtype dtype) {
     eitp__operand *x;
     begin_case(slot, dtype);
     x = add_input(dtype, 1, 203, 0, 0);
@@ -588,23 +594,24 @@ static void check_gelu_backward(eitp__slot slot, eitp_dtype dtype) {
         double h = 1e-5, at;
         put(x, i, 6 * in(0, i));
         at = in(0, i);
-        exact[0][i] = in(1, i) * (gelu(at + h) - gelu(at - h)) / (2 * h);
+        exact[0][i] = in(1, i) * (gated(at + h) - gated(at - h)) / (2 * h);
     }
     check_in_place(2, 4e-6, 0.1);
-    /* Far away the slope is 0 or 1, without overflow on the way. */
+    /* Without overflow on the way. */
     for (int64_t i = 0; i < 203; i++) {
-        put(x, i, (i & 1 ? -1 : 1) * pow(10, 1.3 + (double)(i % (dtype == EITP_F16 ? 3 : 36))));
+        put(x, i, (i & 1 ? -1 : 1) * pow(10, far + (double)(i % (dtype == EITP_F16 ? 3 : 36))));
         exact[0][i] = i & 1 ? 0 : in(1, i);
     }
     check(1e-6, 1e-3);
 }
 
-static void test_gelu_backward(void) {
+static void test_gate_backward(void) {
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         if (!has(EITP__SLOT_GELU_TANH_BACKWARD, (eitp_dtype)dtype))
             continue;
-        check_gelu_backward(EITP__SLOT_GELU_TANH_BACKWARD, (eitp_dtype)dtype);
-        check_gelu_backward(EITP__SLOT_GELU_ERF_BACKWARD, (eitp_dtype)dtype);
+        check_gate_backward(EITP__SLOT_GELU_TANH_BACKWARD, gelu_tanh, 1.3, (eitp_dtype)dtype);
+        check_gate_backward(EITP__SLOT_GELU_ERF_BACKWARD, gelu_erf, 1.3, (eitp_dtype)dtype);
+        check_gate_backward(EITP__SLOT_SILU_BACKWARD, silu, 2.3, (eitp_dtype)dtype);
     }
 }
 
@@ -1473,7 +1480,7 @@ int main(int argc, char **argv) {
                                       TEST(test_cast),
                                       TEST(test_cast_16_bits),
                                       TEST(test_unary),
-                                      TEST(test_gelu_backward),
+                                      TEST(test_gate_backward),
                                       TEST(test_binary),
                                       TEST(test_where),
                                       TEST(test_dropout),

@@ -167,6 +167,10 @@ static double gelu_erf(double x) {
     return 0.5 * x * erfc(-x / sqrt(2.0));
 }
 
+static double silu(double x) {
+    return x / (1 + exp(-x));
+}
+
 /* The elementary functions over many bit patterns. */
 static void test_functions(void) {
     static const struct {
@@ -181,7 +185,8 @@ static void test_functions(void) {
                      {EITP__SLOT_RSQRT, reciprocal_root, 1.5, 0},
                      {EITP__SLOT_ABS, fabs, 0, 0},
                      {EITP__SLOT_ERF, erf, 2, 0},
-                     {EITP__SLOT_GELU_ERF, gelu_erf, 9, 2e-37}};
+                     {EITP__SLOT_GELU_ERF, gelu_erf, 9, 2e-37},
+                     {EITP__SLOT_SILU, silu, 3, 3e-37}};
     static const float special[] = {0.0f,     -0.0f,   88.72283f, 88.73f,     89.0f,  200.0f,    -87.0f,    -103.9f,
                                     -104.1f,  -200.0f, INFINITY,  -INFINITY,  NAN,    1e-45f,    -1e-38f,   0.6f,
                                     0.59999f, 9.0f,    -9.5f,     3.402e+38f, 1e-20f, 0.625001f, -0.34657f, 0.34658f};
@@ -247,6 +252,23 @@ static void test_gelu(void) {
         exact[0][i] = d * (s + (fabs(x) < 100 ? x * s * (1 - s) * slope : 0));
     }
     check_call(&call, NULL, 2e-5, 1e-6);
+}
+
+static void test_silu_backward(void) {
+    enum { N = 1003 };
+    eitp__call call = new_call(EITP__SLOT_SILU_BACKWARD);
+    fill(0, N, 12);
+    fill(1, N, 1);
+    input[0][0] = 1e30f;
+    input[0][1] = -1e30f;
+    add_input(&call, 1, N, 1, 1);
+    add_input(&call, 1, N, 1, 1);
+    add_output(&call, EITP_F32, 1, N, 1, 1);
+    for (int i = 0; i < N; i++) {
+        double x = (double)input[0][i], s = sigmoid(x);
+        exact[0][i] = (double)input[1][i] * (s + x * s * (1 - s));
+    }
+    check_call(&call, NULL, 1e-6, 1e-6);
 }
 
 static void test_binary(void) {
@@ -564,6 +586,8 @@ static const column_case column_cases[] = {
     {EITP__SLOT_GELU_TANH_BACKWARD, "xx", "x"},
     {EITP__SLOT_GELU_ERF, "x", "x"},
     {EITP__SLOT_GELU_ERF_BACKWARD, "xx", "x"},
+    {EITP__SLOT_SILU, "x", "x"},
+    {EITP__SLOT_SILU_BACKWARD, "xx", "x"},
     {EITP__SLOT_LAYER_NORM, "xCC", "xRR"},
     {EITP__SLOT_LAYER_NORM_BACKWARD_INPUT, "xCCRRx", "x"},
     {EITP__SLOT_LAYER_NORM_BACKWARD_PARAMETERS, "xCCRRx", "CC"},
@@ -825,14 +849,11 @@ static void test_head_loss(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(test_functions),   TEST(test_gelu),
-                                      TEST(test_binary),      TEST(test_sum),
-                                      TEST(test_sum_squares), TEST(test_softmax),
-                                      TEST(test_layer_norm),  TEST(test_cross_entropy),
-                                      TEST(test_accumulate),  TEST(test_columns),
-                                      TEST(test_rounding),    TEST(test_dropout),
-                                      TEST(test_long_row),    TEST(test_attention_cached),
-                                      TEST(test_head_loss)};
+    static const test_case tests[] = {
+        TEST(test_functions),     TEST(test_gelu),        TEST(test_silu_backward),    TEST(test_binary),
+        TEST(test_sum),           TEST(test_sum_squares), TEST(test_softmax),          TEST(test_layer_norm),
+        TEST(test_cross_entropy), TEST(test_accumulate),  TEST(test_columns),          TEST(test_rounding),
+        TEST(test_dropout),       TEST(test_long_row),    TEST(test_attention_cached), TEST(test_head_loss)};
     find_sets();
     return RUN_TESTS(tests, argc, argv);
 }

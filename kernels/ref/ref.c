@@ -358,6 +358,8 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
     X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
     X(GELU_ERF, gelu_erf)                                                                                              \
     X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
+    X(SILU, silu)                                                                                                      \
+    X(SILU_BACKWARD, silu_backward)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \

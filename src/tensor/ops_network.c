@@ -1,4 +1,4 @@
-/* Softmax, GELU, layer norm, embedding, dropout: builders, shapes, gradients, expansions. */
+/* Softmax, GELU, SiLU, layer norm, embedding, dropout: builders, shapes, gradients, expansions. */
 #include "tensor/op_rules.h"
 
 static eitp_tensor *eitp__apply2(eitp__op_code op, eitp_tensor *a, eitp_tensor *b) {
@@ -94,6 +94,20 @@ EITP__PRIVATE void eitp__expand_gelu_tanh(const eitp__node *node, eitp_tensor **
 EITP__PRIVATE void eitp__expand_gelu_erf(const eitp__node *node, eitp_tensor **outputs) {
     eitp_tensor *x = node->inputs[0];
     outputs[0] = eitp_multiply(x, eitp_affine(eitp_erf(eitp_affine(x, 0.7071067811865476, 0)), 0.5, 0.5));
+}
+
+/* ---- SiLU ---- */
+
+eitp_tensor *eitp_silu(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_SILU, &x, 1, NULL);
+}
+
+EITP__PRIVATE void eitp__gradient_silu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_SILU_BACKWARD, node->inputs[0], dy[0]));
+}
+
+EITP__PRIVATE void eitp__expand_silu(const eitp__node *node, eitp_tensor **outputs) {
+    outputs[0] = eitp_multiply(node->inputs[0], eitp_sigmoid(node->inputs[0]));
 }
 
 /* ---- Layer norm ---- */

@@ -100,8 +100,10 @@ static const eitp__ending *eitp__endings(size_t *count) {
     static const eitp__ending endings[] = {
         {EITP__OP_GELU_TANH, EITP__EPILOGUE_GELU_TANH, 0, -1, 1},
         {EITP__OP_GELU_ERF, EITP__EPILOGUE_GELU_ERF, 0, -1, 1},
+        {EITP__OP_SILU, EITP__EPILOGUE_SILU, 0, -1, 1},
         {EITP__OP_GELU_TANH_BACKWARD, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0, 0},
         {EITP__OP_GELU_ERF_BACKWARD, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0, 0},
+        {EITP__OP_SILU_BACKWARD, EITP__EPILOGUE_SILU_BACKWARD, 1, 0, 0},
         {EITP__OP_ADD, EITP__EPILOGUE_ADD, 1, 0, 0},
         {EITP__OP_ADD, EITP__EPILOGUE_ADD, 0, 1, 0},
     };

@@ -296,7 +296,8 @@ typedef enum eitp_activation {
     EITP_GELU_TANH = 2, /* Hendrycks and Gimpel, arXiv 1606.08415, the tanh approximation */
     EITP_GELU_ERF = 3,  /* the same, exact */
     EITP_TANH = 4,
-    EITP_SIGMOID = 5
+    EITP_SIGMOID = 5,
+    EITP_SILU = 6 /* x sigmoid(x); Elfwing et al., arXiv 1702.03118 */
 } eitp_activation;
 
 /* x [n, in] times weight [in, out] plus bias [out] (may be NULL; F32 where x is of 16 bits), then the activation. */
@@ -304,6 +305,7 @@ EITP_API eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tens
 
 EITP_API eitp_tensor *eitp_gelu_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_gelu_erf(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_silu(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_softmax(eitp_tensor *x);     /* along the last dimension */
 EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimension */
 
