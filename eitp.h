@@ -711,6 +711,10 @@ EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimens
  * Gain and bias are F32 where x is of 16 bits. */
 EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
 
+/* Over the last dimension: x / sqrt(mean(x^2) + epsilon) * gain (Zhang and Sennrich, arXiv 1910.07467). x is of rank 2
+ * or more; gain [c] is F32 where x is of 16 bits. */
+EITP_API eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon);
+
 /* Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. */
 EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
 
@@ -2568,6 +2572,10 @@ typedef enum eitp__family {
  *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy) -> dx
  *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain WIDE [c], dbias WIDE [c];
  *                        accumulates
+ *   RMS_NORM             (x [.., c], gain WIDE [c]) -> y, deviation WIDE [..] (the reciprocal root mean square);
+ *                        reals[0] epsilon
+ *   RMS_NORM_BACKWARD_INPUT         (x, gain, deviation, dy) -> dx
+ *   RMS_NORM_BACKWARD_PARAMETERS    (x, gain, deviation, dy) -> dgain WIDE [c]; accumulates
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id outside the table gives a row of zeros
  *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
  *                        outside are left out; accumulates
@@ -2696,6 +2704,9 @@ typedef enum eitp__family {
     X(LAYER_NORM, ROWS)                                                                                                \
     X(LAYER_NORM_BACKWARD_INPUT, ROWS)                                                                                 \
     X(LAYER_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                         \
+    X(RMS_NORM, ROWS)                                                                                                  \
+    X(RMS_NORM_BACKWARD_INPUT, ROWS)                                                                                   \
+    X(RMS_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                           \
     X(EMBEDDING, FLAT)                                                                                                 \
     X(EMBEDDING_BACKWARD, COLUMNS)                                                                                     \
     X(ATTENTION, ATTENTION)                                                                                            \
@@ -3687,14 +3698,14 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_matmul;
 
 /* ops_network.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_second, eitp__shape_layer_norm, eitp__shape_layer_norm_backward_input,
-    eitp__shape_layer_norm_backward_parameters, eitp__shape_embedding, eitp__shape_embedding_backward,
-    eitp__shape_dropout;
+    eitp__shape_layer_norm_backward_parameters, eitp__shape_rms_norm, eitp__shape_embedding,
+    eitp__shape_embedding_backward, eitp__shape_dropout;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_softmax, eitp__gradient_log_softmax, eitp__gradient_gelu_tanh,
-    eitp__gradient_gelu_erf, eitp__gradient_silu, eitp__gradient_layer_norm, eitp__gradient_embedding,
-    eitp__gradient_embedding_backward, eitp__gradient_dropout;
+    eitp__gradient_gelu_erf, eitp__gradient_silu, eitp__gradient_layer_norm, eitp__gradient_rms_norm,
+    eitp__gradient_embedding, eitp__gradient_embedding_backward, eitp__gradient_dropout;
 EITP__PRIVATE eitp__expand_rule eitp__expand_softmax, eitp__expand_softmax_backward, eitp__expand_log_softmax,
     eitp__expand_log_softmax_backward, eitp__expand_gelu_tanh, eitp__expand_gelu_erf, eitp__expand_silu,
-    eitp__expand_layer_norm, eitp__expand_embedding, eitp__expand_embedding_backward;
+    eitp__expand_layer_norm, eitp__expand_rms_norm, eitp__expand_embedding, eitp__expand_embedding_backward;
 
 /* ops_attention.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_attention, eitp__shape_attention_backward, eitp__shape_attention_cached;
@@ -12253,8 +12264,8 @@ static void EITP__REF(sgd)(const eitp__call *call, int64_t begin, int64_t end, v
 
 /* >>kernels/ref/network.inc */
 /*
- * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, embedding. Sums along a row are made
- * in double; those over rows are one chain of additions for each column, in the order of the rows.
+ * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, RMS norm, embedding. Sums along a row
+ * are made in double; those over rows are one chain of additions for each column, in the order of the rows.
  */
 
 static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
@@ -12479,6 +12490,57 @@ static void EITP__REF(layer_norm_backward_parameters)(const eitp__call *call, in
             dgain[j] += d * ((EITP__GET(x[j]) - mean) * deviation);
             dbias[j] += d;
         }
+    }
+}
+
+static void EITP__REF(rms_norm)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    EITP__REAL *deviations = (EITP__REAL *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        double squares = EITP__REF(squares)(x, c) / (double)c;
+        EITP__REAL deviation = deviations[row] = (EITP__REAL)(1 / sqrt(squares + call->reals[0]));
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT(EITP__GET(x[j]) * deviation * gain[j]);
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)), where g = gain * dy and z = x * deviation. */
+static void EITP__REF(rms_norm_backward_input)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean, deviation = ((const EITP__REAL *)call->inputs[2].data)[row];
+        double sum = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += (double)gain[j] * (double)EITP__GET(dy[j]) * (double)(EITP__GET(x[j]) * deviation);
+        mean = (EITP__REAL)(sum / (double)c);
+        for (int64_t j = 0; j < c; j++)
+            dx[j] = EITP__PUT(deviation * (gain[j] * EITP__GET(dy[j]) - EITP__GET(x[j]) * deviation * mean));
+    }
+}
+
+static void EITP__REF(rms_norm_backward_parameters)(const eitp__call *call, int64_t begin, int64_t end,
+                                                    void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const EITP__REAL *deviations = (const EITP__REAL *)call->inputs[2].data;
+    EITP__REAL *dgain = (EITP__REAL *)call->outputs[0].data;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0 ? carry * dgain[j] : 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        for (int64_t j = begin; j < end; j++)
+            dgain[j] += EITP__GET(dy[j]) * (EITP__GET(x[j]) * deviations[row]);
     }
 }
 
@@ -12892,8 +12954,8 @@ static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int
 
 /* >>kernels/ref/network.inc */
 /*
- * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, embedding. Sums along a row are made
- * in double; those over rows are one chain of additions for each column, in the order of the rows.
+ * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, RMS norm, embedding. Sums along a row
+ * are made in double; those over rows are one chain of additions for each column, in the order of the rows.
  */
 
 static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
@@ -13118,6 +13180,57 @@ static void EITP__REF(layer_norm_backward_parameters)(const eitp__call *call, in
             dgain[j] += d * ((EITP__GET(x[j]) - mean) * deviation);
             dbias[j] += d;
         }
+    }
+}
+
+static void EITP__REF(rms_norm)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    EITP__REAL *deviations = (EITP__REAL *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        double squares = EITP__REF(squares)(x, c) / (double)c;
+        EITP__REAL deviation = deviations[row] = (EITP__REAL)(1 / sqrt(squares + call->reals[0]));
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT(EITP__GET(x[j]) * deviation * gain[j]);
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)), where g = gain * dy and z = x * deviation. */
+static void EITP__REF(rms_norm_backward_input)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean, deviation = ((const EITP__REAL *)call->inputs[2].data)[row];
+        double sum = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += (double)gain[j] * (double)EITP__GET(dy[j]) * (double)(EITP__GET(x[j]) * deviation);
+        mean = (EITP__REAL)(sum / (double)c);
+        for (int64_t j = 0; j < c; j++)
+            dx[j] = EITP__PUT(deviation * (gain[j] * EITP__GET(dy[j]) - EITP__GET(x[j]) * deviation * mean));
+    }
+}
+
+static void EITP__REF(rms_norm_backward_parameters)(const eitp__call *call, int64_t begin, int64_t end,
+                                                    void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const EITP__REAL *deviations = (const EITP__REAL *)call->inputs[2].data;
+    EITP__REAL *dgain = (EITP__REAL *)call->outputs[0].data;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0 ? carry * dgain[j] : 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        for (int64_t j = begin; j < end; j++)
+            dgain[j] += EITP__GET(dy[j]) * (EITP__GET(x[j]) * deviations[row]);
     }
 }
 
@@ -13529,8 +13642,8 @@ static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int
 
 /* >>kernels/ref/network.inc */
 /*
- * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, embedding. Sums along a row are made
- * in double; those over rows are one chain of additions for each column, in the order of the rows.
+ * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, RMS norm, embedding. Sums along a row
+ * are made in double; those over rows are one chain of additions for each column, in the order of the rows.
  */
 
 static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
@@ -13758,6 +13871,57 @@ static void EITP__REF(layer_norm_backward_parameters)(const eitp__call *call, in
     }
 }
 
+static void EITP__REF(rms_norm)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    EITP__REAL *deviations = (EITP__REAL *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        double squares = EITP__REF(squares)(x, c) / (double)c;
+        EITP__REAL deviation = deviations[row] = (EITP__REAL)(1 / sqrt(squares + call->reals[0]));
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT(EITP__GET(x[j]) * deviation * gain[j]);
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)), where g = gain * dy and z = x * deviation. */
+static void EITP__REF(rms_norm_backward_input)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean, deviation = ((const EITP__REAL *)call->inputs[2].data)[row];
+        double sum = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += (double)gain[j] * (double)EITP__GET(dy[j]) * (double)(EITP__GET(x[j]) * deviation);
+        mean = (EITP__REAL)(sum / (double)c);
+        for (int64_t j = 0; j < c; j++)
+            dx[j] = EITP__PUT(deviation * (gain[j] * EITP__GET(dy[j]) - EITP__GET(x[j]) * deviation * mean));
+    }
+}
+
+static void EITP__REF(rms_norm_backward_parameters)(const eitp__call *call, int64_t begin, int64_t end,
+                                                    void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const EITP__REAL *deviations = (const EITP__REAL *)call->inputs[2].data;
+    EITP__REAL *dgain = (EITP__REAL *)call->outputs[0].data;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0 ? carry * dgain[j] : 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        for (int64_t j = begin; j < end; j++)
+            dgain[j] += EITP__GET(dy[j]) * (EITP__GET(x[j]) * deviations[row]);
+    }
+}
+
 static void EITP__REF(embedding)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     const eitp__operand *table = &call->inputs[0];
     const int32_t *ids = (const int32_t *)call->inputs[1].data;
@@ -13936,6 +14100,9 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(RMS_NORM, rms_norm)                                                                                              \
+    X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input)                                                                \
+    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
     X(EMBEDDING, embedding)                                                                                            \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
@@ -14809,6 +14976,9 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(RMS_NORM, rms_norm)                                                                                              \
+    X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input)                                                                \
+    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
     X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
@@ -15259,7 +15429,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -15413,6 +15583,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -16084,7 +16323,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -16238,6 +16477,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -16907,7 +17215,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -17061,6 +17369,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -20493,6 +20870,9 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(RMS_NORM, rms_norm)                                                                                              \
+    X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input)                                                                \
+    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
     X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
@@ -20943,7 +21323,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -21097,6 +21477,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -21768,7 +22217,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -21922,6 +22371,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -22591,7 +23109,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -22745,6 +23263,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -29627,7 +30214,7 @@ EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *co
 /* <<src/tensor/ops_product.c */
 
 /* >>src/tensor/ops_network.c */
-/* Softmax, GELU, SiLU, layer norm, embedding, dropout: builders, shapes, gradients, expansions. */
+/* Softmax, GELU, SiLU, layer norm, RMS norm, embedding, dropout: builders, shapes, gradients, expansions. */
 
 static eitp_tensor *eitp__apply2(eitp__op_code op, eitp_tensor *a, eitp_tensor *b) {
     eitp_tensor *inputs[2];
@@ -29750,7 +30337,8 @@ eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bia
     return eitp__apply(EITP__OP_LAYER_NORM, inputs, 3, &attributes);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
+/* Of a norm: the parameters, called `parameters`; y, and `saved` numbers of each row. */
+static eitp_status eitp__shape_norm(eitp__node *node, const char *parameters, int saved, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t channels = x->rank ? x->shape[x->rank - 1] : 0;
     eitp_status status = eitp__require(x->rank >= 2 && eitp__is_floating(x->dtype), error,
@@ -29758,17 +30346,21 @@ EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *e
     if (!status)
         status = eitp__require(node->attributes.reals[0] >= 0 && isfinite(node->attributes.reals[0]), error,
                                "epsilon is %g; it must be 0 or more", node->attributes.reals[0]);
-    for (int i = 1; i <= 2 && !status; i++) {
+    for (int i = 1; i < node->input_count && !status; i++) {
         const eitp_tensor *p = node->inputs[i];
         status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == eitp__wide(x->dtype), error,
-                               "gain and bias must be %s [%lld]", eitp_dtype_name(eitp__wide(x->dtype)),
+                               "%s must be %s [%lld]", parameters, eitp_dtype_name(eitp__wide(x->dtype)),
                                (long long)channels);
     }
     if (!status)
         status = eitp__node_output_like(node, x, error);
-    for (int i = 0; i < 2 && !status; i++)
+    for (int i = 0; i < saved && !status; i++)
         status = eitp__node_output(node, eitp__wide(x->dtype), x->rank - 1, x->shape, x->rows, error);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
+    return eitp__shape_norm(node, "gain and bias", 2, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_layer_norm_backward_input(eitp__node *node, eitp_error *error) {
@@ -29803,6 +30395,38 @@ EITP__PRIVATE void eitp__expand_layer_norm(const eitp__node *node, eitp_tensor *
     outputs[0] = eitp_add(eitp_multiply(eitp_multiply(centred, reciprocal), node->inputs[1]), node->inputs[2]);
     outputs[1] = eitp_reshape(mean, x->rank - 1, x->shape);
     outputs[2] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
+}
+
+/* ---- RMS norm ---- */
+
+eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    attributes.reals[0] = epsilon;
+    inputs[0] = x;
+    inputs[1] = gain;
+    return eitp__apply(EITP__OP_RMS_NORM, inputs, 2, &attributes);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_rms_norm(eitp__node *node, eitp_error *error) {
+    return eitp__shape_norm(node, "gain", 1, error);
+}
+
+EITP__PRIVATE void eitp__gradient_rms_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *inputs[4];
+    inputs[0] = node->inputs[0];
+    inputs[1] = node->inputs[1];
+    inputs[2] = node->outputs[1];
+    inputs[3] = dy[0];
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_INPUT, inputs, 4, &node->attributes));
+    eitp__add_gradient(&dx[1], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_PARAMETERS, inputs, 4, &node->attributes));
+}
+
+EITP__PRIVATE void eitp__expand_rms_norm(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0], *squares = eitp_mean(eitp_multiply(x, x), eitp__last_dimension(x), 1);
+    eitp_tensor *reciprocal = eitp_rsqrt(eitp_affine(squares, 1, node->attributes.reals[0]));
+    outputs[0] = eitp_multiply(eitp_multiply(x, reciprocal), node->inputs[1]);
+    outputs[1] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
 }
 
 /* ---- Embedding ---- */
@@ -31020,6 +31644,24 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      NULL,
      EITP__OP_LAYER_NORM + 1,
      {1, 2},
+     EITP__NO_SHARES,
+     0,
+     1,
+     eitp__flops_elements,
+     NULL},
+    EITP__COMPOSITE("rms_norm", 2, 2, 2, eitp__shape_rms_norm, eitp__gradient_rms_norm, eitp__expand_rms_norm, 0, 0,
+                    eitp__flops_elements),
+    {"rms_norm_backward_input", 4, 4, 1, eitp__shape_same, NULL, NULL, EITP__OP_RMS_NORM + 1, EITP__NO_WRT,
+     EITP__NO_SHARES, 0, 0, eitp__flops_elements, NULL},
+    {"rms_norm_backward_parameters",
+     4,
+     4,
+     1,
+     eitp__shape_second,
+     NULL,
+     NULL,
+     EITP__OP_RMS_NORM + 1,
+     {1},
      EITP__NO_SHARES,
      0,
      1,

@@ -82,6 +82,10 @@ typedef enum eitp__family {
  *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy) -> dx
  *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain WIDE [c], dbias WIDE [c];
  *                        accumulates
+ *   RMS_NORM             (x [.., c], gain WIDE [c]) -> y, deviation WIDE [..] (the reciprocal root mean square);
+ *                        reals[0] epsilon
+ *   RMS_NORM_BACKWARD_INPUT         (x, gain, deviation, dy) -> dx
+ *   RMS_NORM_BACKWARD_PARAMETERS    (x, gain, deviation, dy) -> dgain WIDE [c]; accumulates
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id outside the table gives a row of zeros
  *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
  *                        outside are left out; accumulates
@@ -210,6 +214,9 @@ typedef enum eitp__family {
     X(LAYER_NORM, ROWS)                                                                                                \
     X(LAYER_NORM_BACKWARD_INPUT, ROWS)                                                                                 \
     X(LAYER_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                         \
+    X(RMS_NORM, ROWS)                                                                                                  \
+    X(RMS_NORM_BACKWARD_INPUT, ROWS)                                                                                   \
+    X(RMS_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                           \
     X(EMBEDDING, FLAT)                                                                                                 \
     X(EMBEDDING_BACKWARD, COLUMNS)                                                                                     \
     X(ATTENTION, ATTENTION)                                                                                            \

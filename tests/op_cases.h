@@ -520,6 +520,24 @@ static void case_layer_norm(build *b) {
     }
 }
 
+static void case_rms_norm(build *b) {
+    static const int64_t columns[] = {3, 4, 5, 2, 100, 771};
+    for (int i = 0; i < (b->small ? 3 : 6); i++) {
+        eitp_tensor *x = i % 2 ? real3(b, 2, b->small ? 2 : 9, columns[i]) : real2(b, b->small ? 3 : 23, columns[i]);
+        eitp_tensor *gain = real1(b, columns[i]);
+        const array *from = values_of(b, x), *by = values_of(b, gain);
+        array *y = new_array(b, from->rank, from->shape);
+        for (int64_t row = 0; row < y->count; row += columns[i]) {
+            double squares = 0;
+            for (int64_t j = 0; j < columns[i]; j++)
+                squares += from->data[row + j] * from->data[row + j];
+            for (int64_t j = 0; j < columns[i]; j++)
+                y->data[row + j] = from->data[row + j] / sqrt(squares / (double)columns[i] + 1e-5) * by->data[j];
+        }
+        put_like(b, eitp_rms_norm(x, gain, 1e-5), y);
+    }
+}
+
 static void case_embedding(build *b) {
     int64_t n = b->small ? 7 : 501, v = b->small ? 5 : 97, c = b->small ? 3 : 66;
     eitp_tensor *table = real2(b, v, c), *ids = integers(b, 1, &n, -1, (int)v);
@@ -677,6 +695,7 @@ static const op_case op_cases[] = {
     OP_CASE(softmax, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(log_softmax, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(layer_norm, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(rms_norm, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(embedding, 0, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(embedding_unique, 0, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(dropout, 1e-13, HAS_GRADIENT | HAS_SECOND),

@@ -131,6 +131,9 @@ REFUSED(linear_bias, eitp_linear(l->matrix, eitp_transpose(l->other), l->vector,
 REFUSED(linear_activation, eitp_linear(l->matrix, eitp_transpose(l->other), NULL, (eitp_activation)9))
 REFUSED(layer_norm_gain, eitp_layer_norm(l->matrix, l->ids, l->vector, 1e-5))
 REFUSED(layer_norm_epsilon, eitp_layer_norm(l->matrix, l->vector, l->vector, -1))
+REFUSED(rms_norm_gain, eitp_rms_norm(l->matrix, l->ids, 1e-5))
+REFUSED(rms_norm_epsilon, eitp_rms_norm(l->matrix, l->vector, (double)NAN))
+REFUSED(rms_norm_vector, eitp_rms_norm(l->vector, l->vector, 1e-5))
 REFUSED(clamp, eitp_clamp(l->matrix, 2, 1))
 REFUSED(clamp_nan, eitp_clamp(l->matrix, 0, (double)NAN))
 REFUSED(layer_norm_vector, eitp_layer_norm(l->vector, l->vector, l->vector, 1e-5))
@@ -241,6 +244,9 @@ static const struct {
     {refused_linear_activation, {"linear", "activation", "9"}},
     {refused_layer_norm_gain, {"layer_norm", "gain", "[4]"}},
     {refused_layer_norm_epsilon, {"layer_norm", "epsilon", "-1"}},
+    {refused_rms_norm_gain, {"rms_norm", "gain must be", "[4]"}},
+    {refused_rms_norm_epsilon, {"rms_norm", "epsilon", "nan"}},
+    {refused_rms_norm_vector, {"rms_norm", "rank", "2"}},
     {refused_clamp, {"clamp", "2", "1"}},
     {refused_clamp_nan, {"clamp", "0", "nan"}},
     {refused_layer_norm_vector, {"layer_norm", "rank", "2"}},
@@ -341,7 +347,8 @@ static void null_goes_through(void) {
     CHECK(!eitp_gather(NULL, NULL, 0) && !eitp_scatter_add(NULL, NULL, 0, 1));
     CHECK(!eitp_sum(NULL, 1, 0) && !eitp_mean(NULL, 1, 0) && !eitp_max(NULL, 1, 0) && !eitp_sum_squares(NULL));
     CHECK(!eitp_matmul(NULL, NULL) && !eitp_linear(NULL, NULL, NULL, EITP_RELU) && !eitp_softmax(NULL));
-    CHECK(!eitp_log_softmax(NULL) && !eitp_gelu_tanh(NULL) && !eitp_gelu_erf(NULL) && !eitp_silu(NULL));
+    CHECK(!eitp_log_softmax(NULL) && !eitp_gelu_tanh(NULL) && !eitp_gelu_erf(NULL) && !eitp_silu(NULL) &&
+          !eitp_rms_norm(NULL, NULL, 0));
     CHECK(!eitp_layer_norm(NULL, NULL, NULL, 1e-5) && !eitp_embedding(NULL, NULL) && !eitp_dropout(NULL, NULL, 0.5));
     CHECK(!causal_attention(NULL, NULL, 1, 1, 1, NULL, 0) && !eitp_attention_cached(NULL, NULL, NULL, NULL, 1, 1));
     CHECK(!eitp_cross_entropy(NULL, NULL, 0) && !eitp_accumulate(NULL, NULL, NULL));

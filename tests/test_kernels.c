@@ -1212,6 +1212,82 @@ static void test_layer_norm(void) {
     }
 }
 
+/* x, gain, the deviation that belongs to x, dy. */
+static void add_rms_norm_inputs(int64_t rows, int64_t c) {
+    eitp__operand *deviation;
+    add_input(call.dtype, 2, rows, c, 0);
+    add_input(EITP_F32, 1, c, 0, 0);
+    deviation = add_input(EITP_F32, 1, rows, 0, 0);
+    for (int64_t row = 0; row < rows; row++) {
+        double squares = 0;
+        for (int64_t j = 0; j < c; j++)
+            squares += in(0, row * c + j) * in(0, row * c + j) / (double)c;
+        put(deviation, row, 1 / sqrt(squares + 0.01));
+    }
+    add_input(call.dtype, 2, rows, c, 0);
+}
+
+static void check_rms_norm(eitp_dtype dtype, int64_t rows, int64_t c) {
+    begin_case(EITP__SLOT_RMS_NORM, dtype);
+    add_input(dtype, 2, rows, c, 0);
+    add_input(EITP_F32, 1, c, 0, 0);
+    add_output(dtype, 2, rows, c, 0);
+    add_output(EITP_F32, 1, rows, 0, 0);
+    call.reals[0] = 0.01;
+    for (int64_t row = 0; row < rows; row++) {
+        double squares = 0;
+        for (int64_t j = 0; j < c; j++)
+            squares += in(0, row * c + j) * in(0, row * c + j) / (double)c;
+        exact[1][row] = 1 / sqrt(squares + 0.01);
+        for (int64_t j = 0; j < c; j++)
+            exact[0][row * c + j] = in(0, row * c + j) * exact[1][row] * in(1, j);
+    }
+    check(2e-6, 2);
+}
+
+static void check_rms_norm_backward_input(eitp_dtype dtype, int64_t rows, int64_t c) {
+    begin_case(EITP__SLOT_RMS_NORM_BACKWARD_INPUT, dtype);
+    add_rms_norm_inputs(rows, c);
+    add_output(dtype, 2, rows, c, 0);
+    for (int64_t row = 0; row < rows; row++) {
+        double mean = 0, deviation = in(2, row);
+        for (int64_t j = 0; j < c; j++)
+            mean += in(1, j) * in(3, row * c + j) * in(0, row * c + j) * deviation / (double)c;
+        for (int64_t j = 0; j < c; j++)
+            exact[0][row * c + j] = deviation * (in(1, j) * in(3, row * c + j) - in(0, row * c + j) * deviation * mean);
+    }
+    check(5e-6, 4);
+}
+
+static void check_rms_norm_backward_parameters(eitp_dtype dtype, int64_t rows, int64_t c, int way) {
+    const eitp__operand *old = NULL;
+    double factor;
+    begin_case(EITP__SLOT_RMS_NORM_BACKWARD_PARAMETERS, dtype);
+    add_rms_norm_inputs(rows, c);
+    add_output(EITP_F32, 1, c, 0, 0);
+    factor = set_carry(way);
+    if (factor != 0)
+        old = add_before(0);
+    for (int64_t j = 0; j < c; j++) {
+        exact[0][j] = old ? factor * get(old, j) : 0;
+        for (int64_t row = 0; row < rows; row++)
+            exact[0][j] += in(3, row * c + j) * in(0, row * c + j) * in(2, row);
+    }
+    check(5e-6, 4);
+}
+
+static void test_rms_norm(void) {
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
+        for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_RMS_NORM, (eitp_dtype)dtype); w++) {
+            check_rms_norm((eitp_dtype)dtype, 7, widths[w]);
+            check_rms_norm_backward_input((eitp_dtype)dtype, 23, widths[w]);
+            for (int way = 0; way < 4; way++)
+                check_rms_norm_backward_parameters((eitp_dtype)dtype, 23, widths[w], way);
+            check_rms_norm_backward_parameters((eitp_dtype)dtype, 0, widths[w], 0);
+        }
+    }
+}
+
 static eitp__operand *add_ids(int64_t rows, int64_t vocabulary) {
     eitp__operand *ids = add_input(EITP_I32, 1, rows, 0, 0);
     for (int64_t i = 0; i < rows; i++)
@@ -1475,32 +1551,14 @@ static void test_accumulate(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(test_table),
-                                      TEST(test_fill_and_arange),
-                                      TEST(test_cast),
-                                      TEST(test_cast_16_bits),
-                                      TEST(test_unary),
-                                      TEST(test_gate_backward),
-                                      TEST(test_binary),
-                                      TEST(test_where),
-                                      TEST(test_dropout),
-                                      TEST(test_broadcast),
-                                      TEST(test_permute),
-                                      TEST(test_slice_and_pad),
-                                      TEST(test_concat),
-                                      TEST(test_gather),
-                                      TEST(test_reductions),
-                                      TEST(test_sum_of_nothing),
-                                      TEST(test_sum_goes_on),
-                                      TEST(test_scatter_add),
-                                      TEST(test_sum_squares),
-                                      TEST(test_softmax),
-                                      TEST(test_layer_norm),
-                                      TEST(test_embedding),
-                                      TEST(test_cross_entropy),
-                                      TEST(test_head),
-                                      TEST(test_attention_cached),
-                                      TEST(test_accumulate)};
+    static const test_case tests[] = {
+        TEST(test_table),       TEST(test_fill_and_arange),  TEST(test_cast),        TEST(test_cast_16_bits),
+        TEST(test_unary),       TEST(test_gate_backward),    TEST(test_binary),      TEST(test_where),
+        TEST(test_dropout),     TEST(test_broadcast),        TEST(test_permute),     TEST(test_slice_and_pad),
+        TEST(test_concat),      TEST(test_gather),           TEST(test_reductions),  TEST(test_sum_of_nothing),
+        TEST(test_sum_goes_on), TEST(test_scatter_add),      TEST(test_sum_squares), TEST(test_softmax),
+        TEST(test_layer_norm),  TEST(test_rms_norm),         TEST(test_embedding),   TEST(test_cross_entropy),
+        TEST(test_head),        TEST(test_attention_cached), TEST(test_accumulate)};
     int failed;
     find_sets();
     failed = RUN_TESTS(tests, argc, argv);

@@ -111,6 +111,7 @@ static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, 
     y = eitp_add(y, eitp_fill(graph, EITP_F32, 1, row, 0.25)); /* broadcast over rows */
     y = eitp_maximum(y, eitp_minimum(eitp_mean(y, 4, 1), eitp_fill(graph, EITP_F32, 1, row, -0.1)));
     y = eitp_add(y, eitp_silu(y));
+    y = eitp_rms_norm(y, eitp_fill(graph, EITP_F32, 1, row, 1.5), 1e-5);
     z = eitp_where(eitp_less(y, eitp_mean(y, 4, 1)), y, eitp_tanh(y)); /* a reduction of another dimension */
     z = eitp_softmax(eitp_reshape(z, 2, flat));                        /* [rows, 10] */
     both[0] = z;

@@ -473,6 +473,63 @@ static void test_layer_norm(void) {
     }
 }
 
+static void test_rms_norm(void) {
+    static const int64_t widths[] = {1, 5, 16, 100, 768};
+    for (size_t w = 0; w < EITP__COUNT(widths); w++) {
+        enum { ROWS = 11 };
+        static const float carry = 0.5f;
+        static float before[768];
+        int64_t c = widths[w];
+        eitp__call call = new_call(EITP__SLOT_RMS_NORM);
+        call.reals[0] = 1e-5;
+        fill(0, ROWS * c, 2);
+        fill(1, c, 1);
+        fill(3, ROWS * c, 1);
+        add_input(&call, 2, ROWS, c, 1);
+        add_input(&call, 1, c, 1, 1);
+        add_output(&call, EITP_F32, 2, ROWS, c, 1);
+        add_output(&call, EITP_F32, 1, ROWS, 1, 1);
+        for (int64_t row = 0; row < ROWS; row++) {
+            const float *x = input[0] + row * c;
+            double squares = 0;
+            for (int64_t j = 0; j < c; j++)
+                squares += (double)x[j] * (double)x[j] / (double)c;
+            exact[1][row] = 1 / sqrt(squares + 1e-5);
+            input[2][row] = (float)exact[1][row];
+            for (int64_t j = 0; j < c; j++)
+                exact[0][row * c + j] = (double)x[j] * exact[1][row] * (double)input[1][j];
+        }
+        check_call(&call, NULL, 2e-6, 0);
+
+        call.slot = EITP__SLOT_RMS_NORM_BACKWARD_INPUT;
+        add_input(&call, 1, ROWS, 1, 1);
+        add_input(&call, 2, ROWS, c, 1);
+        call.output_count = 1;
+        for (int64_t row = 0; row < ROWS; row++) {
+            double deviation = (double)input[2][row], slope = 0;
+            for (int64_t i = row * c; i < (row + 1) * c; i++)
+                slope += (double)input[1][i - row * c] * (double)input[3][i] * (double)input[0][i] * deviation;
+            for (int64_t i = row * c; i < (row + 1) * c; i++)
+                exact[0][i] = deviation * ((double)input[1][i - row * c] * (double)input[3][i] -
+                                           (double)input[0][i] * deviation * slope / (double)c);
+        }
+        check_call(&call, NULL, 1e-5, c == 1 ? 1e-4 : 1e-5);
+
+        call.slot = EITP__SLOT_RMS_NORM_BACKWARD_PARAMETERS;
+        call.output_count = 0;
+        add_output(&call, EITP_F32, 1, c, 1, 1);
+        call.accumulates = 1;
+        call.carry = &carry;
+        for (int64_t j = 0; j < c; j++) {
+            before[j] = (float)draw();
+            exact[0][j] = 0.5 * (double)before[j];
+            for (int64_t row = 0; row < ROWS; row++)
+                exact[0][j] += (double)input[3][row * c + j] * (double)input[0][row * c + j] * (double)input[2][row];
+        }
+        check_call(&call, before, 1e-5, 1e-5);
+    }
+}
+
 /* Row 3 has the ignored target, which costs nothing; rows 4 and 5 have some that are no index, which are no numbers. */
 static void test_cross_entropy(void) {
     enum { ROWS = 8 };
@@ -591,6 +648,9 @@ static const column_case column_cases[] = {
     {EITP__SLOT_LAYER_NORM, "xCC", "xRR"},
     {EITP__SLOT_LAYER_NORM_BACKWARD_INPUT, "xCCRRx", "x"},
     {EITP__SLOT_LAYER_NORM_BACKWARD_PARAMETERS, "xCCRRx", "CC"},
+    {EITP__SLOT_RMS_NORM, "xC", "xR"},
+    {EITP__SLOT_RMS_NORM_BACKWARD_INPUT, "xCRx", "x"},
+    {EITP__SLOT_RMS_NORM_BACKWARD_PARAMETERS, "xCRx", "C"},
     {EITP__SLOT_EMBEDDING_BACKWARD, "ix", "T"},
     {EITP__SLOT_CROSS_ENTROPY, "xi", "RR"},
     {EITP__SLOT_CROSS_ENTROPY_BACKWARD, "xiRR", "x"},
@@ -849,11 +909,12 @@ static void test_head_loss(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {
-        TEST(test_functions),     TEST(test_gelu),        TEST(test_silu_backward),    TEST(test_binary),
-        TEST(test_sum),           TEST(test_sum_squares), TEST(test_softmax),          TEST(test_layer_norm),
-        TEST(test_cross_entropy), TEST(test_accumulate),  TEST(test_columns),          TEST(test_rounding),
-        TEST(test_dropout),       TEST(test_long_row),    TEST(test_attention_cached), TEST(test_head_loss)};
+    static const test_case tests[] = {TEST(test_functions),        TEST(test_gelu),       TEST(test_silu_backward),
+                                      TEST(test_binary),           TEST(test_sum),        TEST(test_sum_squares),
+                                      TEST(test_softmax),          TEST(test_layer_norm), TEST(test_rms_norm),
+                                      TEST(test_cross_entropy),    TEST(test_accumulate), TEST(test_columns),
+                                      TEST(test_rounding),         TEST(test_dropout),    TEST(test_long_row),
+                                      TEST(test_attention_cached), TEST(test_head_loss)};
     find_sets();
     return RUN_TESTS(tests, argc, argv);
 }

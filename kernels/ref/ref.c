@@ -363,6 +363,9 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(RMS_NORM, rms_norm)                                                                                              \
+    X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input)                                                                \
+    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
     X(EMBEDDING, embedding)                                                                                            \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \

@@ -84,14 +84,14 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_matmul;
 
 /* ops_network.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_second, eitp__shape_layer_norm, eitp__shape_layer_norm_backward_input,
-    eitp__shape_layer_norm_backward_parameters, eitp__shape_embedding, eitp__shape_embedding_backward,
-    eitp__shape_dropout;
+    eitp__shape_layer_norm_backward_parameters, eitp__shape_rms_norm, eitp__shape_embedding,
+    eitp__shape_embedding_backward, eitp__shape_dropout;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_softmax, eitp__gradient_log_softmax, eitp__gradient_gelu_tanh,
-    eitp__gradient_gelu_erf, eitp__gradient_silu, eitp__gradient_layer_norm, eitp__gradient_embedding,
-    eitp__gradient_embedding_backward, eitp__gradient_dropout;
+    eitp__gradient_gelu_erf, eitp__gradient_silu, eitp__gradient_layer_norm, eitp__gradient_rms_norm,
+    eitp__gradient_embedding, eitp__gradient_embedding_backward, eitp__gradient_dropout;
 EITP__PRIVATE eitp__expand_rule eitp__expand_softmax, eitp__expand_softmax_backward, eitp__expand_log_softmax,
     eitp__expand_log_softmax_backward, eitp__expand_gelu_tanh, eitp__expand_gelu_erf, eitp__expand_silu,
-    eitp__expand_layer_norm, eitp__expand_embedding, eitp__expand_embedding_backward;
+    eitp__expand_layer_norm, eitp__expand_rms_norm, eitp__expand_embedding, eitp__expand_embedding_backward;
 
 /* ops_attention.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_attention, eitp__shape_attention_backward, eitp__shape_attention_cached;

@@ -1,4 +1,4 @@
-/* Softmax, GELU, SiLU, layer norm, embedding, dropout: builders, shapes, gradients, expansions. */
+/* Softmax, GELU, SiLU, layer norm, RMS norm, embedding, dropout: builders, shapes, gradients, expansions. */
 #include "tensor/op_rules.h"
 
 static eitp_tensor *eitp__apply2(eitp__op_code op, eitp_tensor *a, eitp_tensor *b) {
@@ -122,7 +122,8 @@ eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bia
     return eitp__apply(EITP__OP_LAYER_NORM, inputs, 3, &attributes);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
+/* Of a norm: the parameters, called `parameters`; y, and `saved` numbers of each row. */
+static eitp_status eitp__shape_norm(eitp__node *node, const char *parameters, int saved, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t channels = x->rank ? x->shape[x->rank - 1] : 0;
     eitp_status status = eitp__require(x->rank >= 2 && eitp__is_floating(x->dtype), error,
@@ -130,17 +131,21 @@ EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *e
     if (!status)
         status = eitp__require(node->attributes.reals[0] >= 0 && isfinite(node->attributes.reals[0]), error,
                                "epsilon is %g; it must be 0 or more", node->attributes.reals[0]);
-    for (int i = 1; i <= 2 && !status; i++) {
+    for (int i = 1; i < node->input_count && !status; i++) {
         const eitp_tensor *p = node->inputs[i];
         status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == eitp__wide(x->dtype), error,
-                               "gain and bias must be %s [%lld]", eitp_dtype_name(eitp__wide(x->dtype)),
+                               "%s must be %s [%lld]", parameters, eitp_dtype_name(eitp__wide(x->dtype)),
                                (long long)channels);
     }
     if (!status)
         status = eitp__node_output_like(node, x, error);
-    for (int i = 0; i < 2 && !status; i++)
+    for (int i = 0; i < saved && !status; i++)
         status = eitp__node_output(node, eitp__wide(x->dtype), x->rank - 1, x->shape, x->rows, error);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
+    return eitp__shape_norm(node, "gain and bias", 2, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_layer_norm_backward_input(eitp__node *node, eitp_error *error) {
@@ -175,6 +180,38 @@ EITP__PRIVATE void eitp__expand_layer_norm(const eitp__node *node, eitp_tensor *
     outputs[0] = eitp_add(eitp_multiply(eitp_multiply(centred, reciprocal), node->inputs[1]), node->inputs[2]);
     outputs[1] = eitp_reshape(mean, x->rank - 1, x->shape);
     outputs[2] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
+}
+
+/* ---- RMS norm ---- */
+
+eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    attributes.reals[0] = epsilon;
+    inputs[0] = x;
+    inputs[1] = gain;
+    return eitp__apply(EITP__OP_RMS_NORM, inputs, 2, &attributes);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_rms_norm(eitp__node *node, eitp_error *error) {
+    return eitp__shape_norm(node, "gain", 1, error);
+}
+
+EITP__PRIVATE void eitp__gradient_rms_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *inputs[4];
+    inputs[0] = node->inputs[0];
+    inputs[1] = node->inputs[1];
+    inputs[2] = node->outputs[1];
+    inputs[3] = dy[0];
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_INPUT, inputs, 4, &node->attributes));
+    eitp__add_gradient(&dx[1], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_PARAMETERS, inputs, 4, &node->attributes));
+}
+
+EITP__PRIVATE void eitp__expand_rms_norm(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0], *squares = eitp_mean(eitp_multiply(x, x), eitp__last_dimension(x), 1);
+    eitp_tensor *reciprocal = eitp_rsqrt(eitp_affine(squares, 1, node->attributes.reals[0]));
+    outputs[0] = eitp_multiply(eitp_multiply(x, reciprocal), node->inputs[1]);
+    outputs[1] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
 }
 
 /* ---- Embedding ---- */

@@ -313,6 +313,10 @@ EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimens
  * Gain and bias are F32 where x is of 16 bits. */
 EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
 
+/* Over the last dimension: x / sqrt(mean(x^2) + epsilon) * gain (Zhang and Sennrich, arXiv 1910.07467). x is of rank 2
+ * or more; gain [c] is F32 where x is of 16 bits. */
+EITP_API eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon);
+
 /* Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. */
 EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
 
