@@ -678,6 +678,10 @@ EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
 EITP_API eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep);
 EITP_API eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep); /* equal maxima share the gradient */
 
+/* I32: where along `dimension` (negative counts from the end) x is largest: the first of equal elements, and the first
+ * NaN if there is one, as in NumPy. With `keep` it can index eitp_gather. It has no gradient. */
+EITP_API eitp_tensor *eitp_argmax(eitp_tensor *x, int dimension, int keep);
+
 /* ---- Ops: products and networks ---- */
 
 /* a [.., m, k] times b [.., k, n]; batch dimensions broadcast. With transpose_a, a is [.., k, m]; with transpose_b, b
@@ -2555,6 +2559,8 @@ typedef enum eitp__family {
  *   CONCAT               (x...) -> y; along dimension integers[0]
  *   SUM, MAX             (x) -> y, WIDE for SUM; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM
  *                        accumulates
+ *   ARGMAX               (x) -> y I32, of MAX's shape; the index of the largest of the elements that become one, the
+ *                        first of equal ones; what is not a number is larger than any number; -1 of no elements
  *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
  *                        the index is outside
  *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
@@ -2688,6 +2694,7 @@ typedef enum eitp__family {
     X(CONCAT, FLAT)                                                                                                    \
     X(SUM, FLAT)                                                                                                       \
     X(MAX, FLAT)                                                                                                       \
+    X(ARGMAX, FLAT)                                                                                                    \
     X(GATHER, FLAT)                                                                                                    \
     X(SCATTER_ADD, LINES)                                                                                              \
     X(MATMUL, TILES)                                                                                                   \
@@ -11480,6 +11487,27 @@ static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, v
     }
 }
 
+static void EITP__REF(argmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    const eitp__ref_grid *reduced = &reduction.reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction.kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
+        EITP__REAL largest = 0;
+        int32_t found = -1;
+        for (int64_t t = 0; t < reduction.terms; t++, eitp__ref_walk_on(reduced, &walk, 1)) {
+            EITP__REAL value = EITP__GET(x[kept.offset[0] + walk.offset[0]]);
+            if (found >= 0 && !(value > largest || (value != value && largest == largest)))
+                continue;
+            largest = value;
+            found = (int32_t)t;
+        }
+        ((int32_t *)call->outputs[0].data)[i] = found;
+    }
+}
+
 static double EITP__REF(square)(EITP__ELEMENT x) {
     return (double)EITP__GET(x) * (double)EITP__GET(x);
 }
@@ -11972,6 +12000,27 @@ static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, v
                 largest = EITP__REF(larger)(largest, EITP__GET(row[j * step]));
         }
         y[i] = EITP__PUT(largest);
+    }
+}
+
+static void EITP__REF(argmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    const eitp__ref_grid *reduced = &reduction.reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction.kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
+        EITP__REAL largest = 0;
+        int32_t found = -1;
+        for (int64_t t = 0; t < reduction.terms; t++, eitp__ref_walk_on(reduced, &walk, 1)) {
+            EITP__REAL value = EITP__GET(x[kept.offset[0] + walk.offset[0]]);
+            if (found >= 0 && !(value > largest || (value != value && largest == largest)))
+                continue;
+            largest = value;
+            found = (int32_t)t;
+        }
+        ((int32_t *)call->outputs[0].data)[i] = found;
     }
 }
 
@@ -12869,6 +12918,27 @@ static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, v
     }
 }
 
+static void EITP__REF(argmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    const eitp__ref_grid *reduced = &reduction.reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction.kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
+        EITP__REAL largest = 0;
+        int32_t found = -1;
+        for (int64_t t = 0; t < reduction.terms; t++, eitp__ref_walk_on(reduced, &walk, 1)) {
+            EITP__REAL value = EITP__GET(x[kept.offset[0] + walk.offset[0]]);
+            if (found >= 0 && !(value > largest || (value != value && largest == largest)))
+                continue;
+            largest = value;
+            found = (int32_t)t;
+        }
+        ((int32_t *)call->outputs[0].data)[i] = found;
+    }
+}
+
 static double EITP__REF(square)(EITP__ELEMENT x) {
     return (double)EITP__GET(x) * (double)EITP__GET(x);
 }
@@ -13557,6 +13627,27 @@ static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, v
     }
 }
 
+static void EITP__REF(argmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    const eitp__ref_grid *reduced = &reduction.reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction.kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
+        EITP__REAL largest = 0;
+        int32_t found = -1;
+        for (int64_t t = 0; t < reduction.terms; t++, eitp__ref_walk_on(reduced, &walk, 1)) {
+            EITP__REAL value = EITP__GET(x[kept.offset[0] + walk.offset[0]]);
+            if (found >= 0 && !(value > largest || (value != value && largest == largest)))
+                continue;
+            largest = value;
+            found = (int32_t)t;
+        }
+        ((int32_t *)call->outputs[0].data)[i] = found;
+    }
+}
+
 static double EITP__REF(square)(EITP__ELEMENT x) {
     return (double)EITP__GET(x) * (double)EITP__GET(x);
 }
@@ -14071,6 +14162,7 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     X(EQUAL, equal)                                                                                                    \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \
+    X(ARGMAX, argmax)                                                                                                  \
     X(DROPOUT, dropout)                                                                                                \
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \
@@ -29980,7 +30072,9 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
     const eitp_tensor *x = node->inputs[0];
     int64_t shape[EITP_MAX_RANK];
     int reduces_rows = (int)(node->attributes.integers[0] & 1);
-    eitp_dtype dtype = node->op == EITP__OP_SUM ? eitp__wide(x->dtype) : x->dtype;
+    eitp_dtype dtype = node->op == EITP__OP_SUM      ? eitp__wide(x->dtype)
+                       : node->op == EITP__OP_ARGMAX ? EITP_I32
+                                                     : x->dtype;
     eitp_status status = eitp__require(eitp__is_floating(x->dtype), error,
                                        "the operand is %s; cast it to a floating type", eitp_dtype_name(x->dtype));
     memcpy(shape, x->shape, sizeof shape);
@@ -30032,6 +30126,23 @@ eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep) {
 
 eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep) {
     return eitp__reduce(EITP__OP_MAX, x, dimensions, keep);
+}
+
+eitp_tensor *eitp_argmax(eitp_tensor *x, int dimension, int keep) {
+    int along = x && dimension < 0 ? x->rank + dimension : dimension;
+    if (!x)
+        return NULL;
+    if (along < 0 || along >= x->rank) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "argmax: a tensor of rank %d has no dimension %d", x->rank,
+                         dimension);
+        return NULL;
+    }
+    if (x->shape[along] > INT32_MAX) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "argmax: dimension %d has %lld elements; i32 counts up to %ld",
+                         along, (long long)x->shape[along], (long)INT32_MAX);
+        return NULL;
+    }
+    return eitp__reduce(EITP__OP_ARGMAX, x, 1u << along, keep);
 }
 
 eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {
@@ -31606,6 +31717,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("concat", 1, EITP__MAX_INPUTS, eitp__shape_concat, eitp__gradient_concat, 0, 0, NULL),
     EITP__PLAIN("sum", 1, 1, eitp__shape_reduce, eitp__gradient_sum, 0, 1, eitp__flops_elements),
     EITP__PLAIN("max", 1, 1, eitp__shape_reduce, eitp__gradient_max, 0, 0, eitp__flops_elements),
+    EITP__PLAIN("argmax", 1, 1, eitp__shape_reduce, eitp__gradient_none, 0, 0, eitp__flops_elements),
     EITP__PLAIN("gather", 2, 2, eitp__shape_gather, eitp__gradient_gather, 0, 0, NULL),
     EITP__PLAIN("scatter_add", 2, 2, eitp__shape_scatter_add, eitp__gradient_scatter_add, 0, EITP__ACCUMULATES_WIDE,
                 NULL),

@@ -65,6 +65,8 @@ typedef enum eitp__family {
  *   CONCAT               (x...) -> y; along dimension integers[0]
  *   SUM, MAX             (x) -> y, WIDE for SUM; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM
  *                        accumulates
+ *   ARGMAX               (x) -> y I32, of MAX's shape; the index of the largest of the elements that become one, the
+ *                        first of equal ones; what is not a number is larger than any number; -1 of no elements
  *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
  *                        the index is outside
  *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
@@ -198,6 +200,7 @@ typedef enum eitp__family {
     X(CONCAT, FLAT)                                                                                                    \
     X(SUM, FLAT)                                                                                                       \
     X(MAX, FLAT)                                                                                                       \
+    X(ARGMAX, FLAT)                                                                                                    \
     X(GATHER, FLAT)                                                                                                    \
     X(SCATTER_ADD, LINES)                                                                                              \
     X(MATMUL, TILES)                                                                                                   \

@@ -143,6 +143,26 @@ static GRAPHS_UNUSED array *naive_reduce(build *b, const array *x, unsigned mask
     return y;
 }
 
+/* Where along a dimension, kept as 1, x is largest. */
+static GRAPHS_UNUSED array *naive_argmax(build *b, const array *x, int along) {
+    int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
+    array *y;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[along] = 1;
+    y = new_array(b, x->rank, shape);
+    for (int64_t i = 0; i < x->count; i++) {
+        int64_t best[EITP_MAX_RANK], place;
+        unravel(x, i, index);
+        memcpy(best, index, sizeof best);
+        place = index[along];
+        index[along] = 0;
+        best[along] = (int64_t)y->data[ravel(y, index, y->rank)];
+        if (x->data[i] > x->data[ravel(x, best, x->rank)])
+            y->data[ravel(y, index, y->rank)] = (double)place;
+    }
+    return y;
+}
+
 /* Without the dimensions in `mask`; [1] where none is left. */
 static GRAPHS_UNUSED array *naive_squeeze(build *b, const array *x, unsigned mask) {
     int64_t shape[EITP_MAX_RANK];

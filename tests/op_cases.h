@@ -355,6 +355,21 @@ static void case_max(build *b) {
     reduction_case(b, eitp_max, 1, 0);
 }
 
+/* Of few different values, so that many are equal; and values at the places that it gives. */
+static void case_argmax(build *b) {
+    static const int64_t small[4] = {3, 2, 4, 5}, large[4] = {7, 65, 1, 130};
+    eitp_tensor *x = integers(b, 4, b->small ? small : large, -3, 3), *y = eitp_cast(x, b->dtype);
+    const array *from = values_of(b, x);
+    for (int d = 0; d < 4; d++) {
+        const array *at = naive_argmax(b, from, d);
+        put_like(b, eitp_argmax(y, d, 1), at);
+        put_like(b, eitp_argmax(y, d - 4, 0), naive_squeeze(b, at, 1u << d));
+        put_like(b, eitp_gather(y, eitp_argmax(y, d, 1), d), naive_reduce(b, from, 1u << d, 1));
+    }
+    x = real1(b, 1);
+    put_like(b, eitp_argmax(x, 0, 0), naive_argmax(b, values_of(b, x), 0));
+}
+
 static void case_sum_squares(build *b) {
     eitp_tensor *x = b->small ? real2(b, 3, 4) : real3(b, 3, 71, 257);
     const array *from = values_of(b, x);
@@ -686,6 +701,7 @@ static const op_case op_cases[] = {
     OP_CASE(sum, 1e-11, HAS_GRADIENT),
     OP_CASE(mean, 1e-11, HAS_GRADIENT),
     OP_CASE(max, 0, HAS_GRADIENT),
+    OP_CASE(argmax, 0, 0),
     OP_CASE(sum_squares, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(row_squares, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(column_squares, 1e-13, HAS_GRADIENT | HAS_SECOND),

@@ -49,7 +49,7 @@ static const int64_t shape_7[1] = {7}, shape_m1_m1[2] = {-1, -1}, shape_0_4[2] =
 static const int64_t shape_many[7] = {1, 1, 1, 1, 1, 1, 1}, shape_huge[2] = {INT64_MAX / 2, INT64_MAX / 2};
 static const int64_t shape_2_6[2] = {2, 6}, shape_4_8[2] = {4, 8};
 static const int order_twice[2] = {0, 0}, order_negative[2] = {-1, 0}, order_beyond[2] = {2, 0}, order_swap[2] = {1, 0};
-static const int64_t shape_9[1] = {9};
+static const int64_t shape_9[1] = {9}, shape_long[1] = {2147483648};
 
 REFUSED(exp, eitp_exp(l->ids))
 REFUSED(add_shapes, eitp_add(l->matrix, l->other))
@@ -120,6 +120,9 @@ REFUSED(sum, eitp_sum(l->grid, 1, 0))
 REFUSED(sum_beyond, eitp_sum(l->matrix, 1u << 2, 0))
 REFUSED(mean_beyond, eitp_mean(l->matrix, 7u, 1))
 REFUSED(max_beyond, eitp_max(l->vector, 1u << 31, 0))
+REFUSED(argmax, eitp_argmax(l->grid, 0, 0))
+REFUSED(argmax_beyond, eitp_argmax(l->matrix, -3, 0))
+REFUSED(argmax_huge, eitp_argmax(eitp_input(l->matrix->graph, "long", EITP_F32, 1, shape_long), 0, 0))
 REFUSED(mean_rows, eitp_mean(l->rows, 1, 0))
 REFUSED(matmul_inner, eitp_matmul(l->matrix, l->other))
 REFUSED(matmul_rank, eitp_matmul(l->matrix, l->vector))
@@ -234,6 +237,9 @@ static const struct {
     {refused_sum_beyond, {"sum", "rank 2", "dimension 2"}},
     {refused_mean_beyond, {"mean", "rank 2", "dimension 2"}},
     {refused_max_beyond, {"max", "rank 1", "dimension 31"}},
+    {refused_argmax, {"argmax", "i32", "cast"}},
+    {refused_argmax_beyond, {"argmax", "rank 2", "dimension -3"}},
+    {refused_argmax_huge, {"argmax", "2147483648", "i32"}},
     {refused_mean_rows, {"mean", "rows", "1 / rows"}},
     {refused_matmul_inner, {"matmul", "[3, 4]", "[5, 4]"}},
     {refused_matmul_rank, {"matmul", "[3, 4]", "[4]"}},
@@ -339,6 +345,7 @@ static void null_goes_through(void) {
     eitp_tensor *nothing = NULL;
     CHECK(!eitp_output(NULL) && !eitp_exp(NULL) && !eitp_add(NULL, NULL) && !eitp_where(NULL, NULL, NULL));
     CHECK(!eitp_abs(NULL) && !eitp_rsqrt(NULL) && !eitp_sin(NULL) && !eitp_cos(NULL));
+    CHECK(!eitp_argmax(NULL, 0, 0));
     CHECK(!eitp_minimum(NULL, NULL) && !eitp_maximum(NULL, NULL));
     CHECK(!eitp_affine(NULL, 1, 1) && !eitp_clamp(NULL, 0, 1) && !eitp_cast(NULL, EITP_F64));
     CHECK(!eitp_stop_gradient(NULL) && !eitp_reshape(NULL, 1, shape) && !eitp_broadcast(NULL, 1, shape));

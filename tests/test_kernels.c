@@ -955,6 +955,39 @@ static void check_max(eitp_dtype dtype, int rank, const int64_t *shape, int mask
     check(0, 0);
 }
 
+/* Few different values, some of them not numbers. */
+static void check_argmax(eitp_dtype dtype, int rank, const int64_t *shape, int mask) {
+    int64_t kept[EITP_MAX_RANK], index[EITP_MAX_RANK];
+    double *largest;
+    int64_t *seen;
+    begin_case(EITP__SLOT_ARGMAX, dtype);
+    add_input_shape(dtype, rank, shape);
+    for (int64_t i = 0; i < call.inputs[0].elements; i++)
+        put(&call.inputs[0], i, i % 37 == 11 ? NAN : i % 5 ? -INFINITY : (double)draw_below(3));
+    call.integers[0] = mask;
+    for (int d = 0; d < rank; d++)
+        kept[d] = mask >> d & 1 ? 1 : shape[d];
+    add_output_shape(EITP_I32, rank, kept);
+    largest = (double *)block((size_t)call.outputs[0].elements * sizeof *largest);
+    seen = (int64_t *)block((size_t)call.outputs[0].elements * sizeof *seen);
+    for (int64_t i = 0; i < call.outputs[0].elements; i++)
+        exact[0][i] = -1;
+    memset(seen, 0, (size_t)call.outputs[0].elements * sizeof *seen);
+    for (int64_t i = 0; i < call.inputs[0].elements; i++) {
+        int64_t to;
+        unravel(&call.inputs[0], i, index);
+        for (int d = 0; d < rank; d++)
+            index[d] = mask >> d & 1 ? 0 : index[d];
+        to = ravel(&call.outputs[0], index);
+        if (!seen[to] || (!isnan(largest[to]) && (isnan(in(0, i)) || in(0, i) > largest[to]))) {
+            largest[to] = in(0, i);
+            exact[0][to] = (double)seen[to];
+        }
+        seen[to]++;
+    }
+    check(0, 0);
+}
+
 static void test_reductions(void) {
     static const int64_t shapes[][4] = {{3, 4, 5, 7}, {2, 1, 33, 3}, {1, 6, 1, 70}};
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
@@ -963,6 +996,7 @@ static void test_reductions(void) {
                 for (int way = 0; way < 4; way++)
                     check_sum((eitp_dtype)dtype, 4, shapes[s], mask, way);
                 check_max((eitp_dtype)dtype, 4, shapes[s], mask);
+                check_argmax((eitp_dtype)dtype, 4, shapes[s], mask);
             }
         }
     }
@@ -975,6 +1009,7 @@ static void test_sum_of_nothing(void) {
         for (int mask = 1; mask < 4; mask += 2)
             for (int way = 0; way < 4; way++)
                 check_sum((eitp_dtype)dtype, 2, shape, mask, way);
+    check_argmax(EITP_F32, 2, shape, 3);
     begin_case(EITP__SLOT_MAX, EITP_F32);
     add_input_shape(EITP_F32, 2, shape);
     call.integers[0] = 3;

@@ -118,6 +118,7 @@ static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, 
     both[1] = eitp_slice(eitp_reshape(y, 2, flat), 1, 2, 7);
     z = eitp_concat(both, 2, 1); /* [rows, 15] */
     z = eitp_multiply(z, eitp_max(z, 2, 1));
+    z = eitp_add(z, eitp_cast(eitp_argmax(z, -1, 1), EITP_F32));
     sum = eitp_sum(z, EITP_ALL_DIMENSIONS, 0);
     xs[0] = *x;
     xs[1] = *weight;

@@ -334,6 +334,7 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
     X(EQUAL, equal)                                                                                                    \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \
+    X(ARGMAX, argmax)                                                                                                  \
     X(DROPOUT, dropout)                                                                                                \
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \

@@ -66,6 +66,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("concat", 1, EITP__MAX_INPUTS, eitp__shape_concat, eitp__gradient_concat, 0, 0, NULL),
     EITP__PLAIN("sum", 1, 1, eitp__shape_reduce, eitp__gradient_sum, 0, 1, eitp__flops_elements),
     EITP__PLAIN("max", 1, 1, eitp__shape_reduce, eitp__gradient_max, 0, 0, eitp__flops_elements),
+    EITP__PLAIN("argmax", 1, 1, eitp__shape_reduce, eitp__gradient_none, 0, 0, eitp__flops_elements),
     EITP__PLAIN("gather", 2, 2, eitp__shape_gather, eitp__gradient_gather, 0, 0, NULL),
     EITP__PLAIN("scatter_add", 2, 2, eitp__shape_scatter_add, eitp__gradient_scatter_add, 0, EITP__ACCUMULATES_WIDE,
                 NULL),

@@ -280,6 +280,10 @@ EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
 EITP_API eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep);
 EITP_API eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep); /* equal maxima share the gradient */
 
+/* I32: where along `dimension` (negative counts from the end) x is largest: the first of equal elements, and the first
+ * NaN if there is one, as in NumPy. With `keep` it can index eitp_gather. It has no gradient. */
+EITP_API eitp_tensor *eitp_argmax(eitp_tensor *x, int dimension, int keep);
+
 /* ---- Ops: products and networks ---- */
 
 /* a [.., m, k] times b [.., k, n]; batch dimensions broadcast. With transpose_a, a is [.., k, m]; with transpose_b, b
