@@ -661,6 +661,10 @@ EITP_API eitp_tensor *eitp_broadcast(eitp_tensor *x, int rank, const int64_t *sh
 EITP_API eitp_tensor *eitp_permute(eitp_tensor *x, const int *order); /* dimension i of the result is order[i] of x */
 EITP_API eitp_tensor *eitp_transpose(eitp_tensor *x);                 /* the last two dimensions */
 EITP_API eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, int64_t end);
+
+/* As x[begin:end:step] of Python along `dimension`: begin, begin + step, ... below end; step is 1 or more. */
+EITP_API eitp_tensor *eitp_slice_step(eitp_tensor *x, int dimension, int64_t begin, int64_t end, int64_t step);
+
 EITP_API eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t after); /* with zeros */
 EITP_API eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension);
 
@@ -29929,20 +29933,74 @@ eitp_tensor *eitp_transpose(eitp_tensor *x) {
     return eitp_permute(x, order);
 }
 
+/* Is [begin, end) a part of a dimension? If not, the graph's error is set. */
+static int eitp__check_range(eitp_tensor *x, int along, int64_t begin, int64_t end, const char *op) {
+    if (begin >= 0 && begin < end && end <= x->shape[along])
+        return 1;
+    eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "%s: %lld to %lld is outside dimension %d, which has %lld", op,
+                     (long long)begin, (long long)end, along, (long long)x->shape[along]);
+    return 0;
+}
+
 eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, int64_t end) {
     eitp__attributes attributes = EITP__ZERO;
     int along;
     if (!x || (along = eitp__checked_dimension(x, dimension, "slice")) < 0)
         return NULL;
-    if (begin < 0 || begin >= end || end > x->shape[along]) {
-        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "slice: %lld to %lld is outside dimension %d, which has %lld",
-                         (long long)begin, (long long)end, along, (long long)x->shape[along]);
+    if (!eitp__check_range(x, along, begin, end, "slice"))
         return NULL;
-    }
     memcpy(attributes.shape, x->shape, sizeof attributes.shape);
     attributes.integers[along] = begin;
     attributes.shape[along] = end - begin;
     return eitp__apply(EITP__OP_SLICE, &x, 1, &attributes);
+}
+
+/* `count` places from `begin` on, each `step` after the one before: the dimension is cut into blocks of `step`, and one
+ * place taken of each block. What is before it stays one dimension beside the first, which may be of the capacity. */
+static eitp_tensor *eitp__slice_blocks(eitp_tensor *x, int along, int64_t begin, int64_t count, int64_t step) {
+    eitp__attributes attributes = EITP__ZERO;
+    int64_t extent = x->shape[along], first = begin / step, shape[5] = {1, 1, 0, step, 1}, sliced[EITP_MAX_RANK];
+    int64_t whole = extent % step ? (first + count) * step : extent;
+    eitp_tensor *y = x;
+    if (whole != extent)
+        y = whole > extent ? eitp_pad(x, along, 0, whole - extent) : eitp_slice(x, along, 0, whole);
+    shape[2] = whole / step;
+    for (int d = 0; d < x->rank; d++) {
+        if (d != along)
+            shape[d > along ? 4 : d > 0] *= x->shape[d];
+    }
+    memcpy(attributes.shape, shape, sizeof shape);
+    attributes.shape[2] = count;
+    attributes.shape[3] = 1;
+    attributes.integers[2] = first;
+    attributes.integers[3] = begin % step;
+    y = eitp_reshape(y, 5, shape);
+    memcpy(sliced, x->shape, sizeof sliced);
+    sliced[along] = count;
+    return eitp_reshape(eitp__apply(EITP__OP_SLICE, &y, 1, &attributes), x->rank, sliced);
+}
+
+eitp_tensor *eitp_slice_step(eitp_tensor *x, int dimension, int64_t begin, int64_t end, int64_t step) {
+    int64_t count;
+    int along;
+    if (!x || (along = eitp__checked_dimension(x, dimension, "slice_step")) < 0)
+        return NULL;
+    if (!eitp__check_range(x, along, begin, end, "slice_step"))
+        return NULL;
+    if (step < 1) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "slice_step: the step is %lld; it must be 1 or more",
+                         (long long)step);
+        return NULL;
+    }
+    count = (end - begin - 1) / step + 1;
+    if (step == 1 || count == 1)
+        return eitp_slice(x, along, begin, begin + count);
+    if (x->rows && !along) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT,
+                         "slice_step: the leading dimension varies from run to run and cannot be cut");
+        return NULL;
+    }
+    return eitp__slice_blocks(x, along, begin, count, step);
 }
 
 eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t after) {

@@ -76,6 +76,22 @@ static GRAPHS_UNUSED array *naive_window(build *b, const array *x, int along, in
     return y;
 }
 
+/* Of dimension `along`, `extent` places from `begin` on, each `step` after the one before. */
+static GRAPHS_UNUSED array *naive_steps(build *b, const array *x, int along, int64_t begin, int64_t extent,
+                                        int64_t step) {
+    int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
+    array *y;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[along] = extent;
+    y = new_array(b, x->rank, shape);
+    for (int64_t i = 0; i < y->count; i++) {
+        unravel(y, i, index);
+        index[along] = begin + index[along] * step;
+        y->data[i] = x->data[ravel(x, index, x->rank)];
+    }
+    return y;
+}
+
 static GRAPHS_UNUSED array *naive_concat(build *b, const array *const *xs, int count, int along) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK], begin = 0;
     array *y;

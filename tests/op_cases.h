@@ -263,6 +263,23 @@ static void case_slice(build *b) {
     put_like(b, eitp_slice(large, 1, 7, 150), naive_window(b, values_of(b, large), 1, 7, 143));
 }
 
+/* Every beginning, end and step of a dimension of 5 and of one of 6; other dimensions; six of them. */
+static void case_slice_step(build *b) {
+    static const int64_t shape[6] = {3, 2, 5, 2, 6, 2};
+    eitp_tensor *x = real(b, 6, shape), *row = real1(b, b->small ? 5 : 6);
+    const array *from = values_of(b, x), *numbers = values_of(b, row);
+    int64_t extent = numbers->count;
+    for (int64_t begin = 0; begin < extent - 2; begin++)
+        for (int64_t end = begin + 3; end <= extent; end++)
+            for (int64_t step = 1; step <= 3; step++)
+                put_like(b, eitp_slice_step(row, 0, begin, end, step),
+                         naive_steps(b, numbers, 0, begin, (end - begin + step - 1) / step, step));
+    put_like(b, eitp_slice_step(x, 0, 0, 3, 2), naive_steps(b, from, 0, 0, 2, 2));
+    put_like(b, eitp_slice_step(x, 2, 1, 5, 2), naive_steps(b, from, 2, 1, 2, 2));
+    put_like(b, eitp_slice_step(x, -2, 1, 6, 2), naive_steps(b, from, 4, 1, 3, 2));
+    put_like(b, eitp_slice_step(x, 4, 1, 6, INT64_MAX), naive_steps(b, from, 4, 1, 1, 1));
+}
+
 static void case_pad(build *b) {
     static const int64_t shape[3] = {2, 3, 4};
     eitp_tensor *x = real(b, 3, shape);
@@ -694,6 +711,7 @@ static const op_case op_cases[] = {
     OP_CASE(broadcast, 0, HAS_GRADIENT),
     OP_CASE(permute, 0, HAS_GRADIENT),
     OP_CASE(slice, 0, HAS_GRADIENT),
+    OP_CASE(slice_step, 0, HAS_GRADIENT),
     OP_CASE(pad, 0, HAS_GRADIENT),
     OP_CASE(concat, 0, HAS_GRADIENT),
     OP_CASE(gather, 0, HAS_GRADIENT),

@@ -86,6 +86,10 @@ REFUSED(slice_empty, eitp_slice(l->matrix, 1, 2, 2))
 REFUSED(slice_beyond, eitp_slice(l->matrix, 1, 2, 5))
 REFUSED(slice_extreme, eitp_slice(l->matrix, 1, INT64_MIN, INT64_MAX))
 REFUSED(slice_rows, eitp_slice(l->rows, 0, 0, 4))
+REFUSED(step_zero, eitp_slice_step(l->matrix, 1, 0, 4, 0))
+REFUSED(step_dimension, eitp_slice_step(l->matrix, 2, 0, 4, 2))
+REFUSED(step_beyond, eitp_slice_step(l->matrix, 1, 0, 5, 2))
+REFUSED(step_rows, eitp_slice_step(l->rows, 0, 0, 8, 2))
 REFUSED(pad_negative, eitp_pad(l->matrix, 0, -1, 2))
 REFUSED(pad_extreme, eitp_pad(l->matrix, 0, INT64_MAX, INT64_MAX))
 REFUSED(pad_dimension, eitp_pad(l->matrix, 2, 1, 1))
@@ -221,6 +225,10 @@ static const struct {
     {refused_slice_beyond, {"slice", "2 to 5", "4"}},
     {refused_slice_extreme, {"slice", "dimension 1", "4"}},
     {refused_slice_rows, {"slice", "leading dimension", "run"}},
+    {refused_step_zero, {"slice_step", "step is 0", "1 or more"}},
+    {refused_step_dimension, {"slice_step", "rank 2", "dimension 2"}},
+    {refused_step_beyond, {"slice_step", "0 to 5", "4"}},
+    {refused_step_rows, {"slice_step", "leading dimension", "run"}},
     {refused_pad_negative, {"pad", "-1", "2"}},
     {refused_pad_extreme, {"pad", "before", "after"}},
     {refused_pad_dimension, {"pad", "rank 2", "dimension 2"}},
@@ -345,7 +353,7 @@ static void null_goes_through(void) {
     eitp_tensor *nothing = NULL;
     CHECK(!eitp_output(NULL) && !eitp_exp(NULL) && !eitp_add(NULL, NULL) && !eitp_where(NULL, NULL, NULL));
     CHECK(!eitp_abs(NULL) && !eitp_rsqrt(NULL) && !eitp_sin(NULL) && !eitp_cos(NULL));
-    CHECK(!eitp_argmax(NULL, 0, 0));
+    CHECK(!eitp_argmax(NULL, 0, 0) && !eitp_slice_step(NULL, 0, 0, 1, 1));
     CHECK(!eitp_minimum(NULL, NULL) && !eitp_maximum(NULL, NULL));
     CHECK(!eitp_affine(NULL, 1, 1) && !eitp_clamp(NULL, 0, 1) && !eitp_cast(NULL, EITP_F64));
     CHECK(!eitp_stop_gradient(NULL) && !eitp_reshape(NULL, 1, shape) && !eitp_broadcast(NULL, 1, shape));

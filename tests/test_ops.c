@@ -777,6 +777,7 @@ static void movement_of_all_types(void) {
             joined[1] = values_of(&b, y);
             put_like(&b, eitp_permute(x, order), naive_permute(&b, from, order));
             put_like(&b, eitp_slice(x, 1, 1, 3), naive_window(&b, from, 1, 1, 2));
+            put_like(&b, eitp_slice_step(x, -1, 1, 5, 3), naive_steps(&b, from, 2, 1, 2, 3));
             put_like(&b, eitp_pad(x, 2, 2, 1), naive_window(&b, from, 2, -2, 8));
             put_like(&b, eitp_concat(both, 2, 1), naive_concat(&b, joined, 2, 1));
             put_like(&b, eitp_broadcast(x, 4, wide), naive_broadcast(&b, from, 4, wide));

@@ -119,6 +119,9 @@ static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, 
     z = eitp_concat(both, 2, 1); /* [rows, 15] */
     z = eitp_multiply(z, eitp_max(z, 2, 1));
     z = eitp_add(z, eitp_cast(eitp_argmax(z, -1, 1), EITP_F32));
+    both[0] = eitp_slice_step(z, 1, 0, 15, 2);
+    both[1] = eitp_slice_step(z, 1, 1, 14, 2);
+    z = eitp_concat(both, 2, 1); /* [rows, 15] */
     sum = eitp_sum(z, EITP_ALL_DIMENSIONS, 0);
     xs[0] = *x;
     xs[1] = *weight;

@@ -263,6 +263,10 @@ EITP_API eitp_tensor *eitp_broadcast(eitp_tensor *x, int rank, const int64_t *sh
 EITP_API eitp_tensor *eitp_permute(eitp_tensor *x, const int *order); /* dimension i of the result is order[i] of x */
 EITP_API eitp_tensor *eitp_transpose(eitp_tensor *x);                 /* the last two dimensions */
 EITP_API eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, int64_t end);
+
+/* As x[begin:end:step] of Python along `dimension`: begin, begin + step, ... below end; step is 1 or more. */
+EITP_API eitp_tensor *eitp_slice_step(eitp_tensor *x, int dimension, int64_t begin, int64_t end, int64_t step);
+
 EITP_API eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t after); /* with zeros */
 EITP_API eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension);
 
