@@ -655,7 +655,10 @@ EITP_API eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, i
 EITP_API eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t after); /* with zeros */
 EITP_API eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension);
 
-/* y[.., i, ..] = x[.., indices[.., i, ..], ..] along `dimension`; indices is I32 of x's rank, equal elsewhere. */
+/*
+ * y[.., i, ..] = x[.., indices[.., i, ..], ..] along `dimension`; indices is I32 of x's rank, equal elsewhere. Along
+ * dimension 0, x, indices or both may have a capacity of rows: an index of a row that is not there gives zeros.
+ */
 EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dimension);
 
 /* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
@@ -700,7 +703,10 @@ EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimens
  * Gain and bias are F32 where x is of 16 bits. */
 EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
 
-/* Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. */
+/*
+ * Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. The
+ * table may have a capacity of rows, as hidden states do: then an id of a row that is not there is outside.
+ */
 EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
 
 /*
@@ -3615,6 +3621,10 @@ EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eit
  * they are computed from, so that the whole need never be there.
  */
 EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end);
+
+/* eitp_scatter_add along a dimension counted from the start; with `rows`, `extent` is the graph's capacity. */
+EITP__PRIVATE eitp_tensor *eitp__scatter_along(eitp_tensor *x, eitp_tensor *indices, int along, int64_t extent,
+                                               int rows);
 
 /* Zeros like a table, to which rows are added at the ids; an id outside the table is left out. */
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table);
@@ -28866,7 +28876,7 @@ EITP__PRIVATE eitp_status eitp__shape_concat(eitp__node *node, eitp_error *error
 
 static eitp_status eitp__check_indices(const eitp_tensor *x, const eitp_tensor *indices, int along, eitp_error *error) {
     char a[100], b[100];
-    int fits = indices->dtype == EITP_I32 && x->rank == indices->rank && x->rows == indices->rows;
+    int fits = indices->dtype == EITP_I32 && x->rank == indices->rank && (along == 0 || x->rows == indices->rows);
     for (int d = 0; d < x->rank && fits; d++)
         fits = d == along || x->shape[d] == indices->shape[d];
     return eitp__require(fits, error, "%s %s cannot be indexed by %s %s along dimension %d", eitp_dtype_name(x->dtype),
@@ -28877,27 +28887,24 @@ static eitp_status eitp__check_indices(const eitp_tensor *x, const eitp_tensor *
 EITP__PRIVATE eitp_status eitp__shape_gather(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *indices = node->inputs[1];
     int along = (int)node->attributes.integers[0];
-    /* Along dimension 0, x is a table and rows are those of the indices. */
-    int rows = along == 0 ? x->rows : indices->rows;
-    eitp_status status = along == 0 ? eitp__refuse_rows(x->rows || indices->rows, error) : EITP_OK;
-    if (!status)
-        status = eitp__check_indices(x, indices, along, error);
-    return status ? status : eitp__node_output(node, x->dtype, indices->rank, indices->shape, rows, error);
+    /* Along dimension 0, x is a table, and the rows are those of the indices. */
+    eitp_status status = eitp__check_indices(x, indices, along, error);
+    return status ? status : eitp__node_output(node, x->dtype, indices->rank, indices->shape, indices->rows, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_scatter_add(eitp__node *node, eitp_error *error) {
     const eitp_tensor *indices = node->inputs[0], *x = node->inputs[1];
     int along = (int)node->attributes.integers[0];
+    int rows = along == 0 ? (int)node->attributes.integers[2] : x->rows;
     int64_t shape[EITP_MAX_RANK];
     char a[100], b[100];
-    eitp_status status = eitp__require(indices->dtype == EITP_I32 && eitp__same_shape(x, indices), error,
-                                       "values %s and indices %s must have one shape", eitp__shape_text(x, a, sizeof a),
-                                       eitp__shape_text(indices, b, sizeof b));
-    if (!status)
-        status = eitp__refuse_rows(along == 0 && (x->rows || indices->rows), error);
+    eitp_status status = eitp__require(indices->dtype == EITP_I32 && eitp__same_shape(x, indices) &&
+                                           (along != 0 || x->rows == indices->rows),
+                                       error, "values %s and indices %s must have one shape",
+                                       eitp__shape_text(x, a, sizeof a), eitp__shape_text(indices, b, sizeof b));
     memcpy(shape, x->shape, sizeof shape);
     shape[along] = node->attributes.integers[1];
-    return status ? status : eitp__node_output(node, x->dtype, x->rank, shape, x->rows, error);
+    return status ? status : eitp__node_output(node, x->dtype, x->rank, shape, rows, error);
 }
 
 /* ---- Builders ---- */
@@ -29034,17 +29041,23 @@ eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dimension) {
     return eitp__apply(EITP__OP_GATHER, inputs, 2, &attributes);
 }
 
-eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent) {
+EITP__PRIVATE eitp_tensor *eitp__scatter_along(eitp_tensor *x, eitp_tensor *indices, int along, int64_t extent,
+                                               int rows) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
-    int along;
-    if (!x || (along = eitp__checked_dimension(x, dimension, "scatter_add")) < 0)
-        return NULL;
     attributes.integers[0] = along;
     attributes.integers[1] = extent;
+    attributes.integers[2] = rows;
     inputs[0] = indices;
     inputs[1] = x;
     return eitp__apply(EITP__OP_SCATTER_ADD, inputs, 2, &attributes);
+}
+
+eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent) {
+    int along;
+    if (!x || (along = eitp__checked_dimension(x, dimension, "scatter_add")) < 0)
+        return NULL;
+    return eitp__scatter_along(x, indices, along, extent, 0);
 }
 
 /* ---- Gradients ---- */
@@ -29092,8 +29105,9 @@ EITP__PRIVATE void eitp__gradient_concat(const eitp__node *node, eitp_tensor *co
 }
 
 EITP__PRIVATE void eitp__gradient_gather(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    const eitp_tensor *x = node->inputs[0];
     int along = (int)node->attributes.integers[0];
-    eitp__add_gradient(&dx[0], eitp_scatter_add(dy[0], node->inputs[1], along, node->inputs[0]->shape[along]));
+    eitp__add_gradient(&dx[0], eitp__scatter_along(dy[0], node->inputs[1], along, x->shape[along], x->rows));
 }
 
 EITP__PRIVATE void eitp__gradient_scatter_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -29538,17 +29552,19 @@ EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *er
 }
 
 EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *error) {
-    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape, 0, error);
+    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape,
+                             (int)node->attributes.integers[2], error);
 }
 
-/* A table of the given shape to which the rows of dy are added at the ids. */
-static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int64_t columns,
+/* A table like another, but of so many rows, to which the rows of dy are added at the ids. */
+static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, const eitp_tensor *table,
                                              int is_deferred) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
     attributes.shape[0] = rows;
-    attributes.shape[1] = columns;
+    attributes.shape[1] = table->shape[1];
     attributes.integers[1] = is_deferred;
+    attributes.integers[2] = table->rows;
     inputs[0] = ids;
     inputs[1] = dy;
     return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes);
@@ -29557,21 +29573,17 @@ static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, 
 EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     const eitp_tensor *table = node->inputs[0];
     eitp_tensor *ids = node->inputs[1], *rows = dy[0];
-    int is_unique = node->input_count > 2;
-    if (table->rows) {
-        eitp__graph_fail(node->graph, EITP_ERROR_UNSUPPORTED,
-                         "embedding: choosing among rows whose number varies has no gradient");
-        return;
-    }
+    /* A table whose number of rows varies is no parameter, which is what sums by distinct id are for. */
+    int is_unique = node->input_count > 2 && !table->rows;
     if (is_unique) {
         ids = node->inputs[2];
-        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], table->shape[1], 0);
+        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], table, 0);
     }
-    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], is_unique));
+    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table, is_unique));
 }
 
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table) {
-    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], 0) : NULL;
+    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table, 0) : NULL;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
@@ -29611,9 +29623,9 @@ EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **
 }
 
 EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *dy = node->inputs[1];
-    outputs[0] =
-        eitp_scatter_add(dy, eitp__column_indices(eitp__table_rows(node), dy->shape[1]), 0, node->attributes.shape[0]);
+    eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__table_rows(node), dy->shape[1]);
+    if (indices)
+        outputs[0] = eitp__scatter_along(dy, indices, 0, node->attributes.shape[0], node->outputs[0]->rows);
 }
 
 /* ---- Dropout ---- */

@@ -197,17 +197,19 @@ EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *er
 }
 
 EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *error) {
-    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape, 0, error);
+    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape,
+                             (int)node->attributes.integers[2], error);
 }
 
-/* A table of the given shape to which the rows of dy are added at the ids. */
-static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int64_t columns,
+/* A table like another, but of so many rows, to which the rows of dy are added at the ids. */
+static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, const eitp_tensor *table,
                                              int is_deferred) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
     attributes.shape[0] = rows;
-    attributes.shape[1] = columns;
+    attributes.shape[1] = table->shape[1];
     attributes.integers[1] = is_deferred;
+    attributes.integers[2] = table->rows;
     inputs[0] = ids;
     inputs[1] = dy;
     return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes);
@@ -216,21 +218,17 @@ static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, 
 EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     const eitp_tensor *table = node->inputs[0];
     eitp_tensor *ids = node->inputs[1], *rows = dy[0];
-    int is_unique = node->input_count > 2;
-    if (table->rows) {
-        eitp__graph_fail(node->graph, EITP_ERROR_UNSUPPORTED,
-                         "embedding: choosing among rows whose number varies has no gradient");
-        return;
-    }
+    /* A table whose number of rows varies is no parameter, which is what sums by distinct id are for. */
+    int is_unique = node->input_count > 2 && !table->rows;
     if (is_unique) {
         ids = node->inputs[2];
-        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], table->shape[1], 0);
+        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], table, 0);
     }
-    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], is_unique));
+    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table, is_unique));
 }
 
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table) {
-    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], 0) : NULL;
+    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table, 0) : NULL;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
@@ -270,9 +268,9 @@ EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **
 }
 
 EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *dy = node->inputs[1];
-    outputs[0] =
-        eitp_scatter_add(dy, eitp__column_indices(eitp__table_rows(node), dy->shape[1]), 0, node->attributes.shape[0]);
+    eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__table_rows(node), dy->shape[1]);
+    if (indices)
+        outputs[0] = eitp__scatter_along(dy, indices, 0, node->attributes.shape[0], node->outputs[0]->rows);
 }
 
 /* ---- Dropout ---- */

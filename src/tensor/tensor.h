@@ -257,7 +257,10 @@ EITP_API eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, i
 EITP_API eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t after); /* with zeros */
 EITP_API eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension);
 
-/* y[.., i, ..] = x[.., indices[.., i, ..], ..] along `dimension`; indices is I32 of x's rank, equal elsewhere. */
+/*
+ * y[.., i, ..] = x[.., indices[.., i, ..], ..] along `dimension`; indices is I32 of x's rank, equal elsewhere. Along
+ * dimension 0, x, indices or both may have a capacity of rows: an index of a row that is not there gives zeros.
+ */
 EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dimension);
 
 /* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
@@ -302,7 +305,10 @@ EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimens
  * Gain and bias are F32 where x is of 16 bits. */
 EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
 
-/* Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. */
+/*
+ * Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. The
+ * table may have a capacity of rows, as hidden states do: then an id of a row that is not there is outside.
+ */
 EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
 
 /*
