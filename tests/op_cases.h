@@ -615,6 +615,48 @@ static void case_cross_entropy(build *b) {
     put_like(b, eitp_cross_entropy(logits, targets, 2), y);
 }
 
+/* By the definition: -(1 - s) w[t] log p[t] - s / v * sum of w log p; 0 where the target is 2. */
+static array *naive_smoothed_loss(build *b, const array *logits, const array *targets, const array *weights,
+                                  double smoothing) {
+    const array *logs = naive_softmax(b, logits, 1);
+    int64_t v = logits->shape[1];
+    array *y = new_array(b, 1, logits->shape);
+    for (int64_t i = 0; i < y->count; i++) {
+        int64_t target = (int64_t)targets->data[i];
+        for (int64_t j = 0; j < v && target != 2; j++) {
+            double share = (j == target ? 1 - smoothing : 0) + smoothing / (double)v;
+            y->data[i] -= share * (weights ? weights->data[j] : 1) * logs->data[i * v + j];
+        }
+    }
+    return y;
+}
+
+/* Smoothing, class weights, and both; of a head too. */
+static void case_smoothed_cross_entropy(build *b) {
+    int64_t n = b->small ? 6 : 33, v = b->small ? 4 : 1237, c = b->small ? 3 : 40;
+    eitp_tensor *logits = real2(b, n, v), *targets = integers(b, 1, &n, 0, (int)v - 1), *weights, *x, *table;
+    const array *at = values_of(b, targets);
+    at->data[1] = 2;
+    b->low = 0.25;
+    weights = real1(b, v);
+    b->low = -1;
+    b->high = 1;
+    x = real2(b, n, c);
+    table = real2(b, v, c);
+    for (int i = 0; i < 4; i++) {
+        static const double smoothings[4] = {0.1, 0, 0.3, 1};
+        const array *product = naive_matmul(b, values_of(b, x), values_of(b, table), 0, 1);
+        eitp_cross_entropy_config config = EITP__ZERO;
+        config.ignored = 2;
+        config.label_smoothing = smoothings[i];
+        config.weights = i ? weights : NULL;
+        put_like(b, eitp_cross_entropy_with(logits, targets, &config),
+                 naive_smoothed_loss(b, values_of(b, logits), at, i ? values_of(b, weights) : NULL, smoothings[i]));
+        put_like(b, eitp_linear_cross_entropy_with(x, table, targets, &config),
+                 naive_smoothed_loss(b, product, at, i ? values_of(b, weights) : NULL, smoothings[i]));
+    }
+}
+
 /* ---- All of them ---- */
 
 #define OP_CASE(name, tolerance, flags)                                                                                \
@@ -673,6 +715,7 @@ static const op_case op_cases[] = {
     OP_CASE(attention_bidirectional, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(attention_bidirectional_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(smoothed_cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
 };
 enum { OP_CASES = sizeof op_cases / sizeof op_cases[0] };
 

@@ -158,6 +158,18 @@ REFUSED(attention_cached, eitp_attention_cached(l->wide, l->matrix, l->matrix, l
 REFUSED(cross_entropy, eitp_cross_entropy(l->other, l->ids, -1))
 REFUSED(cross_entropy_rows,
         eitp_cross_entropy(eitp_fill(l->matrix->graph, EITP_F32, 2, l->rows->shape, 0), l->row_ids, -1))
+
+static eitp_tensor *smoothed_loss(eitp_tensor *logits, eitp_tensor *targets, double smoothing, eitp_tensor *weights) {
+    eitp_cross_entropy_config config = EITP__ZERO;
+    config.label_smoothing = smoothing;
+    config.weights = weights;
+    return eitp_cross_entropy_with(logits, targets, &config);
+}
+
+REFUSED(loss_config, eitp_cross_entropy_with(l->matrix, l->ids, NULL))
+REFUSED(loss_smoothing, smoothed_loss(l->matrix, l->ids, 1.5, NULL))
+REFUSED(loss_weights, smoothed_loss(l->matrix, l->ids, 0, l->matrix))
+REFUSED(loss_doubles, smoothed_loss(l->doubles, l->ids, 0, l->vector))
 REFUSED(accumulate_target, eitp_accumulate(l->matrix, l->matrix, NULL))
 REFUSED(accumulate_shape, eitp_accumulate(eitp_parameter(l->matrix->graph, "p", 1, shape_7), l->matrix, NULL))
 REFUSED(input_dtype, eitp_input(l->matrix->graph, "odd", (eitp_dtype)77, 1, shape_7))
@@ -260,6 +272,10 @@ static const struct {
     {refused_attention_cached, {"attention_cached", "caches", "variables"}},
     {refused_cross_entropy, {"cross_entropy", "[5, 4]", "[3]"}},
     {refused_cross_entropy_rows, {"cross_entropy", "[8, 4]", "[8]"}},
+    {refused_loss_config, {"cross_entropy", "config", "NULL"}},
+    {refused_loss_smoothing, {"cross_entropy", "smoothing", "1.5"}},
+    {refused_loss_weights, {"cross_entropy", "weights", "f32 [4]"}},
+    {refused_loss_doubles, {"cross_entropy", "weights", "f64 [4]"}},
     {refused_accumulate_target, {"accumulate", "target", "variable"}},
     {refused_accumulate_shape, {"accumulate", "[3, 4]", "[7]"}},
     {refused_input_dtype, {"odd", "dtype", "77"}},

@@ -191,6 +191,16 @@ static void golden_cross_entropy(build *b, const char *op) {
     put_like(b, gradient, golden(b, op, "mean_grad_logits"));
 }
 
+static void golden_smoothed_cross_entropy(build *b, const char *op) {
+    static const char *const names[] = {"grad_logits"};
+    eitp_tensor *logits = golden_leaf(b, op, "logits"), *targets = golden_ids(b, op, "targets");
+    eitp_cross_entropy_config config = EITP__ZERO;
+    config.ignored = (int32_t)golden_number(b, op, "ignored");
+    config.label_smoothing = golden_number(b, op, "label_smoothing");
+    config.weights = strcmp(op, "cross_entropy_smoothed") ? golden_leaf(b, op, "weights") : NULL;
+    put_golden(b, op, "grad_loss", eitp_cross_entropy_with(logits, targets, &config), "loss", 1, &logits, names);
+}
+
 static void golden_attention(build *b, const char *op) {
     static const char *const names[] = {"grad_qkv"};
     eitp_tensor *qkv = golden_leaf(b, op, "qkv"), *offsets = golden_ids(b, op, "offsets");
@@ -252,6 +262,9 @@ static const golden_case golden_cases[] = {
     {"log_softmax_large", golden_unary, 1e-12, 1e-26},
     {"cross_entropy", golden_cross_entropy, 1e-12, 1e-26},
     {"cross_entropy_large", golden_cross_entropy, 1e-10, 1e-26},
+    {"cross_entropy_smoothed", golden_smoothed_cross_entropy, 1e-12, 1e-26},
+    {"cross_entropy_weighted", golden_smoothed_cross_entropy, 1e-12, 1e-26},
+    {"cross_entropy_both", golden_smoothed_cross_entropy, 1e-12, 1e-26},
     {"attention", golden_attention, 1e-12, 1e-26},
     {"attention_sharp", golden_attention, 1e-11, 1e-24},
     {"embedding", golden_embedding, 1e-12, 1e-26},
@@ -285,6 +298,52 @@ static void ops_against_pytorch(void) {
             run_golden(&golden_cases[i], kernel_sets[set], EITP_F32);
     }
     eitp__safetensors_close(golden_file);
+}
+
+/* ---- Losses in 16 bits ---- */
+
+/* Smoothed losses and their gradients of 16-bit operands are those of the same values in f32. */
+static void smoothed_losses_in_16_bits(void) {
+    enum { ROWS = 33, WIDTH = 48, CLASSES = 500 };
+    static const double tolerances[4] = {1e-13, 1e-7, 3e-5, 3e-5}; /* no logits; logits in 16 bits; gradients */
+    const int64_t rows = ROWS;
+    for (int i = 0; i < 2 * KERNEL_SETS; i++) {
+        eitp_context *context = open_context(kernel_sets[i / 2], 2);
+        eitp_tensor *xs[2], *gradients[2] = {NULL, NULL}, *targets, *weights, *wide[2];
+        eitp_cross_entropy_config config = EITP__ZERO;
+        eitp_error error = EITP__ZERO;
+        build b;
+        results r;
+        if (!context)
+            continue;
+        build_begin(&b, context, EITP_F32, 0);
+        b.low = -0.5;
+        b.high = 0.5;
+        xs[0] = eitp_cast(real2(&b, ROWS, WIDTH), EITP_BF16);
+        xs[1] = eitp_cast(real2(&b, CLASSES, WIDTH), EITP_BF16);
+        targets = integers(&b, 1, &rows, 0, CLASSES - 1);
+        b.low = 0.25;
+        weights = real1(&b, CLASSES);
+        config.label_smoothing = 0.2;
+        config.weights = i % 2 ? weights : NULL;
+        for (int is_wide = 0; is_wide < 2; is_wide++) {
+            for (int j = 0; j < 2; j++)
+                wide[j] = is_wide ? eitp_cast(xs[j], EITP_F32) : xs[j];
+            put(&b, eitp_linear_cross_entropy_with(wide[0], wide[1], targets, &config));
+            put(&b, eitp_cross_entropy_with(eitp_matmul_transposed(wide[0], wide[1], 0, 1), targets, &config));
+            CHECK(eitp_gradients(b.outputs[4 * is_wide], NULL, 2, wide, gradients, &error) == EITP_OK);
+            put(&b, eitp_cast(gradients[0], EITP_F32));
+            put(&b, eitp_cast(gradients[1], EITP_F32));
+        }
+        REQUIRE(run_build(&b, "smoothed losses in 16 bits", &r));
+        for (int j = 0; j < 4; j++) {
+            double difference = nmse(r.values[j], r.values[j + 4], r.elements[j]);
+            CHECK_THAT(difference <= tolerances[j], "output %d, set %s: NMSE %.3g", j, kernel_sets[i / 2], difference);
+        }
+        results_release(&r);
+        build_end(&b);
+        eitp_context_destroy(context);
+    }
 }
 
 /* ---- AdamW ---- */
@@ -905,6 +964,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(ops_against_double),
         TEST(ops_against_pytorch),
+        TEST(smoothed_losses_in_16_bits),
         TEST(rounding_follows_names),
         TEST(adamw_against_pytorch),
         TEST(adamw_forms),

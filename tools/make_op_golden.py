@@ -79,6 +79,18 @@ def cross_entropy(golden, op, logits, targets):
     golden.add(op, mean=mean, mean_grad_logits=gradients(mean, None, logits)[0])
 
 
+def smoothed_cross_entropy(golden, op, logits, targets, label_smoothing, weights):
+    logits = leaf(logits)
+    labels = torch.tensor(targets)
+    config = {"ignore_index": IGNORED, "label_smoothing": label_smoothing, "weight": weights}
+    loss = functional.cross_entropy(logits, labels, reduction="none", **config)
+    grad_loss = golden.draw(len(targets))
+    golden.add(op, logits=logits, targets=labels, ignored=IGNORED, label_smoothing=label_smoothing, loss=loss)
+    golden.add(op, grad_loss=grad_loss, grad_logits=gradients(loss, grad_loss, logits)[0])
+    if weights is not None:
+        golden.add(op, weights=weights)
+
+
 def attention(golden, op, lengths, width, heads, scale, sharpness):
     """Packed sequences, each attended causally on its own; qkv rows are [query, key, value], heads side by side."""
     offsets = numpy.concatenate([[0], numpy.cumsum(lengths)])
@@ -165,6 +177,13 @@ def make(golden):
 
     clip(golden, "clip", 0.5)
     clip(golden, "clip_below_limit", 50.0)
+
+    # What is added goes here, so that what was drawn before it stays.
+    targets = [0, 12, IGNORED, 5, 5, IGNORED, 11]
+    weights = golden.draw(13).abs()
+    smoothed_cross_entropy(golden, "cross_entropy_smoothed", golden.draw(7, 13, scale=2.0), targets, 0.1, None)
+    smoothed_cross_entropy(golden, "cross_entropy_weighted", golden.draw(7, 13, scale=2.0), targets, 0.0, weights)
+    smoothed_cross_entropy(golden, "cross_entropy_both", golden.draw(7, 13, scale=2.0), targets, 0.25, weights)
 
 
 def main():

@@ -367,6 +367,25 @@ EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targe
 EITP_API eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                                 int32_t ignored);
 
+typedef struct eitp_cross_entropy_config {
+    int32_t ignored;        /* the target of rows whose loss is 0 */
+    double label_smoothing; /* s, 0 to 1 */
+    eitp_tensor *weights;   /* w [v], F32 (F64 where the logits are); NULL: 1 for every class */
+} eitp_cross_entropy_config;
+
+/*
+ * The same with class weights and label smoothing (Szegedy et al., arXiv 1512.00567): of a row with target t,
+ * -(1 - s) w[t] log p[t] - s / v * sum over the classes j of w[j] log p[j], as torch.nn.CrossEntropyLoss with
+ * reduction "none"; its "mean" divides the sum of the losses by the sum of w[t] over the rows that are not ignored.
+ * With smoothing, the gradient of eitp_cross_entropy_with takes up to two more tensors like the logits in memory, and
+ * that of eitp_linear_cross_entropy_with two like x (in 16 bits, with weights, the table in F32 too); it stores no
+ * logits where eitp_linear_cross_entropy stores none.
+ */
+EITP_API eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *targets,
+                                              const eitp_cross_entropy_config *config);
+EITP_API eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
+                                                     const eitp_cross_entropy_config *config);
+
 /* ---- Gradients ---- */
 
 /*
