@@ -595,6 +595,203 @@ static void case_attention_bidirectional_padded(build *b) {
     attention_case(b, 2, 0.5, 0.3, 1, 1);
 }
 
+/* One query q [d] that sees `count` keys, whose biases are `added`: the values weighted by the softmax of the scores;
+ * zeros where all are minus infinity. */
+static void naive_query(double *y, const double *q, const double *keys, int64_t key_step, int64_t d,
+                        const double *values, int64_t value_step, int64_t e, int64_t count, double scale,
+                        const double *added) {
+    double largest = -(double)INFINITY, total = 0, scores[100];
+    for (int64_t j = 0; j < count; j++) {
+        double dot = 0;
+        for (int64_t i = 0; i < d; i++)
+            dot += q[i] * keys[j * key_step + i];
+        scores[j] = scale * dot + added[j];
+        largest = scores[j] > largest ? scores[j] : largest;
+    }
+    for (int64_t j = 0; j < count && isfinite(largest); j++)
+        total += exp(scores[j] - largest);
+    for (int64_t j = 0; j < count && isfinite(largest); j++)
+        for (int64_t i = 0; i < e; i++)
+            y[i] += exp(scores[j] - largest) / total * values[j * value_step + i];
+}
+
+/* What is added to the score of query i and key j, from a mask or bias that broadcasts to [b, h, t, s]. */
+static double naive_bias(const array *mask, int is_boolean, const int64_t *index, int causal) {
+    double value = mask ? mask->data[ravel(mask, index, 4)] : is_boolean;
+    if (causal && index[3] > index[2])
+        return -(double)INFINITY;
+    return !is_boolean ? value : value != 0 ? 0 : -(double)INFINITY;
+}
+
+/* q [b, h, t, d], k [b, g, s, d], v [b, g, s, e]. */
+static array *naive_dot_product(build *b, const array *q, const array *k, const array *v, double scale,
+                                const array *mask, int is_boolean, int causal) {
+    int64_t shape[4], index[4], d = q->shape[3], s = k->shape[2], e = v->shape[3], group = q->shape[1] / k->shape[1];
+    double added[100];
+    array *y;
+    memcpy(shape, q->shape, sizeof shape);
+    shape[3] = e;
+    y = new_array(b, 4, shape);
+    for (int64_t row = 0; row < y->count / e; row++) {
+        int64_t head;
+        unravel(y, row * e, index);
+        head = index[0] * k->shape[1] + index[1] / group;
+        for (index[3] = 0; index[3] < s; index[3]++)
+            added[index[3]] = naive_bias(mask, is_boolean, index, causal);
+        naive_query(y->data + row * e, q->data + row * d, k->data + head * s * d, d, d, v->data + head * s * e, e, e, s,
+                    scale, added);
+    }
+    return y;
+}
+
+/* A mask or bias of this shape, where no query `blind` sees anything. */
+static eitp_tensor *random_mask(build *b, int rank, const int64_t *shape, int is_boolean, int64_t blind) {
+    eitp_tensor *mask = is_boolean ? whole(b, EITP_U8, rank, shape, 0, 1) : real(b, rank, shape);
+    array *a = b->values[b->leaf_count - 1];
+    int64_t index[EITP_MAX_RANK];
+    for (int64_t i = 0; i < a->count; i++) {
+        unravel(a, i, index);
+        if (index[rank - 2] == blind || (!is_boolean && draw(&b->random) < 0.2))
+            a->data[i] = is_boolean ? 0 : -(double)INFINITY;
+    }
+    return mask;
+}
+
+/* Without batches or heads. */
+static void put_matrices(build *b, int64_t t, int64_t s) {
+    eitp_tensor *q = real2(b, t, 3), *k = real2(b, s, 3), *v = real2(b, s, 5);
+    eitp_dot_product_config config = EITP__ZERO;
+    int64_t flat[4] = {1, 1, 0, 3}, values[4] = {1, 1, 0, 5}, rows[2];
+    const array *y;
+    config.scale = 0.6;
+    flat[2] = t;
+    y = naive_reshape(b, values_of(b, q), 4, flat);
+    flat[2] = values[2] = s;
+    y = naive_dot_product(b, y, naive_reshape(b, values_of(b, k), 4, flat),
+                          naive_reshape(b, values_of(b, v), 4, values), 0.6, NULL, 0, 0);
+    rows[0] = t;
+    rows[1] = 5;
+    put_like(b, eitp_scaled_dot_product_attention(q, k, v, NULL, NULL, &config), naive_reshape(b, y, 2, rows));
+}
+
+/* Keys of another number than queries, values of another width; with `groups` of heads that share keys, and a mask. */
+static void dot_product_case(build *b, int64_t heads, int64_t groups, int causal, eitp_tensor *mask, int is_boolean) {
+    int64_t t = b->small ? 3 : 37, s = b->small ? 4 : 70;
+    int64_t q_shape[4] = {2, 0, 0, 3}, k_shape[4] = {2, 0, 0, 3}, v_shape[4] = {2, 0, 0, 2};
+    eitp_dot_product_config config = EITP__ZERO;
+    eitp_tensor *q, *k, *v;
+    q_shape[1] = heads;
+    q_shape[2] = t;
+    k_shape[1] = v_shape[1] = groups;
+    k_shape[2] = v_shape[2] = s;
+    config.scale = 0.6;
+    config.causal = causal;
+    q = real(b, 4, q_shape);
+    k = real(b, 4, k_shape);
+    v = real(b, 4, v_shape);
+    put_like(b, eitp_scaled_dot_product_attention(q, k, v, mask, NULL, &config),
+             naive_dot_product(b, values_of(b, q), values_of(b, k), values_of(b, v), 0.6,
+                               mask ? values_of(b, mask) : NULL, is_boolean, causal));
+}
+
+/* A mask of the last `rank` of [2, 4, t, s]; no query `blind` sees anything. */
+static eitp_tensor *dot_product_mask(build *b, int rank, int is_boolean, int64_t blind) {
+    int64_t shape[4] = {2, 4, 0, 0};
+    shape[2] = b->small ? 3 : 37;
+    shape[3] = b->small ? 4 : 70;
+    return random_mask(b, rank, shape + 4 - rank, is_boolean, blind);
+}
+
+static void case_dot_product(build *b) {
+    dot_product_case(b, 2, 2, 0, NULL, 0);
+    put_matrices(b, b->small ? 3 : 37, b->small ? 4 : 70);
+}
+
+static void case_dot_product_causal(build *b) {
+    dot_product_case(b, 2, 2, 1, dot_product_mask(b, 2, 1, 1), 1);
+}
+
+static void case_dot_product_shared(build *b) {
+    dot_product_case(b, 4, 2, 0, dot_product_mask(b, 3, 0, 0), 0);
+}
+
+static void case_dot_product_shared_causal(build *b) {
+    dot_product_case(b, 4, 2, 1, dot_product_mask(b, 2, 0, -1), 0);
+}
+
+static void case_dot_product_one_key_head(build *b) {
+    dot_product_case(b, 4, 1, 0, dot_product_mask(b, 4, 1, 2), 1);
+}
+
+/* Packed rows: a sequence's queries see its keys that are there, and, where it is causal, none after themselves. */
+static array *naive_separate(build *b, const array *q, const array *k, const array *v, const double *offsets,
+                             const double *lengths, int sequences, int64_t heads, const eitp_attention_config *config,
+                             const array *mask, int is_boolean) {
+    int64_t d = q->shape[1] / heads, groups = k->shape[1] / d, e = v->shape[1] / groups, shape[2], index[4];
+    double added[100];
+    array *y;
+    shape[0] = q->shape[0];
+    shape[1] = heads * e;
+    y = new_array(b, 2, shape);
+    for (index[0] = 0; index[0] < sequences; index[0]++) {
+        int64_t begin = (int64_t)offsets[index[0]], length = (int64_t)offsets[index[0] + 1] - begin;
+        length = lengths && lengths[index[0]] < (double)length ? (int64_t)lengths[index[0]] : length;
+        for (index[1] = 0; index[1] < heads; index[1]++)
+            for (index[2] = 0; index[2] < length; index[2]++) {
+                int64_t row = begin + index[2], group = index[1] / (heads / groups);
+                for (index[3] = 0; index[3] < length; index[3]++)
+                    added[index[3]] = naive_bias(mask, is_boolean, index, !config->bidirectional);
+                naive_query(y->data + row * shape[1] + index[1] * e, q->data + row * q->shape[1] + index[1] * d,
+                            k->data + begin * k->shape[1] + group * d, k->shape[1], d,
+                            v->data + begin * v->shape[1] + group * e, v->shape[1], e, length, config->scale, added);
+            }
+    }
+    return y;
+}
+
+/* As attention_case, with `groups` of four heads that share keys; with a bias by head and position, or with a mask by
+ * sequence, where no query 1 sees anything. */
+static void separate_case(build *b, int64_t groups, int bidirectional, int padded, int biased, int masked) {
+    static const double small[5] = {1, 4, 4, 5, 9}, large[6] = {2, 19, 19, 20, 43, 50};
+    static const double small_lengths[4] = {2, 1, 0, 9}, large_lengths[5] = {16, 3, 0, 21, -1};
+    int sequences = b->small ? 4 : 5;
+    int64_t n = b->small ? 10 : 53, longest = b->small ? 4 : 24, shape[4];
+    const double *ends = b->small ? small : large, *lengths = b->small ? small_lengths : large_lengths;
+    eitp_tensor *offsets = given(b, EITP_I32, sequences + 1, ends), *there = given(b, EITP_I32, sequences, lengths);
+    eitp_tensor *q = real2(b, n, 4 * 3), *k = real2(b, n, groups * 3), *v = real2(b, n, groups * 2), *mask = NULL;
+    eitp_attention_config config = EITP__ZERO;
+    config.heads = 4;
+    config.longest = longest;
+    config.scale = 0.4;
+    config.bidirectional = bidirectional;
+    shape[0] = sequences;
+    shape[1] = biased ? 4 : 1;
+    shape[2] = shape[3] = longest;
+    if (biased)
+        mask = random_mask(b, 3, shape + 1, 0, 0);
+    if (masked)
+        mask = random_mask(b, 4, shape, 1, 1);
+    put_like(b, eitp_attention_separate(q, k, v, offsets, NULL, padded ? there : NULL, mask, &config),
+             naive_separate(b, values_of(b, q), values_of(b, k), values_of(b, v), ends, padded ? lengths : NULL,
+                            sequences, 4, &config, mask ? values_of(b, mask) : NULL, masked));
+}
+
+static void case_separate(build *b) {
+    separate_case(b, 2, 0, 0, 0, 0);
+}
+
+static void case_separate_masked(build *b) {
+    separate_case(b, 4, 1, 0, 0, 1);
+}
+
+static void case_separate_biased(build *b) {
+    separate_case(b, 1, 0, 1, 1, 0);
+}
+
+static void case_separate_padded(build *b) {
+    separate_case(b, 2, 1, 1, 0, 0);
+}
+
 /* Some targets are the ignored one. */
 static void case_cross_entropy(build *b) {
     int64_t n = b->small ? 6 : 33, v = b->small ? 4 : 1237;
@@ -635,7 +832,7 @@ static array *naive_smoothed_loss(build *b, const array *logits, const array *ta
 static void case_smoothed_cross_entropy(build *b) {
     int64_t n = b->small ? 6 : 33, v = b->small ? 4 : 1237, c = b->small ? 3 : 40;
     eitp_tensor *logits = real2(b, n, v), *targets = integers(b, 1, &n, 0, (int)v - 1), *weights, *x, *table;
-    const array *at = values_of(b, targets);
+    const array *at = values_of(b, targets), *product;
     at->data[1] = 2;
     b->low = 0.25;
     weights = real1(b, v);
@@ -643,9 +840,9 @@ static void case_smoothed_cross_entropy(build *b) {
     b->high = 1;
     x = real2(b, n, c);
     table = real2(b, v, c);
+    product = naive_matmul(b, values_of(b, x), values_of(b, table), 0, 1);
     for (int i = 0; i < 4; i++) {
         static const double smoothings[4] = {0.1, 0, 0.3, 1};
-        const array *product = naive_matmul(b, values_of(b, x), values_of(b, table), 0, 1);
         eitp_cross_entropy_config config = EITP__ZERO;
         config.ignored = 2;
         config.label_smoothing = smoothings[i];
@@ -714,6 +911,15 @@ static const op_case op_cases[] = {
     OP_CASE(attention_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(attention_bidirectional, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(attention_bidirectional_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(dot_product, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(dot_product_causal, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(dot_product_shared, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(dot_product_shared_causal, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(dot_product_one_key_head, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(separate, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(separate_masked, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(separate_biased, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(separate_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(smoothed_cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
 };

@@ -49,7 +49,7 @@ static const int64_t shape_7[1] = {7}, shape_m1_m1[2] = {-1, -1}, shape_0_4[2] =
 static const int64_t shape_many[7] = {1, 1, 1, 1, 1, 1, 1}, shape_huge[2] = {INT64_MAX / 2, INT64_MAX / 2};
 static const int64_t shape_2_6[2] = {2, 6}, shape_4_8[2] = {4, 8};
 static const int order_twice[2] = {0, 0}, order_negative[2] = {-1, 0}, order_beyond[2] = {2, 0}, order_swap[2] = {1, 0};
-static const int64_t shape_9[1] = {9};
+static const int64_t shape_9[1] = {9}, shape_334[3] = {3, 3, 4};
 
 REFUSED(exp, eitp_exp(l->ids))
 REFUSED(add_shapes, eitp_add(l->matrix, l->other))
@@ -154,6 +154,42 @@ static eitp_tensor *refused_attention_lengths(const leaves *l) {
     return eitp_attention(l->wide, l->ids, NULL, l->ids, &config); /* 3 lengths for 2 sequences */
 }
 
+/* Of queries, keys, values and a mask; `longest`: of packed sequences of the ids. */
+static eitp_tensor *separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *mask, int64_t longest,
+                             double dropout, eitp_tensor *offsets) {
+    eitp_attention_config packed = EITP__ZERO;
+    eitp_dot_product_config config = EITP__ZERO;
+    packed.heads = 2;
+    packed.longest = longest;
+    packed.dropout = config.dropout = dropout;
+    return longest ? eitp_attention_separate(q, k, v, offsets, NULL, NULL, mask, &packed)
+                   : eitp_scaled_dot_product_attention(q, k, v, mask, NULL, &config);
+}
+
+static eitp_tensor *refused_separate_lengths(const leaves *l) {
+    eitp_attention_config config = EITP__ZERO;
+    config.heads = 2;
+    config.longest = 5;
+    return eitp_attention_separate(l->matrix, l->matrix, l->matrix, l->ids, NULL, l->ids, NULL, &config);
+}
+
+REFUSED(dot_product_null, separate(l->matrix, NULL, l->matrix, NULL, 0, 0, NULL))
+REFUSED(dot_product_width, separate(l->matrix, l->wide, l->wide, NULL, 0, 0, NULL))
+REFUSED(dot_product_dtype, separate(l->doubles, l->matrix, l->matrix, NULL, 0, 0, NULL))
+REFUSED(dot_product_heads,
+        separate(eitp_fill(l->cube->graph, EITP_F32, 3, shape_334, 0), l->cube, l->cube, NULL, 0, 0, NULL))
+REFUSED(dot_product_mask, separate(l->matrix, l->other, l->other, l->other, 0, 0, NULL))
+REFUSED(dot_product_mask_dtype, separate(l->matrix, l->other, l->other, l->ids, 0, 0, NULL))
+REFUSED(dot_product_probability, separate(l->matrix, l->other, l->other, NULL, 0, 1, NULL))
+REFUSED(dot_product_config, eitp_scaled_dot_product_attention(l->matrix, l->other, l->other, NULL, NULL, NULL))
+REFUSED(separate_null, separate(l->matrix, l->matrix, l->matrix, NULL, 5, 0, NULL))
+REFUSED(separate_rows, separate(l->matrix, l->other, l->other, NULL, 5, 0, l->ids))
+REFUSED(separate_heads, separate(l->wide, l->matrix, l->matrix, NULL, 5, 0, l->ids))
+REFUSED(separate_longest, separate(l->matrix, l->matrix, l->matrix, NULL, -1, 0, l->ids))
+REFUSED(separate_offsets, separate(l->matrix, l->matrix, l->matrix, NULL, 5, 0, l->grid))
+REFUSED(separate_mask, separate(l->matrix, l->matrix, l->matrix, l->vector, 5, 0, l->ids))
+REFUSED(separate_probability, separate(l->matrix, l->matrix, l->matrix, NULL, 5, -0.5, l->ids))
+REFUSED(separate_config, eitp_attention_separate(l->matrix, l->matrix, l->matrix, l->ids, NULL, NULL, NULL, NULL))
 REFUSED(attention_cached, eitp_attention_cached(l->wide, l->matrix, l->matrix, l->ids, 2, 1))
 REFUSED(cross_entropy, eitp_cross_entropy(l->other, l->ids, -1))
 REFUSED(cross_entropy_rows,
@@ -269,6 +305,23 @@ static const struct {
     {refused_attention_longest, {"attention", "longest", "1"}},
     {refused_attention_probability, {"attention", "probability", "1.5"}},
     {refused_attention_lengths, {"attention", "lengths", "i32 [2]"}},
+    {refused_dot_product_null, {"scaled_dot_product_attention", "input 1", "NULL"}},
+    {refused_dot_product_width, {"scaled_dot_product_attention", "[3, 4]", "[3, 12]"}},
+    {refused_dot_product_dtype, {"scaled_dot_product_attention", "[3, 4]", "one type"}},
+    {refused_dot_product_heads, {"scaled_dot_product_attention", "[3, 3, 4]", "heads"}},
+    {refused_dot_product_mask, {"scaled_dot_product_attention", "mask", "[3, 5]"}},
+    {refused_dot_product_mask_dtype, {"scaled_dot_product_attention", "i32", "u8 or f32"}},
+    {refused_dot_product_probability, {"scaled_dot_product_attention", "probability", "1"}},
+    {refused_dot_product_config, {"scaled_dot_product_attention", "config", "NULL"}},
+    {refused_separate_null, {"attention_separate", "input 3", "NULL"}},
+    {refused_separate_rows, {"attention_separate", "[3, 4]", "[5, 4]"}},
+    {refused_separate_heads, {"attention_separate", "[3, 12]", "2 heads"}},
+    {refused_separate_longest, {"attention_separate", "longest", "-1"}},
+    {refused_separate_offsets, {"attention_separate", "offsets", "i32"}},
+    {refused_separate_mask, {"attention_separate", "mask", "[2, 2, 5, 5]"}},
+    {refused_separate_probability, {"attention_separate", "probability", "-0.5"}},
+    {refused_separate_config, {"attention_separate", "config", "NULL"}},
+    {refused_separate_lengths, {"attention_separate", "lengths", "i32 [2]"}},
     {refused_attention_cached, {"attention_cached", "caches", "variables"}},
     {refused_cross_entropy, {"cross_entropy", "[5, 4]", "[3]"}},
     {refused_cross_entropy_rows, {"cross_entropy", "[8, 4]", "[8]"}},

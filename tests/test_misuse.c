@@ -280,17 +280,22 @@ static void computed_targets_outside_are_no_numbers(void) {
 
 /* ---- Sequences ---- */
 
-static void offsets_are_of_sequences(void) {
+static void offsets_are_of_sequences_with(int separate) {
     static const int32_t wrong[][3] = {{0, 5, 4}, {-1, 2, 4}, {0, 4, 9}, {0, 1, 6}, {4, 0, 4}};
     const int32_t right[][3] = {{0, 4, 8}, {0, 0, 0}, {2, 4, 6}};
     const int64_t shape[2] = {8, 6}, bounds = 3;
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
-    eitp_tensor *offsets;
+    eitp_attention_config config = EITP__ZERO;
+    eitp_tensor *offsets, *x;
+    config.heads = 1;
+    config.longest = 4;
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
     offsets = eitp_input(graph, "offsets", EITP_I32, 1, &bounds);
-    eitp_output(causal_attention(eitp_input(graph, "x", EITP_F32, 2, shape), offsets, 1, 4, 1, NULL, 0));
+    x = eitp_input(graph, "x", EITP_F32, 2, shape);
+    eitp_output(separate ? eitp_attention_separate(x, x, x, offsets, NULL, NULL, NULL, &config)
+                         : eitp_attention(x, offsets, NULL, NULL, &config));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
     for (size_t i = 0; i < EITP__COUNT(wrong); i++)
         CHECK(is_refused(eitp_plan_write(plan, offsets, wrong[i], sizeof wrong[i], &error_), "'offsets'", "ascend"));
@@ -299,6 +304,11 @@ static void offsets_are_of_sequences(void) {
     eitp_plan_destroy(plan);
     eitp_graph_destroy(graph);
     eitp_context_destroy(context);
+}
+
+static void offsets_are_of_sequences(void) {
+    offsets_are_of_sequences_with(0);
+    offsets_are_of_sequences_with(1);
 }
 
 /* ---- Contexts ---- */

@@ -316,6 +316,114 @@ static void slopes_of_chosen_rows_are_sums(void) {
     eitp_context_destroy(context);
 }
 
+enum { COMPOSED_ROWS = 11, COMPOSED_CAPACITY = 24, COMPOSED_INPUTS = 8, COMPOSED_OUTPUTS = 5 };
+
+/* Attention of separate projections of rows and smoothed losses of them; outputs: attention, losses, and the slopes of
+ * their sum by x, the projections and the table. */
+static void make_composed(eitp_graph *graph, int capacity, eitp_tensor **inputs, eitp_tensor **outputs) {
+    const int64_t rows = capacity ? COMPOSED_CAPACITY : COMPOSED_ROWS, four[1] = {4}, key[1] = {3}, bias[3] = {2, 7, 7};
+    int64_t x[2] = {0, 8}, projection[2] = {8, 16}, table[2] = {13, 8}, classes[1] = {13};
+    eitp_attention_config attention = EITP__ZERO;
+    eitp_cross_entropy_config loss = EITP__ZERO;
+    eitp_tensor *qkv, *y, *xs[3], *logits;
+    eitp_error error = EITP__ZERO;
+    x[0] = rows;
+    inputs[0] = capacity ? eitp_input_rows(graph, "x", EITP_F32, 2, x) : eitp_input(graph, "x", EITP_F32, 2, x);
+    inputs[1] =
+        capacity ? eitp_input_rows(graph, "targets", EITP_I32, 1, x) : eitp_input(graph, "targets", EITP_I32, 1, x);
+    inputs[2] = eitp_input(graph, "projection", EITP_F32, 2, projection);
+    inputs[3] = eitp_input(graph, "table", EITP_F32, 2, table);
+    inputs[4] = eitp_input(graph, "bias", EITP_F32, 3, bias);
+    inputs[5] = eitp_input(graph, "weights", EITP_F32, 1, classes);
+    inputs[6] = eitp_input(graph, "offsets", EITP_I32, 1, four);
+    inputs[7] = eitp_input(graph, "key", EITP_I64, 1, key);
+    attention.heads = 2;
+    attention.longest = 7;
+    attention.scale = 0.5;
+    attention.dropout = 0.2;
+    loss.label_smoothing = 0.1;
+    loss.weights = inputs[5];
+    qkv = eitp_matmul(inputs[0], inputs[2]);
+    y = eitp_attention_separate(eitp_slice(qkv, 1, 0, 8), eitp_slice(qkv, 1, 8, 12), eitp_slice(qkv, 1, 12, 16),
+                                inputs[6], inputs[7], NULL, inputs[4], &attention);
+    logits = eitp_matmul_transposed(y, inputs[3], 0, 1);
+    outputs[0] = y;
+    outputs[1] = eitp_add(eitp_cross_entropy_with(logits, inputs[1], &loss),
+                          eitp_linear_cross_entropy_with(y, inputs[3], inputs[1], &loss));
+    xs[0] = inputs[0];
+    xs[1] = inputs[2];
+    xs[2] = inputs[3];
+    CHECK_THAT(eitp_gradients(eitp_sum(outputs[1], EITP_ALL_DIMENSIONS, 0), NULL, 3, xs, outputs + 2, &error) ==
+                   EITP_OK,
+               "%s", error.message);
+    for (int i = 0; i < COMPOSED_OUTPUTS; i++)
+        eitp_output(outputs[i]);
+}
+
+/* All outputs, one after the other. */
+static outcome run_composed(eitp_context *context, int capacity) {
+    static const double offsets[4] = {1, 4, 4, 11}, key[3] = {5, 6, 7};
+    eitp_tensor *inputs[COMPOSED_INPUTS], *outputs[COMPOSED_OUTPUTS] = {NULL, NULL, NULL, NULL, NULL};
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    outcome result = EITP__ZERO;
+    uint32_t random = 5;
+    CHECK(eitp_graph_create(context, &graph, &error) == EITP_OK);
+    make_composed(graph, capacity, inputs, outputs);
+    CHECK_THAT(eitp_plan_create(graph, &plan, &error) == EITP_OK, "%s", error.message);
+    result.values = (double *)calloc(1000, sizeof(double));
+    if (plan) {
+        double values[200], bytes[200];
+        poison(context);
+        if (capacity)
+            CHECK(eitp_plan_set_count(plan, COMPOSED_ROWS, &error) == EITP_OK);
+        for (int i = 0; i < COMPOSED_INPUTS; i++) {
+            int64_t count = i == 0 ? COMPOSED_ROWS * 8 : i == 1 ? COMPOSED_ROWS : eitp_tensor_elements(inputs[i]);
+            eitp_dtype dtype = eitp_tensor_dtype(inputs[i]);
+            for (int64_t j = 0; j < count; j++)
+                values[j] = i == 1 ? floor(13 * draw(&random)) : 0.5 + draw(&random);
+            to_bytes(dtype, i == 6 ? offsets : i == 7 ? key : values, bytes, count);
+            CHECK_THAT(eitp_plan_write(plan, inputs[i], bytes, (size_t)count * eitp_dtype_size(dtype), &error) ==
+                           EITP_OK,
+                       "%s", error.message);
+        }
+        CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
+        for (int i = 0; i < COMPOSED_OUTPUTS; i++) {
+            int64_t count = i == 1             ? COMPOSED_ROWS
+                            : i == 0 || i == 2 ? COMPOSED_ROWS * 8
+                                               : eitp_tensor_elements(outputs[i]);
+            CHECK(eitp_plan_read(plan, outputs[i], bytes, (size_t)count * sizeof(float), &error) == EITP_OK);
+            from_bytes(EITP_F32, bytes, result.values + result.total, count);
+            result.total += count;
+        }
+    }
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    return result;
+}
+
+/* What is composed of other ops has the bits of a smaller graph too, and the same with any number of threads. */
+static void composed_rows_are_those_of_a_smaller_graph(void) {
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 1), *threads = open_context(kernel_sets[set], 3);
+        if (context) {
+            outcome some = run_composed(context, 1), all = run_composed(threads, 0);
+            double sum = 0;
+            CHECK_THAT(some.total == all.total && some.total == COMPOSED_ROWS * 17 + 128 + 104, "%d", (int)some.total);
+            CHECK_THAT(!memcmp(some.values, all.values, (size_t)all.total * sizeof(double)), "with %s",
+                       kernel_sets[set]);
+            for (int64_t j = 0; j < some.total; j++)
+                sum += fabs(some.values[j]);
+            CHECK(isfinite(sum) && sum > 1);
+            free(some.values);
+            free(all.values);
+        }
+        eitp_context_destroy(context);
+        eitp_context_destroy(threads);
+    }
+}
+
 /* ---- Updates in order ---- */
 
 /* A graph over the variable "v" [4] = 1, 2, 3, 4 and the input x [4] = 10, 20, 30, 40, on ref. */
@@ -848,6 +956,7 @@ int main(int argc, char **argv) {
         TEST(row_ops_are_those_of_a_smaller_graph),
         TEST(chosen_rows_are_those_of_a_smaller_graph),
         TEST(slopes_of_chosen_rows_are_sums),
+        TEST(composed_rows_are_those_of_a_smaller_graph),
         TEST(readers_see_the_value_they_name),
         TEST(orders_that_are_impossible),
         TEST(sums_that_accumulate),

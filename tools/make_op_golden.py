@@ -110,6 +110,20 @@ def attention(golden, op, lengths, width, heads, scale, sharpness):
     golden.add(op, grad_y=grad_y, grad_qkv=gradients(y, grad_y, qkv)[0])
 
 
+def dot_product(golden, op, shapes, mask, causal=False):
+    """Queries, keys and values of three shapes; heads of queries may share those of keys."""
+    query, key, value = (leaf(golden.draw(*shape)) for shape in shapes)
+    y = functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, is_causal=causal, scale=0.375, enable_gqa=True
+    )
+    grad_y = golden.draw(*y.shape)
+    grads = gradients(y, grad_y, query, key, value)
+    golden.add(op, q=query, k=key, v=value, y=y, grad_y=grad_y, grad_q=grads[0], grad_k=grads[1], grad_v=grads[2])
+    if mask is not None:
+        golden.add(op, mask=mask.to(torch.int32) if mask.dtype == torch.bool else mask)
+    golden.add(op, causal=int(causal), scale=0.375)
+
+
 def embedding(golden, op, rows, width, ids):
     table = leaf(golden.draw(rows, width))
     y = functional.embedding(torch.tensor(ids), table)
@@ -184,6 +198,13 @@ def make(golden):
     smoothed_cross_entropy(golden, "cross_entropy_smoothed", golden.draw(7, 13, scale=2.0), targets, 0.1, None)
     smoothed_cross_entropy(golden, "cross_entropy_weighted", golden.draw(7, 13, scale=2.0), targets, 0.0, weights)
     smoothed_cross_entropy(golden, "cross_entropy_both", golden.draw(7, 13, scale=2.0), targets, 0.25, weights)
+
+    shapes = (2, 4, 5, 3), (2, 2, 7, 3), (2, 2, 7, 2)
+    seen = golden.draw(2, 1, 5, 7) > -0.5
+    seen[..., 0] = True
+    dot_product(golden, "dot_product_causal", shapes, None, causal=True)
+    dot_product(golden, "dot_product_mask", shapes, seen)
+    dot_product(golden, "dot_product_bias", shapes, golden.draw(4, 5, 7).masked_fill(~seen[0], float("-inf")))
 
 
 def main():

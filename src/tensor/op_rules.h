@@ -39,7 +39,7 @@ EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end
 EITP__PRIVATE eitp_tensor *eitp__scatter_along(eitp_tensor *x, eitp_tensor *indices, int along, int64_t extent,
                                                int rows);
 
-/* Zeros like a table, to which rows are added at the ids; an id outside the table is left out. */
+/* Zeros, as many rows as a table has, to which rows are added at the ids; an id outside the table is left out. */
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table);
 
 /*
@@ -101,6 +101,9 @@ EITP__PRIVATE eitp__shape_rule eitp__shape_attention, eitp__shape_attention_back
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_attention;
 EITP__PRIVATE eitp__expand_rule eitp__expand_attention;
 EITP__PRIVATE eitp__flops_rule eitp__flops_attention, eitp__flops_attention_backward;
+
+/* Lets offsets that are an input ascend from 0 to at most `rows`, no sequence longer than `longest`. */
+EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t longest);
 
 /* ops_loss.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward, eitp__shape_head,

@@ -262,8 +262,6 @@ static eitp_tensor *eitp__configured_loss(eitp_tensor *nll, eitp_tensor *spread,
                                           const eitp_cross_entropy_config *config) {
     double smoothing = config->label_smoothing;
     eitp_tensor *weights = config->weights, *loss = nll, *factor, *ignored;
-    if (!nll)
-        return NULL;
     if (weights) {
         factor = eitp_affine(eitp_gather(weights, targets, 0), 1 - smoothing, 0);
         if (spread)
@@ -281,11 +279,10 @@ static eitp_tensor *eitp__configured_loss(eitp_tensor *nll, eitp_tensor *spread,
 eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *targets,
                                      const eitp_cross_entropy_config *config) {
     int64_t classes = eitp_tensor_dimension(logits, 1);
-    eitp_tensor *nll, *spread = NULL;
-    if (!logits || !eitp__check_loss_config(logits, classes, config))
+    eitp_tensor *nll = eitp_cross_entropy(logits, targets, config ? config->ignored : 0), *spread = NULL;
+    if (!nll || !eitp__check_loss_config(logits, classes, config))
         return NULL;
-    nll = eitp_cross_entropy(logits, targets, config->ignored);
-    if (nll && config->label_smoothing > 0)
+    if (config->label_smoothing > 0)
         spread = eitp__logit_spread(logits, targets, config->weights);
     return eitp__configured_loss(nll, spread, targets, classes, config);
 }
@@ -293,11 +290,10 @@ eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *targets,
 eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                             const eitp_cross_entropy_config *config) {
     int64_t classes = eitp_tensor_dimension(table, 0);
-    eitp_tensor *nll, *spread = NULL;
-    if (!x || !eitp__check_loss_config(x, classes, config))
+    eitp_tensor *nll = eitp_linear_cross_entropy(x, table, targets, config ? config->ignored : 0), *spread = NULL;
+    if (!nll || !eitp__check_loss_config(x, classes, config))
         return NULL;
-    nll = eitp_linear_cross_entropy(x, table, targets, config->ignored);
-    if (nll && config->label_smoothing > 0)
+    if (config->label_smoothing > 0)
         spread = eitp__head_spread(x, table, targets, config->weights);
     return eitp__configured_loss(nll, spread, targets, classes, config);
 }

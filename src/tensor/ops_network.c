@@ -201,15 +201,15 @@ EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_
                              (int)node->attributes.integers[2], error);
 }
 
-/* A table like another, but of so many rows, to which the rows of dy are added at the ids. */
-static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, const eitp_tensor *table,
+/* A table as wide as dy, to which the rows of dy are added at the ids; `varies`: its rows are the graph's capacity. */
+static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int varies,
                                              int is_deferred) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
     attributes.shape[0] = rows;
-    attributes.shape[1] = table->shape[1];
+    attributes.shape[1] = dy ? dy->shape[1] : 0;
     attributes.integers[1] = is_deferred;
-    attributes.integers[2] = table->rows;
+    attributes.integers[2] = varies;
     inputs[0] = ids;
     inputs[1] = dy;
     return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes);
@@ -222,13 +222,13 @@ EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor 
     int is_unique = node->input_count > 2 && !table->rows;
     if (is_unique) {
         ids = node->inputs[2];
-        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], table, 0);
+        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], 0, 0);
     }
-    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table, is_unique));
+    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table->rows, is_unique));
 }
 
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table) {
-    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table, 0) : NULL;
+    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->rows, 0) : NULL;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {

@@ -345,6 +345,38 @@ typedef struct eitp_attention_config {
 EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                                      const eitp_attention_config *config);
 
+typedef struct eitp_dot_product_config {
+    double scale;   /* of the scores; 1 / sqrt(d) is usual */
+    double dropout; /* probability that an attention probability is zeroed */
+    int causal;     /* query i sees keys 0 to i */
+} eitp_dot_product_config;
+
+/*
+ * softmax(scale * q k^T + mask) v, as torch.nn.functional.scaled_dot_product_attention: q [.., t, d], k [.., s, d] and
+ * v [.., s, e] give [.., t, e]. Batch dimensions broadcast. The heads, which are the dimension before the last two, may
+ * be fewer in k and v: then they divide those of q, and consecutive heads of q share one of k and v.
+ *
+ * `mask` broadcasts to [.., t, s]: U8, 0 where a query does not see a key; or what is added to the scores, F32 (F64
+ * where q is), minus infinity where a query does not see a key. A query that sees no key gives zeros. `key` is as for
+ * dropout, whose rows are the leading dimension. `mask` and `key` may be NULL.
+ *
+ * It is composed of other ops: scores [.., t, s] are stored, and probabilities kept for the gradient.
+ */
+EITP_API eitp_tensor *eitp_scaled_dot_product_attention(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v,
+                                                        eitp_tensor *mask, eitp_tensor *key,
+                                                        const eitp_dot_product_config *config);
+
+/*
+ * eitp_attention of separate q [n, heads d], k [n, h d] and v [n, h e]: [n, heads e]. As above, h may be smaller than
+ * the number of heads, and `mask` may hide keys or add to scores. It broadcasts to
+ * [sequences, heads, longest, longest], so that [heads, longest, longest] is a bias by position in the sequence. Scores
+ * of that size are stored, and q, k and v padded to the longest sequence: without a mask, eitp_attention takes much
+ * less memory and time.
+ */
+EITP_API eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *offsets,
+                                              eitp_tensor *key, eitp_tensor *lengths, eitp_tensor *mask,
+                                              const eitp_attention_config *config);
+
 /*
  * Attention of new rows to a cache: row i of qkv [n, 3c] is at position[0] + i (I32 [1]); its key and value are stored
  * in the variables `keys` and `values` [longest, c]. For generation; it has no gradient.
