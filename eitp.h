@@ -29664,6 +29664,8 @@ EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eit
 /* ids [n] as an index for each of c columns: [n, c]. */
 static eitp_tensor *eitp__column_indices(eitp_tensor *ids, int64_t columns) {
     int64_t shape[2];
+    if (!ids)
+        return NULL;
     shape[0] = ids->shape[0];
     shape[1] = 1;
     ids = eitp_reshape(ids, 2, shape);

@@ -412,9 +412,33 @@ static void null_goes_through(void) {
     CHECK(!eitp_layer_norm(NULL, NULL, NULL, 1e-5) && !eitp_embedding(NULL, NULL) && !eitp_dropout(NULL, NULL, 0.5));
     CHECK(!causal_attention(NULL, NULL, 1, 1, 1, NULL, 0) && !eitp_attention_cached(NULL, NULL, NULL, NULL, 1, 1));
     CHECK(!eitp_cross_entropy(NULL, NULL, 0) && !eitp_accumulate(NULL, NULL, NULL));
+    CHECK(!separate(NULL, NULL, NULL, NULL, 0, 0, NULL) && !separate(NULL, NULL, NULL, NULL, 5, 0, NULL));
+    CHECK(!smoothed_loss(NULL, NULL, 0.5, NULL) && !eitp_linear_cross_entropy_with(NULL, NULL, NULL, NULL));
     eitp_graph_destroy(NULL);
     eitp_plan_destroy(NULL);
     eitp_context_destroy(NULL);
+}
+
+/* Ops composed of others on tensors of a graph that has failed. */
+static void errors_go_through(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_cross_entropy_config config = EITP__ZERO;
+    eitp_graph *graph = NULL;
+    eitp_error error;
+    leaves l;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    l = make_leaves(graph);
+    CHECK(!eitp_add(l.matrix, l.other));
+    config.label_smoothing = 0.5;
+    config.weights = l.vector;
+    CHECK(!separate(l.matrix, l.other, l.other, l.vector, 0, 0, NULL) &&
+          !separate(l.cube, l.cube, l.cube, l.vector, 0, 0, NULL));
+    CHECK(!separate(l.matrix, l.matrix, l.matrix, l.vector, 5, 0.5, l.ids));
+    CHECK(!eitp_cross_entropy_with(l.matrix, l.ids, &config) && !eitp_cross_entropy_with(l.matrix, l.ids, NULL));
+    CHECK(!eitp_linear_cross_entropy_with(l.matrix, l.matrix, l.ids, &config));
+    CHECK(eitp_graph_status(graph, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "add"));
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
 }
 
 static void tensors_tell_what_they_are(void) {
@@ -517,10 +541,25 @@ static void every_allocation_may_fail(void) {
     }
 }
 
-/* The same where ops are expanded: the second derivative of attention in f32. */
-static eitp_status plan_second_derivative(const eitp_host *host) {
+/* Attention of x [4, 6]; `composed`: of x as queries, keys and values, and a loss of it. */
+static eitp_tensor *make_attention(eitp_tensor *x, int composed) {
+    const int64_t bounds = 2, four = 4, six = 6;
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *offsets = eitp_input(graph, "offsets", EITP_I32, 1, &bounds), *weights;
+    eitp_cross_entropy_config loss = EITP__ZERO;
+    if (!composed)
+        return causal_attention(x, offsets, 1, 4, 1, NULL, 0);
+    weights = eitp_input(graph, "weights", EITP_F32, 1, &six);
+    loss.weights = weights;
+    loss.label_smoothing = 0.1;
+    x = separate(x, x, x, eitp_reshape(eitp_slice(weights, 0, 0, 4), 1, &four), 4, 0, offsets);
+    return eitp_cross_entropy_with(x, eitp_input(graph, "targets", EITP_I32, 1, &four), &loss);
+}
+
+/* The same where ops are expanded or composed: the second derivative of attention in f32. */
+static eitp_status plan_second_derivative(const eitp_host *host, int composed) {
     eitp_context_config config = eitp_context_config_default();
-    const int64_t shape[2] = {4, 6}, bounds = 2;
+    const int64_t shape[2] = {4, 6};
     eitp_context *context = NULL;
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -535,7 +574,7 @@ static eitp_status plan_second_derivative(const eitp_host *host) {
         status = eitp_graph_create(context, &graph, &error);
     if (!status) {
         eitp_tensor *x = eitp_input(graph, "x", EITP_F32, 2, shape), *gradient = NULL, *second = NULL, *y;
-        y = causal_attention(x, eitp_input(graph, "offsets", EITP_I32, 1, &bounds), 1, 4, 1, NULL, 0);
+        y = make_attention(x, composed);
         status = y ? eitp_gradients(y, NULL, 1, &x, &gradient, &error) : eitp_graph_status(graph, &error);
         if (!status)
             status = eitp_gradients(gradient, NULL, 1, &x, &second, &error);
@@ -550,29 +589,28 @@ static eitp_status plan_second_derivative(const eitp_host *host) {
 }
 
 static void every_allocation_of_expansions_may_fail(void) {
-    for (long n = 1;; n++) {
-        eitp_status status;
-        faults f;
-        faults_begin(&f);
-        f.fail_allocation = n;
-        status = plan_second_derivative(&f.host);
-        if (!faults_end(&f)) {
-            CHECK(status == EITP_OK && n > 20);
-            break;
+    for (int composed = 0; composed < 2; composed++) {
+        for (long n = 1;; n++) {
+            eitp_status status;
+            faults f;
+            faults_begin(&f);
+            f.fail_allocation = n;
+            status = plan_second_derivative(&f.host, composed);
+            if (!faults_end(&f)) {
+                CHECK(status == EITP_OK && n > 20);
+                break;
+            }
+            CHECK_THAT(status == EITP_ERROR_MEMORY, "allocation %ld failed, and the status is %d", n, (int)status);
         }
-        CHECK_THAT(status == EITP_ERROR_MEMORY, "allocation %ld failed, and the status is %d", n, (int)status);
     }
 }
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(refusals_name_op_and_shapes),
-        TEST(null_goes_through),
-        TEST(ops_without_a_kernel_are_refused),
-        TEST(tensors_tell_what_they_are),
-        TEST(graphs_do_not_mix),
-        TEST(every_allocation_may_fail),
-        TEST(every_allocation_of_expansions_may_fail),
+        TEST(refusals_name_op_and_shapes), TEST(null_goes_through),
+        TEST(errors_go_through),           TEST(ops_without_a_kernel_are_refused),
+        TEST(tensors_tell_what_they_are),  TEST(graphs_do_not_mix),
+        TEST(every_allocation_may_fail),   TEST(every_allocation_of_expansions_may_fail),
     };
     return RUN_TESTS(tests, argc, argv);
 }
