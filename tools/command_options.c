@@ -1,5 +1,6 @@
 #include "command_options.h"
 
+#include "command_config.h"
 #include "command_json.h"
 #include "command_output.h"
 
@@ -620,36 +621,128 @@ typedef struct config_reader {
     size_t lines[OPTION_COUNT]; /* where an option was given */
 } config_reader;
 
-static eitp_status read_config_value(void *user, const json_value *value, eitp_error *error) {
-    config_reader *reader = (config_reader *)user;
-    char where[400], implied[64];
-    option_id id = find_name(value->name, implied, sizeof implied);
-    int has_value, recorded = reader->source == SOURCE_RUN;
-    if (value->kind == JSON_NULL)
+/* What a value of a file means. */
+typedef struct config_meaning {
+    option_id id;      /* OPTION_COUNT: the name is unknown */
+    const char *text;  /* NULL: nothing is to be set */
+    int is_own_option; /* an element of a list that is an option of its own */
+    char held[400];    /* where text may be */
+} config_meaning;
+
+/* The meaning of a name with an entry in the table of configuration names. */
+static eitp_status read_entry(const config_name *entry, const json_value *value, const char *where,
+                              config_meaning *meaning, eitp_error *error) {
+    const char *replaced;
+    char option[64], unused[64];
+    size_t size, count;
+    if (!entry->option) {
+        if (!value->index)
+            output_warning("%s has no effect: %s", value->name, entry->reason);
+        meaning->text = NULL;
         return EITP_OK;
-    snprintf(where, sizeof where, "%.300s:%zu: ", reader->path, value->line);
-    if (recorded && (id == OPTION_COUNT || !rows[id].of_run))
+    }
+    count = config_option_count(entry);
+    meaning->is_own_option = count > 1;
+    if (count > 1 && (!value->in_array || value->index >= count))
+        return command_fail(error, EITP_ERROR_FORMAT, "%s%s takes a list of %zu values", where, value->name, count);
+    config_option(entry, count > 1 ? value->index : 0, option, sizeof option);
+    meaning->id = find_name(option, unused, sizeof unused);
+    replaced = config_meaning_of(entry, value->text, &size);
+    if (!replaced && value->boolean)
+        replaced = config_meaning_of(entry, value->boolean, &size);
+    if (replaced) {
+        snprintf(meaning->held, sizeof meaning->held, "%.*s", (int)size, replaced);
+        meaning->text = size ? meaning->held : NULL;
+    }
+    return EITP_OK;
+}
+
+/* Entries for a value's section come first, then options and their aliases, which apply in any section. */
+static eitp_status read_meaning(const json_value *value, const char *where, config_meaning *meaning,
+                                eitp_error *error) {
+    const config_name *entry = config_find_in_section(value->path);
+    int has_value;
+    memset(meaning, 0, sizeof *meaning);
+    meaning->text = value->text;
+    meaning->id = entry ? OPTION_COUNT : find_name(value->name, meaning->held, sizeof meaning->held);
+    if (!entry && meaning->id == OPTION_COUNT)
+        entry = config_find_anywhere(value->path);
+    if (entry)
+        return read_entry(entry, value, where, meaning, error);
+    if (meaning->id == OPTION_COUNT && find_ignored(value->name, &has_value))
+        meaning->text = NULL;
+    if (!*meaning->held)
         return EITP_OK;
-    if (id == OPTION_COUNT && find_ignored(value->name, &has_value))
-        return EITP_OK;
-    if (id == OPTION_COUNT || id == OPTION_CONFIG || id == OPTION_HELP)
-        return fail_unknown(reader->o, value->name, where, error);
-    if (!(rows[id].commands & reader->o->command))
-        return EITP_OK; /* one file may serve several commands */
-    if (value->in_array && rows[id].kind != KIND_LIST)
+    /* An alias that stands for a value of an option: false says nothing. */
+    if (!value->boolean)
+        return command_fail(error, EITP_ERROR_FORMAT, "%s%s must be true or false", where, value->name);
+    meaning->text = strcmp(value->boolean, "true") ? NULL : meaning->held;
+    return EITP_OK;
+}
+
+/* Spells a value as options_set expects it: choices in lower case, flags and some choices as true or false. */
+static void spell_value(const json_value *value, config_meaning *meaning) {
+    const option_row *row = &rows[meaning->id];
+    if (meaning->text != value->text)
+        return;
+    if (row->kind == KIND_FLAG && value->boolean)
+        meaning->text = value->boolean;
+    if (row->kind != KIND_CHOICE || find_choice(row->words, value->text) >= 0)
+        return;
+    snprintf(meaning->held, sizeof meaning->held, "%s", value->text);
+    for (char *at = meaning->held; *at; at++)
+        *at = (char)(*at >= 'A' && *at <= 'Z' ? *at - 'A' + 'a' : *at);
+    if (find_choice(row->words, meaning->held) >= 0)
+        meaning->text = meaning->held;
+    else if (value->boolean)
+        meaning->text = value->boolean;
+}
+
+/* Options that are written as names with commas between them; in a file they may be a list. */
+static int is_joined(option_id id) {
+    return id == OPTION_LORA_TARGETS || id == OPTION_FREEZE;
+}
+
+static eitp_status set_config_value(config_reader *reader, const json_value *value, const char *where,
+                                    config_meaning *meaning, eitp_error *error) {
+    option_id id = meaning->id;
+    char *joined = NULL;
+    eitp_status status;
+    if (value->in_array && rows[id].kind != KIND_LIST && !is_joined(id) && !meaning->is_own_option)
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s takes one value, not a list", where, value->name);
-    if (!value->in_array && reader->lines[id])
+    if (reader->lines[id] && (!value->index || meaning->is_own_option))
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s was given in line %zu already", where, value->name,
                             reader->lines[id]);
     reader->lines[id] = value->line;
-    if (*implied) {
-        /* A flag that stands for a value of an option: false says nothing. */
-        if (value->kind != JSON_BOOLEAN)
-            return command_fail(error, EITP_ERROR_FORMAT, "%s%s must be true or false", where, value->name);
-        return strcmp(value->text, "true") ? EITP_OK
-                                           : options_set(reader->o, id, implied, reader->source, where, error);
+    spell_value(value, meaning);
+    if (is_joined(id) && value->index && options_has(reader->o, id))
+        joined = command_format("%s,%s", options_text(reader->o, id), meaning->text);
+    status = options_set(reader->o, id, joined ? joined : meaning->text, reader->source, where, error);
+    free(joined);
+    return status;
+}
+
+static eitp_status read_config_value(void *user, const json_value *value, eitp_error *error) {
+    config_reader *reader = (config_reader *)user;
+    char where[400];
+    config_meaning meaning;
+    eitp_status status;
+    if (value->kind == JSON_NULL)
+        return EITP_OK;
+    if (reader->source == SOURCE_RUN) {
+        option_id recorded = find_name(value->name, where, sizeof where);
+        if (recorded == OPTION_COUNT || !rows[recorded].of_run)
+            return EITP_OK;
     }
-    return options_set(reader->o, id, value->text, reader->source, where, error);
+    snprintf(where, sizeof where, "%.300s:%zu: ", reader->path, value->line);
+    status = read_meaning(value, where, &meaning, error);
+    if (status || !meaning.text)
+        return status;
+    if (meaning.id == OPTION_COUNT || meaning.id == OPTION_CONFIG || meaning.id == OPTION_HELP)
+        return fail_unknown(reader->o, value->name, where, error);
+    if (!(rows[meaning.id].commands & reader->o->command))
+        return EITP_OK; /* one file may serve several commands */
+    return set_config_value(reader, value, where, &meaning, error);
 }
 
 eitp_status options_read_config(option_set *o, const char *path, option_source source, eitp_error *error) {
