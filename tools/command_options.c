@@ -3,6 +3,7 @@
 #include "command_config.h"
 #include "command_json.h"
 #include "command_output.h"
+#include "command_yaml.h"
 
 typedef enum option_kind {
     KIND_FLAG,
@@ -169,7 +170,8 @@ static const option_row rows[] = {
      "where to compute"},
     {"threads", "num-threads cpu-threads", KIND_INTEGER, 0, 4096, "0", "N",
      RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE, 0, "0: one for each processor; results do not depend on it"},
-    {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_EVERY, 0, "JSON with options of these names"},
+    {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_EVERY, 0,
+     "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
     {"print-config", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0,
      "print each value and where it came from, and do nothing"},
     {"json", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "print the result as one JSON object"},
@@ -751,7 +753,7 @@ eitp_status options_read_config(option_set *o, const char *path, option_source s
     reader->o = o;
     reader->path = path;
     reader->source = source;
-    status = json_read_file(path, "run", read_config_value, reader, error);
+    status = (yaml_is_name(path) ? yaml_read_file : json_read_file)(path, "run", read_config_value, reader, error);
     free(reader);
     /* The command line's status for a file whose content is wrong. */
     return status;

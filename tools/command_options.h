@@ -159,8 +159,9 @@ const char *options_name(option_id id);
 int options_choice(const option_set *o, option_id id);
 
 /*
- * Reads a JSON file of options. The name of an option is that of the innermost member; the objects around it only group,
- * except where command_config.c has an entry for the section. A member called "run" is left out. For SOURCE_RUN, options that belong to a call rather than to a run are left out too,
+ * Reads a file of options: YAML if its name ends in .yaml or .yml, otherwise JSON. The name of an option is that of the
+ * innermost member; the objects around it only group, except where command_config.c has an entry for the section. A
+ * member called "run" is left out. For SOURCE_RUN, options that belong to a call rather than to a run are left out too,
  * and so are unknown ones.
  */
 eitp_status options_read_config(option_set *o, const char *path, option_source source, eitp_error *error);
