@@ -1854,6 +1854,62 @@ typedef struct eitp_checkpoint_info {
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,
                                                eitp_checkpoint_info *info, eitp_error *error);
 
+/* ---- Settings: what a trainer can be set to, for programs that list, parse or record it ---- */
+
+typedef enum eitp_setting_kind {
+    EITP_SETTING_INTEGER = 0,  /* int64_t */
+    EITP_SETTING_UNSIGNED = 1, /* uint64_t */
+    EITP_SETTING_NUMBER = 2,   /* double */
+    EITP_SETTING_FLAG = 3,     /* int, 0 or 1 */
+    EITP_SETTING_CHOICE = 4    /* an enum whose values count from 0, as `words` do */
+} eitp_setting_kind;
+
+/* What it means that a run that is resumed has another value than its checkpoint. */
+typedef enum eitp_difference {
+    EITP_DIFFERENCE_REFUSED = 0, /* the bits would differ */
+    EITP_DIFFERENCE_LOGGED = 1,  /* a warning */
+    EITP_DIFFERENCE_EXPECTED = 2 /* nothing */
+} eitp_difference;
+
+/* Bits of eitp_setting.flags. */
+enum {
+    EITP_SETTING_ABOVE = 1,   /* `low` itself is excluded */
+    EITP_SETTING_BELOW = 2,   /* `high` itself is excluded */
+    EITP_SETTING_OPTIONAL = 4 /* a checkpoint without it has the default, and is written without it where it has that */
+};
+
+/* A member of eitp_trainer_config that checkpoints record. */
+typedef struct eitp_setting {
+    const char *name; /* as in trainer_state.json */
+    eitp_setting_kind kind;
+    size_t offset;    /* of the member */
+    double low, high; /* bounds, -HUGE_VAL and HUGE_VAL: none; of a choice they follow from `words` */
+    unsigned flags;
+    eitp_difference difference;
+    const char *words; /* of a choice: the names of its values, separated by spaces; else NULL */
+    const char *help;  /* one line */
+} eitp_setting;
+
+/* All settings, in the order of trainer_state.json; `count` may be NULL. */
+EITP_API const eitp_setting *eitp_trainer_settings(size_t *count);
+
+/* The value of a setting, of any kind; one that the type cannot hold is cast to it. */
+EITP_API int64_t eitp_setting_integer(const eitp_setting *setting, const eitp_trainer_config *config);
+EITP_API double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_config *config);
+
+/* Gives a setting a value. One out of bounds or of another kind is EITP_ERROR_ARGUMENT and changes nothing. */
+EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
+                                              eitp_error *error);
+EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
+                                             eitp_error *error);
+
+/* Writes the value: a number in digits that read back to the same, "true", "false", or the word of a choice. */
+EITP_API void eitp_setting_format(const eitp_setting *setting, const eitp_trainer_config *config, char *text,
+                                  size_t size);
+
+/* Writes what a value must be: "at least 0 and below 1", "constant, linear or cosine". */
+EITP_API void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size);
+
 EITP_END_DECLARATIONS
 /* <<src/train/train.h */
 
@@ -2472,6 +2528,9 @@ EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const ch
 
 /* Adds `size` bytes of UTF-8 as a quoted JSON string. */
 EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size);
+/* Writes a number in the fewest digits that read back to the same double, "null" where it is not finite; returns the
+   length. */
+EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]);
 /* Adds a number that reads back to the same double; null where it is not finite. */
 EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
 /* Adds a value of a tree, without its name, on one line. Whole numbers stay whole. */
@@ -4804,6 +4863,28 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
                                              const eitp_checkpoint_info *written, const eitp_adamw_config *config,
                                              int loads, eitp_error *error);
 /* <<src/train/moments.h */
+
+/* >>src/train/settings.h */
+/* Tables of values, of a trainer's configuration and its state: bounds, form in JSON, comparison. */
+
+/* Bounds that are none, and the largest count that a double holds exactly. */
+#define EITP__UNBOUNDED HUGE_VAL
+#define EITP__LARGEST_COUNT 9007199254740992.0
+
+/* Checks the bounds of every setting. */
+EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error);
+
+/*
+ * The same for the members of any struct: `values` is where the struct begins that the setting's offset is in. Reading
+ * needs the member, unless the setting is optional; then *values keeps what it has.
+ */
+EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error);
+EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b);
+EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const void *values, char *text, size_t size);
+EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *values, eitp__buffer *text);
+EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *values,
+                                             eitp_error *error);
+/* <<src/train/settings.h */
 
 /* >>src/train/trainer.h */
 /* The trainer's inside, shared by its steps and its checkpoints. */
@@ -7758,16 +7839,15 @@ EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text,
     eitp__buffer_add(buffer, "\"", 1);
 }
 
-EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
-    char text[40];
+EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
     size_t length, kept = 0;
     int in_point = 0;
     if (!(value >= -DBL_MAX && value <= DBL_MAX)) {
-        eitp__buffer_add(buffer, "null", 4);
-        return;
+        memcpy(text, "null", 5);
+        return 4;
     }
     for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
+        snprintf(text, 40, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;
     }
@@ -7782,7 +7862,13 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
             in_point = 1;
         }
     }
-    eitp__buffer_add(buffer, text, kept);
+    text[kept] = 0;
+    return kept;
+}
+
+EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
+    char text[40];
+    eitp__buffer_add(buffer, text, eitp__json_format_number(value, text));
 }
 
 /* Other programs tell a whole number from a float: what has no fraction is written with all its digits. */
@@ -42237,6 +42323,311 @@ eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_dire
 }
 /* <<src/io/checkpoint.c */
 
+/* >>src/train/settings.c */
+#define EITP__SETTING(name, kind, member, low, high, flags, difference, words, help)                                   \
+    {                                                                                                                  \
+        name, EITP_SETTING_##kind, offsetof(eitp_trainer_config, member), low, high, flags,                            \
+            EITP_DIFFERENCE_##difference, words, help                                                                  \
+    }
+
+/* In the order of trainer_state.json. */
+static const eitp_setting eitp__settings[] = {
+    EITP__SETTING("dense_rows", FLAG, dense_rows, 0, 1, EITP_SETTING_OPTIONAL, REFUSED, NULL,
+                  "no gaps between the micro-batches of a pass: a little faster where batch x block is odd, but bits "
+                  "depend on how many a pass takes"),
+    EITP__SETTING("batch_size", INTEGER, batch_size, 1, 1 << 20, 0, REFUSED, NULL, "sequences in a micro-batch"),
+    EITP__SETTING("grad_accum", INTEGER, grad_accum, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches in a step"),
+    EITP__SETTING("merged", INTEGER, merged, 0, 1 << 20, 0, EXPECTED, NULL,
+                  "micro-batches that one pass takes together; 0: as many as memory allows"),
+    EITP__SETTING("seed", UNSIGNED, seed, 0, EITP__UNBOUNDED, 0, REFUSED, NULL, "of dropout and shuffling"),
+    EITP__SETTING("shuffle", CHOICE, shuffle, 0, 1, 0, REFUSED, "none windows",
+                  "order of the training windows in an epoch"),
+    EITP__SETTING("lr_schedule", CHOICE, schedule.kind, 0, 2, 0, LOGGED, "constant linear cosine",
+                  "course of the learning rate after warm-up"),
+    EITP__SETTING("warmup_steps", INTEGER, schedule.warmup, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                  "steps in which the learning rate rises to its peak"),
+    EITP__SETTING("schedule_steps", INTEGER, schedule.steps, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                  "step at which the schedule ends"),
+    EITP__SETTING("last_sample", UNSIGNED, last_sample, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                  "samples after which training stops; 0: never"),
+    EITP__SETTING("max_grad_norm", NUMBER, max_grad_norm, 0, 1e30, 0, LOGGED, NULL,
+                  "clip the gradient to this norm; 0: never"),
+    EITP__SETTING("beta1", NUMBER, adamw.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
+                  "AdamW's first decay rate; the momentum of sgd"),
+    EITP__SETTING("beta2", NUMBER, adamw.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL, "AdamW's second decay rate"),
+    EITP__SETTING("epsilon", NUMBER, adamw.epsilon, 0, 1, EITP_SETTING_ABOVE, LOGGED, NULL,
+                  "what AdamW adds to the denominator"),
+    EITP__SETTING("weight_decay", NUMBER, adamw.weight_decay, 0, 1000, 0, LOGGED, NULL,
+                  "decoupled, as AdamW's, of matrices and embeddings only"),
+    EITP__SETTING("lr", NUMBER, schedule.peak, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
+    EITP__SETTING("final_lr", NUMBER, schedule.final, 0, 1000, 0, LOGGED, NULL,
+                  "learning rate that the schedule ends at"),
+};
+
+#undef EITP__SETTING
+
+/* Choices are read and written as int. */
+typedef char
+    eitp__choices_are_ints[sizeof(eitp_shuffle) == sizeof(int) && sizeof(eitp_schedule_kind) == sizeof(int) ? 1 : -1];
+
+const eitp_setting *eitp_trainer_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__settings);
+    return eitp__settings;
+}
+
+/* ---- Values ---- */
+
+static size_t eitp__setting_size(const eitp_setting *setting) {
+    return setting->kind == EITP_SETTING_FLAG || setting->kind == EITP_SETTING_CHOICE ? sizeof(int) : sizeof(int64_t);
+}
+
+static int64_t eitp__setting_integer(const eitp_setting *setting, const void *values) {
+    int64_t integer = 0;
+    int small = 0;
+    if (eitp__setting_size(setting) == sizeof small) {
+        memcpy(&small, (const char *)values + setting->offset, sizeof small);
+        return small;
+    }
+    memcpy(&integer, (const char *)values + setting->offset, sizeof integer);
+    return integer;
+}
+
+static double eitp__setting_number(const eitp_setting *setting, const void *values) {
+    int64_t integer;
+    double number;
+    if (setting->kind == EITP_SETTING_NUMBER) {
+        memcpy(&number, (const char *)values + setting->offset, sizeof number);
+        return number;
+    }
+    integer = eitp__setting_integer(setting, values);
+    return setting->kind == EITP_SETTING_UNSIGNED ? (double)(uint64_t)integer : (double)integer;
+}
+
+static void eitp__setting_store(const eitp_setting *setting, int64_t integer, double number, void *values) {
+    char *place = (char *)values + setting->offset;
+    int small = (int)integer;
+    if (setting->kind == EITP_SETTING_NUMBER)
+        memcpy(place, &number, sizeof number);
+    else if (eitp__setting_size(setting) == sizeof small)
+        memcpy(place, &small, sizeof small);
+    else
+        memcpy(place, &integer, sizeof integer);
+}
+
+EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b) {
+    return setting->kind == EITP_SETTING_NUMBER
+               ? eitp__setting_number(setting, a) == eitp__setting_number(setting, b)
+               : eitp__setting_integer(setting, a) == eitp__setting_integer(setting, b);
+}
+
+/* The word of a choice; its size is 0 where there are not so many. */
+static const char *eitp__setting_word(const eitp_setting *setting, int64_t value, size_t *size) {
+    const char *word = setting->words;
+    for (int64_t i = 0; i < value && *word; i++) {
+        word += strcspn(word, " ");
+        word += strspn(word, " ");
+    }
+    *size = value < 0 ? 0 : strcspn(word, " ");
+    return word;
+}
+
+EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const void *values, char *text, size_t size) {
+    const int64_t integer = eitp__setting_integer(setting, values);
+    char digits[40];
+    const char *word;
+    size_t length = 0;
+    if (setting->kind == EITP_SETTING_FLAG && (integer == 0 || integer == 1)) {
+        snprintf(text, size, "%s", integer ? "true" : "false");
+    } else if (setting->kind == EITP_SETTING_NUMBER) {
+        eitp__json_format_number(eitp__setting_number(setting, values), digits);
+        snprintf(text, size, "%s", digits);
+    } else if (setting->kind == EITP_SETTING_UNSIGNED) {
+        snprintf(text, size, "%llu", (unsigned long long)integer);
+    } else {
+        word = setting->kind == EITP_SETTING_CHOICE ? eitp__setting_word(setting, integer, &length) : "";
+        if (length)
+            snprintf(text, size, "%.*s", (int)length, word);
+        else
+            snprintf(text, size, "%lld", (long long)integer);
+    }
+}
+
+void eitp_setting_format(const eitp_setting *setting, const eitp_trainer_config *config, char *text, size_t size) {
+    if (text && size)
+        *text = 0;
+    if (setting && config && text && size)
+        eitp__setting_describe(setting, config, text, size);
+}
+
+int64_t eitp_setting_integer(const eitp_setting *setting, const eitp_trainer_config *config) {
+    if (!setting || !config)
+        return 0;
+    return setting->kind == EITP_SETTING_NUMBER ? (int64_t)eitp__setting_number(setting, config)
+                                                : eitp__setting_integer(setting, config);
+}
+
+double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_config *config) {
+    return setting && config ? eitp__setting_number(setting, config) : 0;
+}
+
+/* ---- Bounds ---- */
+
+/* "none or windows", "constant, linear or cosine" */
+static void eitp__setting_list_words(const eitp_setting *setting, char *text, size_t size) {
+    size_t at = 0, length, next;
+    for (int64_t i = 0; at < size; i++) {
+        const char *word = eitp__setting_word(setting, i, &length);
+        if (!length)
+            return;
+        eitp__setting_word(setting, i + 1, &next);
+        at += (size_t)snprintf(text + at, size - at, "%s%.*s", !i ? "" : next ? ", " : " or ", (int)length, word);
+    }
+}
+
+void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
+    int used = 0;
+    if (!text || !size)
+        return;
+    *text = 0;
+    if (setting && setting->kind == EITP_SETTING_CHOICE) {
+        eitp__setting_list_words(setting, text, size);
+    } else if (setting && setting->kind == EITP_SETTING_FLAG) {
+        snprintf(text, size, "true or false");
+    } else if (setting) {
+        if (setting->low > -EITP__UNBOUNDED)
+            used = snprintf(text, size, "%s %.16g", setting->flags & EITP_SETTING_ABOVE ? "above" : "at least",
+                            setting->low);
+        if (setting->high < EITP__UNBOUNDED && used >= 0 && (size_t)used < size)
+            snprintf(text + used, size - (size_t)used, "%s%s %.16g", used ? " and " : "",
+                     setting->flags & EITP_SETTING_BELOW ? "below" : "at most", setting->high);
+    }
+}
+
+/* The bounds of integers. Those of 64 bits without a sign that have none wrap around, as JSON has them. */
+static void eitp__setting_limits(const eitp_setting *setting, int64_t *low, int64_t *high) {
+    const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->high >= EITP__UNBOUNDED;
+    *low = wraps || setting->low <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->low;
+    *high = setting->high >= EITP__UNBOUNDED ? INT64_MAX : (int64_t)setting->high;
+}
+
+/* A value that is not a number is within no bounds. */
+static int eitp__setting_is_within(const eitp_setting *setting, const void *values) {
+    const int64_t integer = eitp__setting_integer(setting, values);
+    const double number = eitp__setting_number(setting, values);
+    int64_t low, high;
+    size_t length;
+    if (setting->kind == EITP_SETTING_CHOICE) {
+        eitp__setting_word(setting, integer, &length);
+        return length > 0;
+    }
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return (setting->flags & EITP_SETTING_ABOVE ? number > setting->low : number >= setting->low) &&
+               (setting->flags & EITP_SETTING_BELOW ? number < setting->high : number <= setting->high);
+    eitp__setting_limits(setting, &low, &high);
+    return integer >= low && integer <= high;
+}
+
+EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error) {
+    char bounds[200];
+    if (eitp__setting_is_within(setting, values))
+        return EITP_OK;
+    eitp_setting_bounds(setting, bounds, sizeof bounds);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got %.16g)", setting->name, bounds,
+                      eitp__setting_number(setting, values));
+}
+
+EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(eitp__settings) && !status; i++)
+        status = eitp__setting_check(&eitp__settings[i], config, error);
+    return status;
+}
+
+eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
+                                     eitp_error *error) {
+    eitp_trainer_config changed;
+    eitp_status status;
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_integer", "setting and config");
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return eitp_setting_set_number(setting, (double)value, config, error);
+    if (eitp__setting_size(setting) == sizeof(int) && (value < 0 || value > INT_MAX))
+        value = value < 0 ? -1 : INT_MAX; /* as far out of bounds as it fits */
+    changed = *config;
+    eitp__setting_store(setting, value, 0, &changed);
+    status = eitp__setting_check(setting, &changed, error);
+    if (!status)
+        *config = changed;
+    return status;
+}
+
+eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
+                                    eitp_error *error) {
+    eitp_trainer_config changed;
+    eitp_status status;
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_number", "setting and config");
+    if (setting->kind != EITP_SETTING_NUMBER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is set to whole numbers alone (see eitp_setting_set_integer)",
+                          setting->name);
+    changed = *config;
+    eitp__setting_store(setting, 0, value, &changed);
+    status = eitp__setting_check(setting, &changed, error);
+    if (!status)
+        *config = changed;
+    return status;
+}
+
+/* ---- JSON ---- */
+
+EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *values, eitp__buffer *text) {
+    const int64_t integer = eitp__setting_integer(setting, values);
+    if (setting->kind == EITP_SETTING_NUMBER)
+        eitp__json_write_number(text, eitp__setting_number(setting, values));
+    else if (setting->kind == EITP_SETTING_FLAG)
+        eitp__buffer_add_text(text, integer ? "true" : "false");
+    else
+        eitp__buffer_format(text, "%lld", (long long)integer);
+}
+
+static eitp_status eitp__setting_read_integer(const eitp_setting *setting, const eitp__json *object, void *values,
+                                              eitp_error *error) {
+    int64_t low, high;
+    eitp_status status;
+    int64_t integer = eitp__setting_integer(setting, values);
+    eitp__setting_limits(setting, &low, &high);
+    status = eitp__json_get_integer(object, setting->name, low, high, &integer, error);
+    eitp__setting_store(setting, integer, 0, values);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *values,
+                                             eitp_error *error) {
+    double number = eitp__setting_number(setting, values);
+    int flag = (int)eitp__setting_integer(setting, values);
+    eitp_status status;
+    if (!eitp__json_member(object, setting->name))
+        return setting->flags & EITP_SETTING_OPTIONAL
+                   ? EITP_OK
+                   : eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", setting->name);
+    if (setting->kind == EITP_SETTING_NUMBER) {
+        status = eitp__json_get_number(object, setting->name, setting->low, setting->high, &number, error);
+        eitp__setting_store(setting, 0, number, values);
+    } else if (setting->kind == EITP_SETTING_FLAG) {
+        status = eitp__json_get_boolean(object, setting->name, &flag, error);
+        eitp__setting_store(setting, flag, 0, values);
+    } else {
+        status = eitp__setting_read_integer(setting, object, values, error);
+    }
+    /* What is left are bounds that are excluded. */
+    if (!status && eitp__setting_check(setting, values, error))
+        status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu",
+                                   (unsigned long long)eitp__json_member(object, setting->name)->line);
+    return status;
+}
+/* <<src/train/settings.c */
+
 /* >>src/train/batch.c */
 EITP__PRIVATE eitp__layout eitp__layout_plain(int64_t sequences, int64_t longest) {
     eitp__layout layout;
@@ -42947,22 +43338,15 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
 
 static eitp_status eitp__check_config(const eitp_trainer_config *config, const eitp_model *model, eitp_error *error) {
     int64_t positions = eitp_model_config(model).positions;
-    if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > 1 << 20 ||
-        config->grad_accum > 1 << 20)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "batch size %lld and accumulation %lld must be 1 to 1048576",
-                          (long long)config->batch_size, (long long)config->grad_accum);
-    if (config->merged < 0 || config->merged > config->grad_accum)
+    eitp_status status = eitp__settings_check(config, error);
+    if (status)
+        return status;
+    if (config->merged > config->grad_accum)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
                           (long long)config->merged, (long long)config->grad_accum);
     if (config->block_size < 1 || config->block_size > positions)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "block size %lld must be 1 to the model's %lld positions",
                           (long long)config->block_size, (long long)positions);
-    if (!(config->max_grad_norm >= 0))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the largest gradient norm is %g; it must be 0 or more",
-                          config->max_grad_norm);
-    if (!(config->schedule.peak >= 0 && config->schedule.peak <= 1e3))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the learning rate is %g; it must be 0 or more",
-                          config->schedule.peak);
     return EITP_OK;
 }
 
@@ -43825,10 +44209,11 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
 #define EITP__MOMENTUM_STATE_VERSION 4 /* before it factored moments had no first one */
 #define EITP__OLDEST_STATE_VERSION 2   /* had no optimizer but adamw */
 
-/* What trainer_state.json says; numbers that are compared or handed over as they are. */
+/* What trainer_state.json says. */
 typedef struct eitp__state {
     eitp_checkpoint_info info;
     int64_t version;
+    int64_t block_size;
     int64_t data_hash[2]; /* content hash of the training file, as two halves: JSON integers have 63 bits */
     int64_t data_first, data_count;
     int64_t scale_steps, skipped;
@@ -43837,80 +44222,58 @@ typedef struct eitp__state {
     int64_t base_checksum; /* of the weights below adapters */
 } eitp__state;
 
-/* An integer of the state: its name, where it is, its range, and what a difference on resume means. */
-typedef enum eitp__difference { EITP__REFUSED, EITP__LOGGED, EITP__EXPECTED } eitp__difference;
+/* A member of eitp__state that is no setting; it stands before the setting of that name, NULL: at the end. */
+typedef struct eitp__state_field {
+    eitp_setting value;
+    const char *before;
+} eitp__state_field;
 
-typedef struct eitp__state_integer {
-    const char *name;
-    int64_t *value;
-    int64_t low, high;
-    eitp__difference difference;
-} eitp__state_integer;
+#define EITP__FIELD(name, kind, member, low, high, difference, before)                                                 \
+    {                                                                                                                  \
+        {name, EITP_SETTING_##kind, offsetof(eitp__state, member), low, high, 0, EITP_DIFFERENCE_##difference, NULL,   \
+         ""},                                                                                                          \
+            before                                                                                                     \
+    }
 
-typedef struct eitp__state_number {
-    const char *name;
-    double *value;
-    eitp__difference difference;
-} eitp__state_number;
+/* The data are compared by eitp__compare_data. */
+static const eitp__state_field eitp__state_fields[] = {
+    EITP__FIELD("step", INTEGER, info.step, 0, EITP__UNBOUNDED, EXPECTED, "batch_size"),
+    EITP__FIELD("block_size", INTEGER, block_size, 1, 1 << 24, REFUSED, "grad_accum"),
+    EITP__FIELD("data_hash_low", INTEGER, data_hash[0], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
+    EITP__FIELD("data_hash_high", INTEGER, data_hash[1], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
+    EITP__FIELD("data_first", INTEGER, data_first, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
+    EITP__FIELD("data_count", INTEGER, data_count, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
+    EITP__FIELD("scale_steps", INTEGER, scale_steps, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
+    EITP__FIELD("skipped_steps", INTEGER, skipped, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
+    EITP__FIELD("model_checksum", INTEGER, model_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
+    EITP__FIELD("optimizer_checksum", INTEGER, optimizer_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
+    EITP__FIELD("loss_scale", NUMBER, loss_scale, -EITP__UNBOUNDED, EITP__UNBOUNDED, EXPECTED, NULL),
+};
 
-/* Fields of eitp_trainer_config that are not int64_t pass through here. */
-typedef struct eitp__state_mirror {
-    int64_t seed, shuffle, schedule, last_sample;
-} eitp__state_mirror;
+#undef EITP__FIELD
 
-enum { EITP__STATE_INTEGERS = 19, EITP__STATE_NUMBERS = 8 };
+/* Goes through what the file has, in its order: fields of the state and settings. Begins as zeros. */
+typedef struct eitp__state_walk {
+    size_t field, setting;
+    int is_field; /* the last one was */
+} eitp__state_walk;
 
-static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
-                               eitp__state_integer integers[EITP__STATE_INTEGERS],
-                               eitp__state_number numbers[EITP__STATE_NUMBERS]) {
-    eitp_trainer_config *config = &state->info.config;
-    const eitp__state_integer integer_list[EITP__STATE_INTEGERS] = {
-        {"step", &state->info.step, 0, INT64_MAX, EITP__EXPECTED},
-        {"batch_size", &config->batch_size, 1, 1 << 20, EITP__REFUSED},
-        {"block_size", &config->block_size, 1, 1 << 24, EITP__REFUSED},
-        {"grad_accum", &config->grad_accum, 1, 1 << 20, EITP__REFUSED},
-        {"merged", &config->merged, 1, 1 << 20, EITP__EXPECTED},
-        {"seed", &mirror->seed, INT64_MIN, INT64_MAX, EITP__REFUSED},
-        {"shuffle", &mirror->shuffle, 0, 1, EITP__REFUSED},
-        {"data_hash_low", &state->data_hash[0], 0, UINT32_MAX, EITP__REFUSED},
-        {"data_hash_high", &state->data_hash[1], 0, UINT32_MAX, EITP__REFUSED},
-        {"data_first", &state->data_first, 0, INT64_MAX, EITP__REFUSED},
-        {"data_count", &state->data_count, 0, INT64_MAX, EITP__REFUSED},
-        {"lr_schedule", &mirror->schedule, 0, 2, EITP__LOGGED},
-        {"warmup_steps", &config->schedule.warmup, 0, INT64_MAX, EITP__LOGGED},
-        {"schedule_steps", &config->schedule.steps, 0, INT64_MAX, EITP__LOGGED},
-        {"last_sample", &mirror->last_sample, 0, INT64_MAX, EITP__LOGGED},
-        {"scale_steps", &state->scale_steps, 0, INT64_MAX, EITP__EXPECTED},
-        {"skipped_steps", &state->skipped, 0, INT64_MAX, EITP__EXPECTED},
-        {"model_checksum", &state->model_checksum, 0, UINT32_MAX, EITP__EXPECTED},
-        {"optimizer_checksum", &state->optimizer_checksum, 0, UINT32_MAX, EITP__EXPECTED},
-    };
-    const eitp__state_number number_list[EITP__STATE_NUMBERS] = {
-        {"max_grad_norm", &config->max_grad_norm, EITP__LOGGED},
-        {"beta1", &config->adamw.beta1, EITP__LOGGED},
-        {"beta2", &config->adamw.beta2, EITP__LOGGED},
-        {"epsilon", &config->adamw.epsilon, EITP__LOGGED},
-        {"weight_decay", &config->adamw.weight_decay, EITP__LOGGED},
-        {"lr", &config->schedule.peak, EITP__LOGGED},
-        {"final_lr", &config->schedule.final, EITP__LOGGED},
-        {"loss_scale", &state->loss_scale, EITP__EXPECTED},
-    };
-    memcpy(integers, integer_list, sizeof integer_list);
-    memcpy(numbers, number_list, sizeof number_list);
+/* The next one; NULL after the last. */
+static const eitp_setting *eitp__state_next(eitp__state_walk *walk) {
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp__state_field *field = &eitp__state_fields[walk->field];
+    walk->is_field =
+        walk->field < EITP__COUNT(eitp__state_fields) &&
+        (walk->setting == count || (field->before && !strcmp(field->before, settings[walk->setting].name)));
+    if (walk->is_field)
+        return &eitp__state_fields[walk->field++].value;
+    return walk->setting < count ? &settings[walk->setting++] : NULL;
 }
 
-static void eitp__state_to_mirror(const eitp__state *state, eitp__state_mirror *mirror) {
-    mirror->seed = (int64_t)state->info.config.seed;
-    mirror->shuffle = state->info.config.shuffle;
-    mirror->schedule = state->info.config.schedule.kind;
-    mirror->last_sample = (int64_t)state->info.config.last_sample;
-}
-
-static void eitp__mirror_to_state(const eitp__state_mirror *mirror, eitp__state *state) {
-    state->info.config.seed = (uint64_t)mirror->seed;
-    state->info.config.shuffle = (eitp_shuffle)mirror->shuffle;
-    state->info.config.schedule.kind = (eitp_schedule_kind)mirror->schedule;
-    state->info.config.last_sample = (uint64_t)mirror->last_sample;
+/* The struct that it is in. */
+static const void *eitp__state_values(const eitp__state_walk *walk, const eitp__state *state) {
+    return walk->is_field ? (const void *)state : (const void *)&state->info.config;
 }
 
 /* The state of a trainer as it is now; checksums are the caller's. */
@@ -43920,6 +44283,7 @@ static eitp__state eitp__current_state(const eitp_trainer *trainer) {
     memset(&state, 0, sizeof state);
     state.info.step = trainer->step;
     state.info.config = trainer->config;
+    state.block_size = trainer->config.block_size;
     snprintf(state.info.numerics, sizeof state.info.numerics, "%s",
              eitp_context_numerics(eitp_model_context(trainer->model)));
     snprintf(state.info.precision, sizeof state.info.precision, "%s",
@@ -43962,15 +44326,27 @@ static void eitp__write_asked_shape(const eitp__state *state, eitp__buffer *text
                             (long long)asked->batch_size, (long long)asked->grad_accum, (long long)asked->merged);
 }
 
-static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, eitp__state *state,
+/* The members that tables describe, and the end. */
+static void eitp__write_state_values(const eitp__state *state, eitp__buffer *text) {
+    const eitp_trainer_config defaults = eitp_trainer_config_default();
+    eitp__state_walk walk = EITP__ZERO;
+    const eitp_setting *setting;
+    const char *separator = "";
+    while ((setting = eitp__state_next(&walk)) != NULL) {
+        const void *values = eitp__state_values(&walk, state);
+        if (setting->flags & EITP_SETTING_OPTIONAL && eitp__setting_equal(setting, values, &defaults))
+            continue;
+        eitp__buffer_format(text, "%s  \"%s\": ", separator, setting->name);
+        eitp__setting_write(setting, values, text);
+        separator = ",\n";
+    }
+    eitp__buffer_add_text(text, "\n}\n");
+}
+
+static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, const eitp__state *state,
                                      eitp_error *error) {
-    eitp__state_integer integers[EITP__STATE_INTEGERS];
-    eitp__state_number numbers[EITP__STATE_NUMBERS];
-    eitp__state_mirror mirror;
     eitp__buffer text;
     eitp_status status;
-    eitp__state_to_mirror(state, &mirror);
-    eitp__state_fields(state, &mirror, integers, numbers);
     eitp__buffer_init(&text, &trainer->host);
     eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %d,\n", EITP__STATE_VERSION);
     eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
@@ -43978,15 +44354,7 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
                         state->info.numerics);
     eitp__write_lora_state(state, &text);
     eitp__write_asked_shape(state, &text);
-    if (state->info.config.dense_rows)
-        eitp__buffer_add_text(&text, "  \"dense_rows\": true,\n");
-    for (size_t i = 0; i < EITP__COUNT(integers); i++)
-        eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
-    for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
-        eitp__buffer_format(&text, "  \"%s\": ", numbers[i].name);
-        eitp__json_write_number(&text, *numbers[i].value);
-        eitp__buffer_add_text(&text, i + 1 < EITP__COUNT(numbers) ? ",\n" : "\n}\n");
-    }
+    eitp__write_state_values(state, &text);
     status = text.failed ? eitp__fail_memory(error, text.size, "the trainer's state")
                          : eitp__write_file(&trainer->host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
@@ -44112,15 +44480,10 @@ static eitp_status eitp__parse_asked_shape(const eitp__json *root, eitp__state *
     return status;
 }
 
-static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
-    eitp__state_integer integers[EITP__STATE_INTEGERS];
-    eitp__state_number numbers[EITP__STATE_NUMBERS];
-    eitp__state_mirror mirror;
+/* What the file is, and of what: format, version, kernels, precision, optimizer. */
+static eitp_status eitp__parse_head(const eitp__json *root, eitp__state *state, eitp_error *error) {
     const char *format = "", *numerics = "", *precision = "", *optimizer = "";
-    eitp_status status;
-    memset(&mirror, 0, sizeof mirror);
-    eitp__state_fields(state, &mirror, integers, numbers);
-    status = eitp__json_get_text(root, "format", &format, error);
+    eitp_status status = eitp__json_get_text(root, "format", &format, error);
     if (!status)
         status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &state->version, error);
     if (!status)
@@ -44137,30 +44500,37 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
          strlen(precision) >= sizeof state->info.precision || state->info.config.optimizer == EITP_OPTIMIZER_COUNT))
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                             "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads versions %d "
-                            "to %d; start from its weights with --model",
+                            "to %d; start from its weights",
                             (long long)state->version, precision, optimizer, EITP__OLDEST_STATE_VERSION,
                             EITP__STATE_VERSION);
-    for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++) {
-        if (!eitp__json_member(root, integers[i].name))
-            status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", integers[i].name);
-        else
-            status = eitp__json_get_integer(root, integers[i].name, integers[i].low, integers[i].high,
-                                            integers[i].value, error);
-    }
-    for (size_t i = 0; i < EITP__COUNT(numbers) && !status; i++)
-        status = eitp__json_get_number(root, numbers[i].name, -HUGE_VAL, HUGE_VAL, numbers[i].value, error);
-    if (!status)
-        status = eitp__parse_lora_state(root, state, error);
-    if (!status)
-        status = eitp__parse_asked_shape(root, state, error);
-    if (!status && eitp__json_member(root, "dense_rows"))
-        status = eitp__json_get_boolean(root, "dense_rows", &state->info.config.dense_rows, error);
-    if (status)
-        return status;
-    eitp__mirror_to_state(&mirror, state);
     snprintf(state->info.numerics, sizeof state->info.numerics, "%s", numerics);
     snprintf(state->info.precision, sizeof state->info.precision, "%s", precision);
-    return EITP_OK;
+    return status;
+}
+
+/* The members that tables describe. */
+static eitp_status eitp__parse_state_values(const eitp__json *root, eitp__state *state, eitp_error *error) {
+    eitp__state_walk walk = EITP__ZERO;
+    const eitp_setting *setting;
+    eitp_status status = EITP_OK;
+    while (!status && (setting = eitp__state_next(&walk)) != NULL)
+        status = eitp__setting_read(setting, root, walk.is_field ? (void *)state : (void *)&state->info.config, error);
+    /* A setting of 0 asks for a choice, which a run that was saved has made. */
+    if (!status && state->info.config.merged < 1)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'merged' must be at least 1 (got 0)");
+    state->info.config.block_size = state->block_size;
+    return status;
+}
+
+static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
+    eitp_status status;
+    state->info.config = eitp_trainer_config_default(); /* of what the file lacks */
+    status = eitp__parse_head(root, state, error);
+    if (!status)
+        status = eitp__parse_state_values(root, state, error);
+    if (!status)
+        status = eitp__parse_lora_state(root, state, error);
+    return status ? status : eitp__parse_asked_shape(root, state, error);
 }
 
 static eitp_status eitp__read_state(const eitp_host *host, const char *checkpoint, eitp__state *state,
@@ -44224,73 +44594,103 @@ static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__stat
            mine.batch_size == asked->batch_size && mine.grad_accum == asked->grad_accum;
 }
 
+/* Weights and moments of another optimizer are converted; of the same one, bits depend on precision and kernels. */
+static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
+                                          const eitp_checkpoint_info *theirs, const char *checkpoint,
+                                          eitp_error *error) {
+    if (mine->config.optimizer != theirs->config.optimizer)
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
+                  checkpoint, eitp_optimizer_get(theirs->config.optimizer)->name, theirs->precision,
+                  eitp_optimizer_get(mine->config.optimizer)->name, mine->precision);
+    else if (strcmp(mine->precision, theirs->precision))
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "'%s' was made with precision %s, and this run has %s; use the same, or start from its weights", checkpoint,
+            theirs->precision, mine->precision);
+    else if (strcmp(mine->numerics, theirs->numerics))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
+                          "EITP_ISA and build, or start from its weights",
+                          checkpoint, theirs->numerics, mine->numerics);
+    return EITP_OK;
+}
+
+/* The data are told apart by where they begin, how much they are, and a hash, which says nothing to a reader. */
+static eitp_status eitp__compare_data(const eitp__state *mine, const eitp__state *theirs, const char *checkpoint,
+                                      eitp_error *error) {
+    const char *what_to_do = "use the same data, or start from its weights";
+    if (mine->data_count != theirs->data_count)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the training data differ from those of '%s', which had %lld tokens, and this run has %lld; %s", checkpoint,
+            (long long)theirs->data_count, (long long)mine->data_count, what_to_do);
+    if (mine->data_first != theirs->data_first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the training data differ from those of '%s', which began at token %lld of their file, and "
+                          "those of this run at %lld; %s",
+                          checkpoint, (long long)theirs->data_first, (long long)mine->data_first, what_to_do);
+    if (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the training data differ from those of '%s': as many tokens, but from a file with other "
+                          "content; %s",
+                          checkpoint, what_to_do);
+    return EITP_OK;
+}
+
 /* Where rows are dense, the number of micro-batches in a pass may decide bits. */
-static eitp_status eitp__compare_rows(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
-                                      const char *checkpoint, eitp_error *error) {
-    if (mine->dense_rows != theirs->dense_rows)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made %s dense rows, and this run is %s: the bits would differ; use the same, or "
-                          "start from the weights with --model",
-                          checkpoint, theirs->dense_rows ? "with" : "without", mine->dense_rows ? "with" : "without");
-    if (mine->dense_rows && mine->merged != theirs->merged)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: the "
-                          "bits would differ; use the same, or start from the weights with --model",
-                          checkpoint, (long long)theirs->merged, (long long)mine->merged);
+static eitp_status eitp__compare_merged(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
+                                        const char *checkpoint, eitp_error *error) {
+    return mine->dense_rows && mine->merged != theirs->merged
+               ? eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
+                            "the bits would differ; use the same, or start from its weights",
+                            checkpoint, (long long)theirs->merged, (long long)mine->merged)
+               : EITP_OK;
+}
+
+/* Refuses, or logs, the differences in what tables describe. */
+static eitp_status eitp__compare_values(const eitp_trainer *trainer, eitp_difference difference,
+                                        const eitp__state *mine, const eitp__state *theirs, const char *checkpoint,
+                                        eitp_error *error) {
+    char here[64], there[64];
+    eitp__state_walk walk = EITP__ZERO;
+    const eitp_setting *setting;
+    while ((setting = eitp__state_next(&walk)) != NULL) {
+        const void *my_values = eitp__state_values(&walk, mine), *their_values = eitp__state_values(&walk, theirs);
+        if (setting->difference != difference || eitp__setting_equal(setting, my_values, their_values))
+            continue;
+        eitp__setting_describe(setting, my_values, here, sizeof here);
+        eitp__setting_describe(setting, their_values, there, sizeof there);
+        if (difference == EITP_DIFFERENCE_REFUSED)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s' was made with %s %s, and this run has %s; use the same, or start from its weights",
+                              checkpoint, setting->name, there, here);
+        eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %s in '%s' and is %s from here on", setting->name, there,
+                  checkpoint, here);
+    }
     return EITP_OK;
 }
 
 /* Compares the run that wrote the checkpoint with this one: refuses, logs, or accepts each difference. */
-static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state *written, const char *checkpoint,
+static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp__state *written, const char *checkpoint,
                                         eitp_error *error) {
     const eitp_step_shape shape = eitp__step_shape_of(&written->info.config);
     eitp__state current = eitp__current_state(trainer);
-    eitp__state_integer mine[EITP__STATE_INTEGERS], theirs[EITP__STATE_INTEGERS];
-    eitp__state_number my_numbers[EITP__STATE_NUMBERS], their_numbers[EITP__STATE_NUMBERS];
-    eitp__state_mirror my_mirror, their_mirror;
     eitp_status status;
     if (eitp__follows_shrinking(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
-    eitp__state_to_mirror(&current, &my_mirror);
-    eitp__state_to_mirror(written, &their_mirror);
-    eitp__state_fields(&current, &my_mirror, mine, my_numbers);
-    eitp__state_fields(written, &their_mirror, theirs, their_numbers);
-    if (current.info.config.optimizer != written->info.config.optimizer)
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
-                  checkpoint, eitp_optimizer_get(written->info.config.optimizer)->name, written->info.precision,
-                  eitp_optimizer_get(current.info.config.optimizer)->name, current.info.precision);
-    else if (strcmp(current.info.precision, written->info.precision))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made with precision %s, and this run has %s; use --precision %s, or start from the "
-                          "weights with --model",
-                          checkpoint, written->info.precision, current.info.precision, written->info.precision);
-    else if (strcmp(current.info.numerics, written->info.numerics))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
-                          "EITP_ISA and build, or start from the weights with --model",
-                          checkpoint, written->info.numerics, current.info.numerics);
-    status = eitp__compare_rows(&current.info.config, &written->info.config, checkpoint, error);
-    if (status)
-        return status;
-    for (size_t i = 0; i < EITP__COUNT(mine); i++) {
-        if (*mine[i].value == *theirs[i].value || mine[i].difference == EITP__EXPECTED)
-            continue;
-        if (mine[i].difference == EITP__REFUSED)
-            return eitp__fail(
-                error, EITP_ERROR_ARGUMENT,
-                "'%s' was made with %s %lld, and this run has %lld; use the same settings and data, or start "
-                "from the weights with --model",
-                checkpoint, mine[i].name, (long long)*theirs[i].value, (long long)*mine[i].value);
-        eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %lld in '%s' and is %lld from here on", mine[i].name,
-                  (long long)*theirs[i].value, checkpoint, (long long)*mine[i].value);
-    }
-    for (size_t i = 0; i < EITP__COUNT(my_numbers); i++) {
-        if (my_numbers[i].difference == EITP__LOGGED && *my_numbers[i].value != *their_numbers[i].value)
-            eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %g in '%s' and is %g from here on", my_numbers[i].name,
-                      *their_numbers[i].value, checkpoint, *my_numbers[i].value);
-    }
-    return eitp__compare_adapters(trainer, &current, written, checkpoint, error);
+    status = eitp__compare_numerics(trainer, &current.info, &written->info, checkpoint, error);
+    if (!status)
+        status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
+    if (!status)
+        status = eitp__compare_merged(&current.info.config, &written->info.config, checkpoint, error);
+    if (!status)
+        status = eitp__compare_data(&current, written, checkpoint, error);
+    if (!status)
+        status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
+    return status ? status
+                  : eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
 }
 
 /* ---- Loading: everything is read twice, and changes nothing the first time ---- */

@@ -34,7 +34,7 @@ refuses 1 "of another run" train --resume straight/checkpoint-8 --output-dir ano
 refuses 1 "of later steps" train --resume straight/checkpoint-8
 cp -r straight/checkpoint-12 other
 refuses 1 "made with batch_size 1" train --resume other --data text.txt --batch-size 2 --output-dir gone
-refuses 1 "made with data_hash" train --resume other --data tiny.json --data text.txt --output-dir gone
+refuses 1 "the training data differ from those of 'other', which had [0-9]* tokens, and this run has [0-9]*" train --resume other --data tiny.json --data text.txt --output-dir gone
 refuses 1 "no run.json" train --resume other --output-dir gone
 refuses 1 "there is no directory" train --resume nowhere --output-dir gone
 printf 'x' | dd of=other/model.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null

@@ -549,10 +549,13 @@ static void trainers_of_null(void) {
     CHECK(names_null(eitp_rung_measure(&fit, NULL, &error_), "rung"));
     CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "asked"));
     CHECK(names_null(eitp_fit_choose(&fit, NULL, NULL, &error_), "chosen"));
+    CHECK(names_null(eitp_setting_set_integer(NULL, 1, &config, &error_), "setting"));
+    CHECK(names_null(eitp_setting_set_number(NULL, 1, &config, &error_), "setting"));
 }
 
 /* What has no status gives nothing. */
 static void what_null_is(void) {
+    char text[4] = "x";
     eitp_model_inputs inputs = eitp_model_inputs_create(NULL, 1, 1, 1);
     CHECK(!*eitp_context_description(NULL) && !*eitp_context_numerics(NULL) && !*eitp_context_precision_name(NULL));
     CHECK(eitp_context_precision(NULL) == EITP_F32 && !eitp_context_parameters(NULL) && !eitp_context_stream(NULL));
@@ -560,6 +563,11 @@ static void what_null_is(void) {
     CHECK(!eitp_context_variable_bytes(NULL, EITP_PARAMETER) && !eitp_variable_count(NULL));
     CHECK(eitp_variable_find(NULL, "p") == -1 && !eitp_variable_at(NULL, 0).name);
     eitp_context_profile(NULL, NULL);
+    CHECK(eitp_trainer_settings(NULL) && !eitp_setting_integer(NULL, NULL) && eitp_setting_number(NULL, NULL) == 0);
+    eitp_setting_format(NULL, NULL, text, sizeof text);
+    CHECK(!*text);
+    eitp_setting_bounds(NULL, text, sizeof text);
+    CHECK(!*text);
     CHECK(!eitp_input(NULL, "x", EITP_F32, 0, NULL) && !eitp_input_rows(NULL, "x", EITP_F32, 0, NULL));
     CHECK(!eitp_parameter(NULL, "x", 0, NULL) && !eitp_keep_input(NULL));
     CHECK(!eitp_variable_tensor(NULL, "x", EITP_CACHE, EITP_F32, 0, NULL));

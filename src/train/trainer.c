@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "model/transformer.h"
 #include "tensor/plan.h"
+#include "train/settings.h"
 
 /* Where dynamic loss scaling starts: high, since it comes down in a few skipped steps. */
 #define EITP__FIRST_LOSS_SCALE 65536.0
@@ -40,22 +41,15 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
 
 static eitp_status eitp__check_config(const eitp_trainer_config *config, const eitp_model *model, eitp_error *error) {
     int64_t positions = eitp_model_config(model).positions;
-    if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > 1 << 20 ||
-        config->grad_accum > 1 << 20)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "batch size %lld and accumulation %lld must be 1 to 1048576",
-                          (long long)config->batch_size, (long long)config->grad_accum);
-    if (config->merged < 0 || config->merged > config->grad_accum)
+    eitp_status status = eitp__settings_check(config, error);
+    if (status)
+        return status;
+    if (config->merged > config->grad_accum)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
                           (long long)config->merged, (long long)config->grad_accum);
     if (config->block_size < 1 || config->block_size > positions)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "block size %lld must be 1 to the model's %lld positions",
                           (long long)config->block_size, (long long)positions);
-    if (!(config->max_grad_norm >= 0))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the largest gradient norm is %g; it must be 0 or more",
-                          config->max_grad_norm);
-    if (!(config->schedule.peak >= 0 && config->schedule.peak <= 1e3))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the learning rate is %g; it must be 0 or more",
-                          config->schedule.peak);
     return EITP_OK;
 }
 
