@@ -229,6 +229,9 @@ static void a_message_says_what_is_allowed(void) {
     CHECK(eitp_setting_set_integer(setting_named("lr_schedule"), 3, &config, &error_) == EITP_ERROR_ARGUMENT);
     CHECK_THAT(!strcmp(error_.message, "lr_schedule must be constant, linear or cosine (got 3)"), "%s", error_.message);
     CHECK(eitp_setting_set_integer(setting_named("dense_rows"), (int64_t)1 << 40, &config, &error_));
+    CHECK_THAT(!strcmp(error_.message, "dense_rows must be true or false (got 1099511627776)"), "%s", error_.message);
+    CHECK(eitp_setting_set_integer(setting_named("seed"), -1, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(!strcmp(error_.message, "seed must be at least 0 (got -1)"), "%s", error_.message);
     CHECK(eitp_setting_set_number(setting_named("seed"), 1, &config, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(!eitp_setting_set_integer(setting_named("lr"), 1, &config, &error_) && config.schedule.peak == 1);
     CHECK(eitp_setting_integer(setting_named("lr"), &config) == 1);

@@ -180,7 +180,7 @@ void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
     }
 }
 
-/* The bounds of integers. Those of 64 bits without a sign that have none wrap around, as JSON has them. */
+/* The bounds of integers. An unsigned one without an upper bound may have any bits: JSON has it as a signed one. */
 static void eitp__setting_limits(const eitp_setting *setting, int64_t *low, int64_t *high) {
     const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->high >= EITP__UNBOUNDED;
     *low = wraps || setting->low <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->low;
@@ -204,13 +204,16 @@ static int eitp__setting_is_within(const eitp_setting *setting, const void *valu
     return integer >= low && integer <= high;
 }
 
-EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error) {
+static eitp_status eitp__setting_fail(const eitp_setting *setting, double got, eitp_error *error) {
     char bounds[200];
-    if (eitp__setting_is_within(setting, values))
-        return EITP_OK;
     eitp_setting_bounds(setting, bounds, sizeof bounds);
-    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got %.16g)", setting->name, bounds,
-                      eitp__setting_number(setting, values));
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got %.16g)", setting->name, bounds, got);
+}
+
+EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error) {
+    return eitp__setting_is_within(setting, values)
+               ? EITP_OK
+               : eitp__setting_fail(setting, eitp__setting_number(setting, values), error);
 }
 
 EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error) {
@@ -228,8 +231,10 @@ eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value,
         return eitp__fail_null(error, "eitp_setting_set_integer", "setting and config");
     if (setting->kind == EITP_SETTING_NUMBER)
         return eitp_setting_set_number(setting, (double)value, config, error);
-    if (eitp__setting_size(setting) == sizeof(int) && (value < 0 || value > INT_MAX))
-        value = value < 0 ? -1 : INT_MAX; /* as far out of bounds as it fits */
+    /* What the member cannot hold. */
+    if ((setting->kind == EITP_SETTING_UNSIGNED && value < 0) ||
+        (eitp__setting_size(setting) == sizeof(int) && (value < 0 || value > INT_MAX)))
+        return eitp__setting_fail(setting, (double)value, error);
     changed = *config;
     eitp__setting_store(setting, value, 0, &changed);
     status = eitp__setting_check(setting, &changed, error);
@@ -245,7 +250,7 @@ eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, e
     if (!setting || !config)
         return eitp__fail_null(error, "eitp_setting_set_number", "setting and config");
     if (setting->kind != EITP_SETTING_NUMBER)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s is set to whole numbers alone (see eitp_setting_set_integer)",
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s takes integers (see eitp_setting_set_integer)",
                           setting->name);
     changed = *config;
     eitp__setting_store(setting, 0, value, &changed);

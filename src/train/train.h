@@ -240,7 +240,7 @@ typedef enum eitp_difference {
     EITP_DIFFERENCE_EXPECTED = 2 /* nothing */
 } eitp_difference;
 
-/* Bits of eitp_setting.flags. */
+/* Bits of eitp_setting.flags; bounds are excluded of numbers alone. */
 enum {
     EITP_SETTING_ABOVE = 1,   /* `low` itself is excluded */
     EITP_SETTING_BELOW = 2,   /* `high` itself is excluded */
