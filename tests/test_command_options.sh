@@ -13,6 +13,7 @@ exits 0 "version" --version
 check "version has a number" grep -q '^eitp [0-9]*\.[0-9]' out
 exits 0 "help of a command" help train
 check "help has defaults" grep -q 'default: 500' out
+check "help has no empty defaults" sh -c '! grep -q "default: )" out'
 exits 0 "--help" tokenizer encode --help
 check "help of an action" grep -q -e '--tokenizer' out
 if [ -e /dev/full ]; then

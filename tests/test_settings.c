@@ -105,6 +105,7 @@ static void the_state_is_read_back(void) {
             CHECK_THAT(eitp__setting_equal(&settings[i], &info.config, &config), "%s: %.17g", settings[i].name,
                        eitp_setting_number(&settings[i], &info.config));
         CHECK(info.step == 0 && info.config.block_size == 16 && info.config.optimizer == EITP_ADAMW);
+        CHECK(info.config.adamw.piece_bytes == EITP_PIECE_BYTES); /* what the file lacks has its default */
     }
     end_run(&r);
     scratch_remove(directory);
