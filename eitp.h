@@ -107,9 +107,10 @@
  *     8. What was made last is destroyed first.
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
  *   gives the bytes of a token.
- *   A model of your own: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_adamw_minimize for a
- *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
- *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.
+ *   A model of your own: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_block and
+ *   eitp_block_initialize for blocks of a Transformer; eitp_adamw_minimize for a step of training, or eitp_gradients;
+ *   eitp_plan_create; then in turn eitp_plan_write of every input (but those of eitp_keep_input, which are written
+ *   once), eitp_plan_run, eitp_plan_read.
  *   Building a graph computes nothing. eitp_variables_save and eitp_variables_load keep the parameters.
  *
  * MEMORY
@@ -900,8 +901,19 @@ typedef struct eitp_token_ids {
     int32_t ids[EITP_TOKEN_IDS];
 } eitp_token_ids;
 
-/* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019). */
+/*
+ * A family of models: the parameters' names and layout in files, the keys of its config.json, defaults, and whether it
+ * has norms of embeddings or before the head. Today "gpt2" alone.
+ */
+typedef struct eitp_architecture eitp_architecture;
+
+/* The architecture of config.json's model_type; NULL: unknown. It need not be released. And its model_type. */
+EITP_API const eitp_architecture *eitp_architecture_find(const char *model_type);
+EITP_API const char *eitp_architecture_name(const eitp_architecture *architecture);
+
+/* A Transformer (Vaswani et al., arXiv 1706.03762). */
 typedef struct eitp_transformer_config {
+    const eitp_architecture *architecture; /* NULL: GPT-2's */
     int64_t vocabulary;
     int64_t positions; /* the longest sequence */
     int64_t width;
@@ -915,6 +927,8 @@ typedef struct eitp_transformer_config {
     int scale_attention;          /* by 1 / sqrt(width / heads) */
     int scale_attention_by_layer; /* and by 1 / (layer + 1) */
     int tied;                     /* the output head is the token embedding */
+    int post_norm;     /* norms after the residual sums, as of BERT; 0: before attention and MLP, as of GPT-2 */
+    int bidirectional; /* every token attends to its whole sequence; 0: to itself and what is before */
     /* For programs that generate: what begins a text, each of what ends it, and what fills a batch. Ids that are not in
        the vocabulary stand for nothing. */
     eitp_token_ids begin, end, padding;
@@ -927,14 +941,16 @@ typedef struct eitp_transformer_config {
 EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
                                                    eitp_error *error);
 
-/* Reads a Hugging Face config.json; what it asks for and eitp has not is an error that names it. */
+/* Reads a Hugging Face config.json of a supported model_type (missing: "gpt2"). What eitp cannot compute is an error
+   that names the member. */
 EITP_API eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path,
                                                   eitp_transformer_config *config, eitp_error *error);
 
 /*
  * Writes the configuration as a config.json, which eitp_transformer_config_read and Hugging Face's transformers read.
  * `end_of_text` takes the place of the configuration's special tokens, unless it is one of those that end a text; -1:
- * they are written as they are.
+ * they are written as they are. EITP_ERROR_UNSUPPORTED where the architecture's config.json has no key for post_norm
+ * or bidirectional and they are not its own.
  */
 EITP_API eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
                                                    const eitp_transformer_config *config, int32_t end_of_text,
@@ -953,6 +969,13 @@ EITP_API void eitp_model_destroy(eitp_model *model);
 EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
+
+/* Token ids are below the vocabulary, sequences have at most so many positions; 0 for NULL. */
+EITP_API int64_t eitp_model_vocabulary(const eitp_model *model);
+EITP_API int64_t eitp_model_positions(const eitp_model *model);
+
+/* True if training it draws random numbers: some dropout, that of adapters included, is above 0. */
+EITP_API int eitp_model_has_dropout(const eitp_model *model);
 
 /*
  * Sets the special tokens of the model's configuration to a tokenizer's ids, -1 where it has none. Several ids that end
@@ -976,12 +999,12 @@ EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eit
 
 /* ---- Adapters and freezing ---- */
 
-/* Linear layers of GPT-2's blocks that adapters may go to. */
+/* Linear layers of a block, which adapters may go to; in comments the names that GPT-2 has for them. */
 typedef enum eitp_lora_target {
-    EITP_LORA_C_ATTN = 1,      /* "c_attn" */
-    EITP_LORA_ATTN_C_PROJ = 2, /* "attn.c_proj" */
-    EITP_LORA_C_FC = 4,        /* "c_fc" */
-    EITP_LORA_MLP_C_PROJ = 8   /* "mlp.c_proj" */
+    EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" */
+    EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj" */
+    EITP_LORA_MLP_INPUT = 4,        /* "mlp.c_fc" */
+    EITP_LORA_MLP_OUTPUT = 8        /* "mlp.c_proj" */
 } eitp_lora_target;
 
 /* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
@@ -993,15 +1016,20 @@ typedef struct eitp_lora_config {
     unsigned targets; /* sum of eitp_lora_target */
 } eitp_lora_config;
 
-/* PEFT's for GPT-2: rank 8, alpha 8, no dropout, "c_attn". */
+/* PEFT's for GPT-2: rank 8, alpha 8, no dropout, the attention's input. */
 EITP_API eitp_lora_config eitp_lora_config_default(void);
 
 /*
- * Targets from names separated by commas, which are ends of the layers' names as in PEFT: "c_proj" is both attn.c_proj
- * and mlp.c_proj, "all-linear" everything. And the shortest names of targets, into a text of at least 40 bytes.
+ * Targets from names separated by commas, which are ends of an architecture's names of layers as in PEFT: of GPT-2,
+ * "c_proj" is both attn.c_proj and mlp.c_proj. "all-linear" is every linear layer. `architecture` is that of the
+ * model's configuration; NULL: the first that has all of the names.
  */
-EITP_API eitp_status eitp_lora_targets_parse(const char *names, unsigned *targets, eitp_error *error);
-EITP_API void eitp_lora_targets_format(unsigned targets, char *names, size_t size);
+EITP_API eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names,
+                                             unsigned *targets, eitp_error *error);
+
+/* The shortest names of targets, into a text of at least 40 bytes. `architecture` NULL: GPT-2's. */
+EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned targets, char *names,
+                                       size_t size);
 
 /*
  * Gives each target layer x W + b the term scale * dropout(x) A^T B^T, and freezes all other parameters. A [rank, in]
@@ -1027,10 +1055,10 @@ EITP_API eitp_lora_config eitp_model_lora(const eitp_model *model);
 EITP_API eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error);
 
 /*
- * Freezes parameters (see eitp_variable_set_trained), named by words separated by commas: "embeddings" (of tokens,
- * which a tied head shares, and positions), "layers:N" (the first N blocks), or a parameter's name, with or without
- * "transformer." before it, in which "*" stands for any text. Each word must name at least one; on failure nothing is
- * frozen.
+ * Freezes parameters (see eitp_variable_set_trained), named by words separated by commas: "embeddings" (all before the
+ * first block: of tokens, which a tied head shares, and positions), "layers:N" (the first N blocks), or a parameter's
+ * name, with or without the architecture's prefix ("transformer."), in which "*" stands for any text. Each word must
+ * name at least one; on failure nothing is frozen.
  */
 EITP_API eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error);
 
@@ -1052,13 +1080,49 @@ typedef struct eitp_model_inputs {
 EITP_API eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t longest,
                                                     int with_key);
 
-/* Adds the model to a graph: logits F32 [n, vocabulary]. */
+/* Adds the model to a graph: the hidden states [n, width] after the last norm. */
+EITP_API eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                                        int64_t longest);
+
+/* The output head on hidden states, or on some rows of them: logits F32 [n, vocabulary]. */
+EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden);
+
+/* eitp_model_logits of eitp_model_hidden. */
 EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                          int64_t longest);
 
 /* The same with the loss of each row, F32 [n], in nats, for targets I32 [n]: see eitp_linear_cross_entropy. */
 EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t longest, eitp_tensor *targets, int32_t ignored);
+
+/* ---- Blocks, for models of your own ---- */
+
+/* How rows attend in a block. Zero-initialise it and fill in what is there. */
+typedef struct eitp_block_inputs {
+    int64_t longest;      /* rows that a sequence may have */
+    eitp_tensor *offsets; /* I32 [sequences + 1]: see eitp_attention */
+    eitp_tensor *lengths; /* I32 [sequences]: see eitp_attention; NULL: sequences have no padding */
+    eitp_tensor *key;     /* I64 [3]: see eitp_dropout; NULL: no dropout */
+    /* I32 [1], instead of offsets: the place in one sequence of row 0. Rows attend to those before them in a cache too,
+     * the variables "cache.<layer>.keys" and ".values", which they are added to: see eitp_attention_cached. */
+    eitp_tensor *position;
+    const eitp_lora_config *lora; /* adapters of its linear layers; NULL: none */
+} eitp_block_inputs;
+
+/*
+ * One block of a Transformer: x [n, width] through attention and MLP, each with its residual sum, dropout and norm. Its
+ * parameters are variables of the context called "<name>.<the architecture's name>", such as "encoder.0.ln_1.weight",
+ * matrices in the context's precision; those that are not there yet are declared, without values. `name` has at most 64
+ * characters; `layer`, from 0, matters for scale_attention_by_layer and the cache alone. NULL if an argument is NULL or
+ * refused: see eitp_graph_status.
+ */
+EITP_API eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
+                                 const eitp_block_inputs *inputs);
+
+/* Gives the parameters of a block, without adapters, the values that eitp_model_initialize gives those of these names;
+ * declares them if they are not there yet. */
+EITP_API eitp_status eitp_block_initialize(eitp_context *context, const eitp_transformer_config *config,
+                                           const char *name, uint64_t seed, eitp_error *error);
 
 /* ---- Generation ---- */
 
@@ -3936,17 +4000,56 @@ EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first
                                                    eitp_error *error);
 /* <<src/tensor/measure.h */
 
-/* >>src/model/transformer.h */
-/* GPT-2's parameters, in one table, and its graph. */
+/* >>src/model/architecture.h */
+/*
+ * Architectures: entries of one table, of data alone (gpt2.c is one). What an entry says is asked for here: parameters
+ * with their names and layout in files, and the keys of config.json. Within src/model:
+ *
+ *     architecture        includes the public header alone
+ *     transformer_config  architecture
+ *     parameters          architecture: declares and fills them
+ *     lora                parameters: adapters of a linear layer
+ *     layers, block       lora: norms, linear layers, blocks
+ *     transformer         block: the model
+ *     adapters, freeze, generate   transformer: what is done with a model
+ */
 
-struct eitp_model {
-    eitp_context *context;
-    eitp_host host;
-    eitp_transformer_config config;
-    eitp_lora_config lora; /* rank 0: none */
-    char *source;          /* the directory that its weights are from; NULL: none */
-    char *generation;      /* members of generation_config.json that are kept; NULL: none */
-};
+/* What a parameter is for. Linear layers of blocks come first: slot i is bit i of eitp_lora_config.targets. */
+typedef enum eitp__model_slot {
+    EITP__ATTENTION_INPUT, /* q, k and v side by side */
+    EITP__ATTENTION_OUTPUT,
+    EITP__MLP_INPUT,
+    EITP__MLP_OUTPUT,
+    EITP__LINEAR_SLOTS,
+    EITP__ATTENTION_NORM = EITP__LINEAR_SLOTS,
+    EITP__MLP_NORM,
+    EITP__TOKEN_EMBEDDING,
+    EITP__POSITION_EMBEDDING,
+    EITP__EMBEDDING_NORM,
+    EITP__FINAL_NORM,
+    EITP__HEAD
+} eitp__model_slot;
+
+/* A slot's matrix, or the gain of a norm; and its bias. */
+typedef enum eitp__part { EITP__WEIGHT, EITP__BIAS } eitp__part;
+
+/* Rows of a table are in this order. */
+typedef enum eitp__parameter_place {
+    EITP__BEFORE_BLOCKS,
+    EITP__IN_BLOCK,
+    EITP__AFTER_BLOCKS,
+    EITP__UNTIED_HEAD /* only where the head is not the token embedding; its name has no prefix */
+} eitp__parameter_place;
+
+/* A dimension of a parameter, by name. */
+typedef enum eitp__extent {
+    EITP__NONE,
+    EITP__VOCABULARY,
+    EITP__POSITIONS,
+    EITP__WIDTH,
+    EITP__QKV,
+    EITP__INNER
+} eitp__extent;
 
 typedef enum eitp__fill_kind {
     EITP__FILL_NORMAL,
@@ -3955,20 +4058,146 @@ typedef enum eitp__fill_kind {
     EITP__FILL_ZERO
 } eitp__fill_kind;
 
-/* One parameter of a model, as the table and a layer number give it. */
+/* Tensors of a file that make up one parameter, at most. */
+enum { EITP__PIECES = 3 };
+
+/* One parameter, or one of each block. Matrices are [in, out] in memory. */
+typedef struct eitp__parameter_row {
+    eitp__model_slot slot;
+    eitp__part part;
+    eitp__parameter_place place;
+    const char *name; /* without the prefix of its place; of a weight "<layer>.weight" */
+    eitp__extent extents[2];
+    eitp__fill_kind fill;
+    int is_transposed;                /* files have [out, in] */
+    const char *pieces[EITP__PIECES]; /* files have these instead, the columns of one beside those of the next; NULL:
+                                         one tensor of the row's name */
+} eitp__parameter_row;
+
+/* The end of a row whose parameter is the same in files. */
+#define EITP__AS_IN_FILES                                                                                              \
+    0, {                                                                                                               \
+        NULL, NULL, NULL                                                                                               \
+    }
+
+/* A member of eitp_transformer_config that a key of config.json is about. */
+typedef enum eitp__field {
+    EITP__FIELD_ACTIVATION,
+    EITP__FIELD_VOCABULARY,
+    EITP__FIELD_POSITIONS,
+    EITP__FIELD_WIDTH,
+    EITP__FIELD_HEADS,
+    EITP__FIELD_LAYERS,
+    EITP__FIELD_INNER,
+    EITP__FIELD_EMBEDDING_DROPOUT,
+    EITP__FIELD_ATTENTION_DROPOUT,
+    EITP__FIELD_RESIDUAL_DROPOUT,
+    EITP__FIELD_EPSILON,
+    EITP__FIELD_INITIALIZER_RANGE,
+    EITP__FIELD_SCALE_ATTENTION,
+    EITP__FIELD_SCALE_ATTENTION_BY_LAYER,
+    EITP__FIELD_TIED,
+    EITP__FIELD_POST_NORM,
+    EITP__FIELD_BIDIRECTIONAL,
+    EITP__FIELDS,
+    EITP__NO_FIELD = EITP__FIELDS /* a key that may only have the value `only` */
+} eitp__field;
+
+/* A key of config.json. Keys are written in the order of the table. */
+typedef struct eitp__config_key {
+    const char *name;
+    eitp__field field;
+    int is_alias;     /* another key has the same field and goes first in reading; both are written */
+    const char *only; /* of EITP__NO_FIELD, which is not written: "true", "false" or a text */
+} eitp__config_key;
+
+typedef struct eitp__named_shape {
+    const char *name;
+    int64_t width, heads, layers, positions; /* the MLP is four times as wide */
+} eitp__named_shape;
+
+struct eitp_architecture {
+    const char *model_type;
+    const char *class_name;   /* config.json's "architectures" */
+    const char *prefix;       /* of parameters' names; files may leave it out */
+    const char *block_prefix; /* between it and a block's number */
+    const eitp_transformer_config *defaults;
+    const eitp__named_shape *shapes;
+    size_t shape_count;
+    const eitp__config_key *keys;
+    size_t key_count;
+    const eitp__parameter_row *rows;
+    size_t row_count;
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void);
+
+/* Number `index` of the table; NULL after the last. */
+EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
+
+/* That of a configuration, never NULL. */
+EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config);
+
+/* What a config.json of it means that leaves everything out; `inner` is 0. */
+EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture);
+
+/* The row of a slot; NULL if the architecture has none. */
+EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
+                                                        eitp__part part);
+
+/* ---- Parameters ---- */
+
+/* Longest name of a parameter, its zero byte included, and of a block: row names and the ends of adapters' fit after.
+ */
+enum { EITP__NAME_SIZE = 160, EITP__BLOCK_NAME_SIZE = 96 };
+
+/* One parameter of a model, as a row and a block give it. */
 typedef struct eitp__parameter {
-    char name[96]; /* Hugging Face's, with its prefix */
+    char name[EITP__NAME_SIZE];     /* whole */
+    const eitp__parameter_row *row; /* NULL: of an adapter */
+    int64_t layer;                  /* -1: outside the blocks */
     int rank;
     int64_t shape[2];
+    int is_f32; /* whatever the context's precision */
     eitp__fill_kind fill;
 } eitp__parameter;
+
+EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent);
+
+/* The name of a model's block, to which ".<row's name>" is added. */
+EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size);
+
+/* The parameter of a row; `block` is the name of its block, NULL outside. `layer` is left at -1. */
+EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
+                                                  const char *block);
 
 /* All parameters in a fixed order: the count, and number `index`. */
 EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config);
 EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index);
 
+/* The parameter of that whole name; 0: none. */
+EITP__PRIVATE int eitp__parameter_find(const eitp_transformer_config *config, const char *name,
+                                       eitp__parameter *parameter);
+
+EITP__PRIVATE int64_t eitp__parameter_elements(const eitp__parameter *parameter);
+
+/* A name without the architecture's prefix, or as it is where it does not begin with that. */
+EITP__PRIVATE const char *eitp__without_prefix(const eitp_transformer_config *config, const char *name);
+
+/* Tensors that files have for it, and the name of one. */
+EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter);
+EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size);
+/* <<src/model/architecture.h */
+
+/* >>src/model/transformer_config.h */
+/* What other modules use of configurations. */
+
 /* Sizes that are positive, consistent, and small enough that no product of them overflows. */
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error);
+
+/* Reads the object of a config.json of an architecture, whatever its model_type. */
+EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
+                                                         eitp_transformer_config *config, eitp_error *error);
 
 /* Reads bos_token_id, eos_token_id and pad_token_id, a number or a list each; what is missing stays as it is, null is
    none. */
@@ -3981,46 +4210,90 @@ EITP__PRIVATE void eitp__config_write_special_tokens(eitp__buffer *text, const e
 /* See eitp_model_set_special_tokens. */
 EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *config, int32_t begin, int32_t end,
                                                    int32_t padding);
+/* <<src/model/transformer_config.h */
 
-/* The model's parameter of that whole name in a graph. */
-EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name);
+/* >>src/model/parameters.h */
+/* Parameters of an architecture's rows in a context: declared, filled, and used in a graph. */
 
-/* How a block attends: to the packed batch, or to a cache that it also fills. */
-typedef struct eitp__attending {
-    eitp_tensor *offsets, *key;
-    int64_t longest;
-    eitp_tensor
-        *position; /* not NULL: with a cache of `longest` tokens, variables "cache.<layer>.keys" and ".values" */
-} eitp__attending;
+/*
+ * Declares a parameter in the context if it is not there yet: vectors and adapters in F32, matrices in the context's
+ * precision, with a remainder where that is asked for.
+ */
+EITP__PRIVATE eitp_status eitp__parameter_declare(eitp_context *context, const eitp__parameter *parameter,
+                                                  eitp_error *error);
 
-/* The hidden states [n, width] after the last layer norm, and the logits of hidden states. */
-EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph,
-                                             const eitp_model_inputs *inputs, const eitp__attending *attending);
+/* Gives it random values, ones or zeros, as its row says. */
+EITP__PRIVATE eitp_status eitp__parameter_fill(eitp_context *context, const eitp_transformer_config *config,
+                                               const eitp__parameter *parameter, uint64_t seed, eitp_error *error);
 
-/* True if the token embedding is trained and is the output head too, so that its gradient comes from both. */
-EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
-
-EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden);
-/* <<src/model/transformer.h */
+/* The parameter in a graph; declares it if it is not in the context yet. */
+EITP__PRIVATE eitp_tensor *eitp__parameter_tensor(eitp_graph *graph, const eitp__parameter *parameter);
+/* <<src/model/parameters.h */
 
 /* >>src/model/lora.h */
-/* The adapters' parameters, and what they add to a layer. */
+/* Adapters of a linear layer: their configuration, their parameters, and what they add. */
 
 EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config, eitp_error *error);
 EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp_lora_config *b);
+
+/* What B A is multiplied by. */
+EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config);
 
 /* Adapters in a fixed order: how many parameters they have, and number `index`; each A is followed by its B. */
 EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config);
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index);
 
-/* Is it the name of a parameter of adapters? */
+/* True if it is the name of a parameter of adapters. */
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name);
 
-/* What the adapter of a layer's linear `name` adds for x; NULL where it has none. `key` NULL: no dropout. */
-EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
-                                            eitp_tensor *key);
+/*
+ * What the adapter of a block's linear layer adds for x; NULL where it has none. `config` NULL: no adapters; `key`
+ * NULL: no dropout.
+ */
+EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
+                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key);
 /* <<src/model/lora.h */
+
+/* >>src/model/layers.h */
+/* Layers of an architecture in a graph, by their slots. `block` is the name of a block, NULL outside of blocks. */
+
+/* The parameter of a slot; NULL if the architecture has none. */
+EITP__PRIVATE eitp_tensor *eitp__slot_tensor(eitp_graph *graph, const eitp_transformer_config *config,
+                                             const char *block, eitp__model_slot slot, eitp__part part);
+
+/* x through the layer norm of a slot; x where the architecture has none. */
+EITP__PRIVATE eitp_tensor *eitp__slot_norm(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
+                                           eitp__model_slot slot);
+
+/* x through a linear layer, its adapter if it has one, and the activation. */
+EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
+                                             eitp__model_slot slot, const eitp_block_inputs *inputs,
+                                             eitp_activation activation);
+
+/* x with dropout; x itself where `key` is NULL. */
+EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, double probability);
+/* <<src/model/layers.h */
+
+/* >>src/model/transformer.h */
+/* A model: a configuration's parameters in a context, and its graph. */
+
+struct eitp_model {
+    eitp_context *context;
+    eitp_host host;
+    eitp_transformer_config config;
+    eitp_lora_config lora; /* rank 0: none */
+    char *source;          /* the directory that its weights are from; NULL: none */
+    char *generation;      /* members of generation_config.json that are kept; NULL: none */
+};
+
+/* eitp_model_hidden of rows that attend as `attention` says. */
+EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
+                                                   const eitp_model_inputs *inputs, const eitp_block_inputs *attention);
+
+/* True if the token embedding is trained and is the output head too, so that its gradient comes from both. */
+EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
+/* <<src/model/transformer.h */
 
 /* >>src/optim/update.h */
 /* What the files of an optimizer's step share: pieces of parameters, and the nodes that update them. */
@@ -4625,6 +4898,40 @@ EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *wri
 EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer);
 /* <<src/io/safetensors_writer.h */
 
+/* >>src/io/pieces.h */
+/* Tensors of a file that hold a variable together: its columns side by side, or its transpose. */
+
+/* One tensor of a file, and what it is of its variable. */
+typedef struct eitp__piece {
+    char name[EITP__NAME_SIZE]; /* "": that of the variable */
+    int rank;
+    int64_t shape[EITP_MAX_RANK];
+    int is_whole;      /* the variable as it is in memory */
+    int64_t column;    /* or its columns from this one on, */
+    int is_transposed; /* with rows and columns exchanged */
+} eitp__piece;
+
+/* The pieces of a variable, as the configuration's architecture lays it out in files (NULL: whole); how many. */
+EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
+                                        eitp__piece pieces[EITP__PIECES]);
+
+/* True if some parameter of the architecture is not whole in files. */
+EITP__PRIVATE int eitp__has_pieces(const eitp_transformer_config *config);
+
+/*
+ * Reads a tensor into columns of a matrix or vector, or writes it from there, as f32 and through a buffer of 1 MB, or
+ * of a row of the tensor where that is more. `checksum` goes on over the bytes in the file; where `loads` is 0 the
+ * variable is not changed.
+ */
+EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_variable *variable,
+                                           const eitp__piece *piece, const eitp__safetensors *collection,
+                                           const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                           eitp_error *error);
+EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
+                                            const eitp__piece *piece, eitp__safetensors_writer *writer, size_t index,
+                                            uint32_t *checksum, eitp_error *error);
+/* <<src/io/pieces.h */
+
 /* >>src/io/variables.h */
 /* Variables from and to files: one tensor, a role, a selection. */
 
@@ -4637,15 +4944,27 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
                                                     const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error);
 
+/* The same for one of the tensors that hold a variable together. */
+EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__piece *piece, const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                                    eitp_error *error);
+
 /* eitp_variables_load, or only its checks and the checksum. */
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
                                                uint32_t *checksum, eitp_error *error);
+
+/* The same where parameters of `config` are laid out as its architecture does it; NULL: none. */
+EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
+                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
+                                                  eitp_error *error);
 
 /* Which variables of a role a file has, and what stands before their names in it. */
 typedef struct eitp__selection {
     eitp_role role;
     int (*selects)(const char *name); /* NULL: all */
     const char *prefix;
+    const eitp_transformer_config *config; /* its parameters are laid out as its architecture does it; NULL: none */
 } eitp__selection;
 
 /* eitp_variables_save of these. */
@@ -4661,6 +4980,10 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
 
 /* Keeps what a directory's generation_config.json says, beside special tokens, for when the model is saved. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
+
+/* Reads a model.safetensors that eitp_model_save wrote; where `loads` is 0, only its checks and the checksum. */
+EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
+                                           eitp_error *error);
 /* <<src/io/model_directory.h */
 
 /* >>src/io/lora_files.h */
@@ -4671,7 +4994,8 @@ EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const c
 
 /* Writes adapter_config.json; `base` may be NULL. */
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
-                                                  const eitp_lora_config *config, const char *base, eitp_error *error);
+                                                  const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                  const char *base, eitp_error *error);
 
 /* eitp_lora_load, or, for a model that has adapters, only its checks and the checksum. */
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
@@ -34213,91 +34537,377 @@ EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first
 }
 /* <<src/tensor/measure.c */
 
-/* >>src/model/transformer_config.c */
-/* GPT-2 configurations: by name, and as Hugging Face's config.json. */
+/* >>src/model/architecture.c */
+static const eitp_architecture *(*const eitp__architectures[])(void) = {
+    eitp__architecture_gpt2, /* the first is what a configuration without one has */
+};
 
-static const struct {
-    const char *name;
-    int64_t width, heads, layers, positions;
-} eitp__gpt2_shapes[] = {
+EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index) {
+    return index < EITP__COUNT(eitp__architectures) ? eitp__architectures[index]() : NULL;
+}
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config) {
+    return config->architecture ? config->architecture : eitp__architecture_at(0);
+}
+
+const eitp_architecture *eitp_architecture_find(const char *model_type) {
+    const eitp_architecture *architecture = NULL;
+    for (size_t i = 0; model_type && (architecture = eitp__architecture_at(i)); i++) {
+        if (!strcmp(architecture->model_type, model_type))
+            break;
+    }
+    return architecture;
+}
+
+const char *eitp_architecture_name(const eitp_architecture *architecture) {
+    return (architecture ? architecture : eitp__architecture_at(0))->model_type;
+}
+
+EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture) {
+    eitp_transformer_config config = *architecture->defaults;
+    config.architecture = architecture;
+    return config;
+}
+
+EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
+                                                        eitp__part part) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        if (architecture->rows[i].slot == slot && architecture->rows[i].part == part)
+            return &architecture->rows[i];
+    }
+    return NULL;
+}
+
+EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent) {
+    switch (extent) {
+    case EITP__VOCABULARY:
+        return config->vocabulary;
+    case EITP__POSITIONS:
+        return config->positions;
+    case EITP__WIDTH:
+        return config->width;
+    case EITP__QKV:
+        return 3 * config->width;
+    case EITP__INNER:
+        return config->inner;
+    case EITP__NONE:
+    default:
+        return 0;
+    }
+}
+
+EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    snprintf(name, size, "%s%s%d", architecture->prefix, architecture->block_prefix, (int)layer);
+}
+
+EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
+                                                  const char *block) {
+    eitp__parameter parameter;
+    memset(&parameter, 0, sizeof parameter);
+    parameter.row = row;
+    parameter.layer = -1;
+    parameter.fill = row->fill;
+    if (row->place == EITP__IN_BLOCK)
+        snprintf(parameter.name, sizeof parameter.name, "%s.%s", block, row->name);
+    else
+        snprintf(parameter.name, sizeof parameter.name, "%s%s",
+                 row->place == EITP__UNTIED_HEAD ? "" : eitp__architecture_of(config)->prefix, row->name);
+    for (int d = 0; d < 2 && row->extents[d] != EITP__NONE; d++)
+        parameter.shape[parameter.rank++] = eitp__extent_of(config, row->extents[d]);
+    parameter.is_f32 = parameter.rank < 2;
+    return parameter;
+}
+
+/* Rows of a place: where they begin and how many there are. */
+static size_t eitp__rows_of_place(const eitp_architecture *architecture, eitp__parameter_place place, size_t *first) {
+    size_t count = 0;
+    *first = 0;
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        *first += architecture->rows[i].place < place;
+        count += architecture->rows[i].place == place;
+    }
+    return count;
+}
+
+/* How often a model has the rows of a place. */
+static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
+    return place == EITP__IN_BLOCK ? config->layers : place == EITP__UNTIED_HEAD ? !config->tied : 1;
+}
+
+EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    int64_t count = 0;
+    for (size_t i = 0; i < architecture->row_count; i++)
+        count += eitp__place_repeats(config, architecture->rows[i].place);
+    return count;
+}
+
+EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    eitp__parameter parameter;
+    char block[EITP__BLOCK_NAME_SIZE];
+    memset(&parameter, 0, sizeof parameter);
+    for (int place = EITP__BEFORE_BLOCKS; place <= EITP__UNTIED_HEAD; place++) {
+        size_t first;
+        int64_t rows = (int64_t)eitp__rows_of_place(architecture, (eitp__parameter_place)place, &first);
+        int64_t count = rows * eitp__place_repeats(config, (eitp__parameter_place)place);
+        if (index >= count) {
+            index -= count;
+            continue;
+        }
+        eitp__block_name(config, index / rows, block, sizeof block);
+        parameter = eitp__row_parameter(config, &architecture->rows[first + (size_t)(index % rows)], block);
+        parameter.layer = place == EITP__IN_BLOCK ? index / rows : -1;
+        break;
+    }
+    return parameter;
+}
+
+EITP__PRIVATE int eitp__parameter_find(const eitp_transformer_config *config, const char *name,
+                                       eitp__parameter *parameter) {
+    for (int64_t i = 0; i < eitp__parameter_count(config); i++) {
+        *parameter = eitp__parameter_at(config, i);
+        if (!strcmp(parameter->name, name))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE int64_t eitp__parameter_elements(const eitp__parameter *parameter) {
+    return parameter->shape[0] * (parameter->rank > 1 ? parameter->shape[1] : 1);
+}
+
+EITP__PRIVATE const char *eitp__without_prefix(const eitp_transformer_config *config, const char *name) {
+    const char *prefix = eitp__architecture_of(config)->prefix;
+    size_t length = strlen(prefix);
+    return strncmp(name, prefix, length) ? name : name + length;
+}
+
+EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter) {
+    int count = 0;
+    while (count < EITP__PIECES && parameter->row->pieces[count])
+        count++;
+    return count ? count : 1;
+}
+
+EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size) {
+    const char *own = parameter->row->name, *other = parameter->row->pieces[piece];
+    snprintf(name, size, "%.*s%s", (int)(strlen(parameter->name) - strlen(own)), parameter->name, other ? other : own);
+}
+/* <<src/model/architecture.c */
+
+/* >>src/model/gpt2.c */
+/* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), as Hugging Face has it. */
+
+static const eitp_transformer_config eitp__gpt2_defaults = {
+    NULL,           /* the architecture is filled in */
+    50257,          /* vocabulary */
+    1024,           /* positions */
+    768,            /* width */
+    12,             /* heads */
+    12,             /* layers */
+    0,              /* inner: 4 * width */
+    EITP_GELU_TANH, /* activation */
+    1e-5,           /* epsilon */
+    0.1,            /* embedding_dropout */
+    0.1,            /* attention_dropout */
+    0.1,            /* residual_dropout */
+    0.02,           /* initializer_range */
+    1,              /* scale_attention */
+    0,              /* scale_attention_by_layer */
+    1,              /* tied */
+    0,              /* post_norm */
+    0,              /* bidirectional */
+    {1, {50256}},   /* begin */
+    {1, {50256}},   /* end */
+    {0, {0}},       /* padding */
+};
+
+static const eitp__named_shape eitp__gpt2_shapes[] = {
     {"gpt2", 768, 12, 12, 1024},     {"gpt2-medium", 1024, 16, 24, 1024}, {"gpt2-large", 1280, 20, 36, 1024},
     {"gpt2-xl", 1600, 25, 48, 1024}, {"distilgpt2", 768, 12, 6, 1024},    {"tiny", 128, 4, 4, 256},
 };
 
-/* What a config.json that leaves a member out means. */
-static eitp_transformer_config eitp__gpt2_defaults(void) {
-    eitp_transformer_config config;
-    memset(&config, 0, sizeof config);
-    config.vocabulary = 50257;
-    config.positions = 1024;
-    config.width = 768;
-    config.heads = 12;
-    config.layers = 12;
-    config.inner = 0;
-    config.activation = EITP_GELU_TANH;
-    config.epsilon = 1e-5;
-    config.embedding_dropout = config.attention_dropout = config.residual_dropout = 0.1;
-    config.initializer_range = 0.02;
-    config.scale_attention = 1;
-    config.tied = 1;
-    config.begin.count = config.end.count = 1;
-    config.begin.ids[0] = config.end.ids[0] = 50256;
-    return config;
+static const eitp__config_key eitp__gpt2_keys[] = {
+    {"add_cross_attention", EITP__NO_FIELD, 0, "false"},
+    {"activation_function", EITP__FIELD_ACTIVATION, 0, NULL},
+    {"vocab_size", EITP__FIELD_VOCABULARY, 0, NULL},
+    {"n_positions", EITP__FIELD_POSITIONS, 0, NULL},
+    {"n_ctx", EITP__FIELD_POSITIONS, 1, NULL},
+    {"n_embd", EITP__FIELD_WIDTH, 0, NULL},
+    {"n_head", EITP__FIELD_HEADS, 0, NULL},
+    {"n_layer", EITP__FIELD_LAYERS, 0, NULL},
+    {"n_inner", EITP__FIELD_INNER, 0, NULL},
+    {"embd_pdrop", EITP__FIELD_EMBEDDING_DROPOUT, 0, NULL},
+    {"attn_pdrop", EITP__FIELD_ATTENTION_DROPOUT, 0, NULL},
+    {"resid_pdrop", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},
+    {"layer_norm_epsilon", EITP__FIELD_EPSILON, 0, NULL},
+    {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, 0, NULL},
+    {"scale_attn_weights", EITP__FIELD_SCALE_ATTENTION, 0, NULL},
+    {"scale_attn_by_inverse_layer_idx", EITP__FIELD_SCALE_ATTENTION_BY_LAYER, 0, NULL},
+    {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
+};
+
+#define EITP__GPT2_ROW(slot, part, place, name, rows, columns, fill)                                                   \
+    {                                                                                                                  \
+        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
+            EITP__AS_IN_FILES                                                                                          \
+    }
+
+static const eitp__parameter_row eitp__gpt2_rows[] = {
+    EITP__GPT2_ROW(TOKEN_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "wte.weight", VOCABULARY, WIDTH, NORMAL),
+    EITP__GPT2_ROW(POSITION_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "wpe.weight", POSITIONS, WIDTH, NORMAL),
+    EITP__GPT2_ROW(ATTENTION_NORM, WEIGHT, IN_BLOCK, "ln_1.weight", WIDTH, NONE, ONE),
+    EITP__GPT2_ROW(ATTENTION_NORM, BIAS, IN_BLOCK, "ln_1.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(ATTENTION_INPUT, WEIGHT, IN_BLOCK, "attn.c_attn.weight", WIDTH, QKV, NORMAL),
+    EITP__GPT2_ROW(ATTENTION_INPUT, BIAS, IN_BLOCK, "attn.c_attn.bias", QKV, NONE, ZERO),
+    EITP__GPT2_ROW(ATTENTION_OUTPUT, WEIGHT, IN_BLOCK, "attn.c_proj.weight", WIDTH, WIDTH, RESIDUAL),
+    EITP__GPT2_ROW(ATTENTION_OUTPUT, BIAS, IN_BLOCK, "attn.c_proj.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(MLP_NORM, WEIGHT, IN_BLOCK, "ln_2.weight", WIDTH, NONE, ONE),
+    EITP__GPT2_ROW(MLP_NORM, BIAS, IN_BLOCK, "ln_2.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(MLP_INPUT, WEIGHT, IN_BLOCK, "mlp.c_fc.weight", WIDTH, INNER, NORMAL),
+    EITP__GPT2_ROW(MLP_INPUT, BIAS, IN_BLOCK, "mlp.c_fc.bias", INNER, NONE, ZERO),
+    EITP__GPT2_ROW(MLP_OUTPUT, WEIGHT, IN_BLOCK, "mlp.c_proj.weight", INNER, WIDTH, RESIDUAL),
+    EITP__GPT2_ROW(MLP_OUTPUT, BIAS, IN_BLOCK, "mlp.c_proj.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(FINAL_NORM, WEIGHT, AFTER_BLOCKS, "ln_f.weight", WIDTH, NONE, ONE),
+    EITP__GPT2_ROW(FINAL_NORM, BIAS, AFTER_BLOCKS, "ln_f.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(HEAD, WEIGHT, UNTIED_HEAD, "lm_head.weight", VOCABULARY, WIDTH, NORMAL),
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
+    static const eitp_architecture gpt2 = {
+        "gpt2",
+        "GPT2LMHeadModel",
+        "transformer.",
+        "h.",
+        &eitp__gpt2_defaults,
+        eitp__gpt2_shapes,
+        EITP__COUNT(eitp__gpt2_shapes),
+        eitp__gpt2_keys,
+        EITP__COUNT(eitp__gpt2_keys),
+        eitp__gpt2_rows,
+        EITP__COUNT(eitp__gpt2_rows),
+    };
+    return &gpt2;
+}
+/* <<src/model/gpt2.c */
+
+/* >>src/model/transformer_config.c */
+/* Configurations: by name, and as Hugging Face's config.json, whose keys are those of the architecture. */
+
+#include <stddef.h>
+
+/* ---- Members ---- */
+
+typedef enum eitp__field_kind {
+    EITP__FIELD_IS_ACTIVATION,
+    EITP__FIELD_IS_SIZE,
+    EITP__FIELD_IS_NUMBER,
+    EITP__FIELD_IS_BOOLEAN
+} eitp__field_kind;
+
+/* A member of eitp_transformer_config. Sizes are at least 1. */
+typedef struct eitp__field_entry {
+    const char *name;
+    eitp__field_kind kind;
+    size_t offset;
+    double high;
+} eitp__field_entry;
+
+#define EITP__FIELD(kind, member, high)                                                                                \
+    { #member, EITP__FIELD_IS_##kind, offsetof(eitp_transformer_config, member), high }
+
+/* In the order of eitp__field. */
+static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
+    EITP__FIELD(ACTIVATION, activation, 0),
+    EITP__FIELD(SIZE, vocabulary, 1 << 24),
+    EITP__FIELD(SIZE, positions, 1 << 24),
+    EITP__FIELD(SIZE, width, 1 << 20),
+    EITP__FIELD(SIZE, heads, 1 << 16),
+    EITP__FIELD(SIZE, layers, 1 << 14),
+    EITP__FIELD(SIZE, inner, 1 << 24),
+    EITP__FIELD(NUMBER, embedding_dropout, 0.999),
+    EITP__FIELD(NUMBER, attention_dropout, 0.999),
+    EITP__FIELD(NUMBER, residual_dropout, 0.999),
+    EITP__FIELD(NUMBER, epsilon, 1),
+    EITP__FIELD(NUMBER, initializer_range, 10),
+    EITP__FIELD(BOOLEAN, scale_attention, 0),
+    EITP__FIELD(BOOLEAN, scale_attention_by_layer, 0),
+    EITP__FIELD(BOOLEAN, tied, 0),
+    EITP__FIELD(BOOLEAN, post_norm, 0),
+    EITP__FIELD(BOOLEAN, bidirectional, 0),
+};
+
+static const void *eitp__field_of(const eitp_transformer_config *config, size_t field) {
+    return (const char *)config + eitp__fields[field].offset;
+}
+
+static void *eitp__field_in(eitp_transformer_config *config, size_t field) {
+    return (char *)config + eitp__fields[field].offset;
+}
+
+/* The key of a member in config.json; NULL if the architecture has none. */
+static const char *eitp__field_key(const eitp_architecture *architecture, size_t field) {
+    for (size_t i = 0; i < architecture->key_count; i++) {
+        if ((size_t)architecture->keys[i].field == field && !architecture->keys[i].is_alias)
+            return architecture->keys[i].name;
+    }
+    return NULL;
+}
+
+/* What messages call a member: its key, as users know it. */
+static const char *eitp__field_name(const eitp_transformer_config *config, size_t field) {
+    const char *key = eitp__field_key(eitp__architecture_of(config), field);
+    return key ? key : eitp__fields[field].name;
 }
 
 eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config, eitp_error *error) {
+    const eitp_architecture *architecture;
+    char known[300];
+    size_t at = 0;
     if (!name || !config)
         return eitp__fail_null(error, "eitp_transformer_config_named", "name and config");
-    for (size_t i = 0; i < EITP__COUNT(eitp__gpt2_shapes); i++) {
-        if (strcmp(name, eitp__gpt2_shapes[i].name))
-            continue;
-        *config = eitp__gpt2_defaults();
-        config->width = eitp__gpt2_shapes[i].width;
-        config->heads = eitp__gpt2_shapes[i].heads;
-        config->layers = eitp__gpt2_shapes[i].layers;
-        config->positions = eitp__gpt2_shapes[i].positions;
-        config->inner = 4 * config->width;
-        return EITP_OK;
+    for (size_t a = 0; (architecture = eitp__architecture_at(a)); a++) {
+        for (size_t i = 0; i < architecture->shape_count; i++) {
+            const eitp__named_shape *shape = &architecture->shapes[i];
+            if (at < sizeof known)
+                at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", shape->name);
+            if (strcmp(name, shape->name))
+                continue;
+            *config = eitp__architecture_defaults(architecture);
+            config->width = shape->width;
+            config->heads = shape->heads;
+            config->layers = shape->layers;
+            config->positions = shape->positions;
+            config->inner = 4 * config->width;
+            return EITP_OK;
+        }
     }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "there is no model shape '%s'; choose gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2 or tiny",
-                      name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "no model shape named '%.60s' (choose from %s)", name, known);
 }
 
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
-    const struct {
-        const char *name;
-        int64_t value, high;
-    } sizes[] = {
-        {"vocab_size", config->vocabulary, 1 << 24}, {"n_positions", config->positions, 1 << 24},
-        {"n_embd", config->width, 1 << 20},          {"n_head", config->heads, 1 << 16},
-        {"n_layer", config->layers, 1 << 14},        {"n_inner", config->inner, 1 << 24},
-    };
-    const struct {
-        const char *name;
-        double value, low, high;
-    } numbers[] = {
-        {"embd_pdrop", config->embedding_dropout, 0, 0.999},     {"attn_pdrop", config->attention_dropout, 0, 0.999},
-        {"resid_pdrop", config->residual_dropout, 0, 0.999},     {"layer_norm_epsilon", config->epsilon, 0, 1},
-        {"initializer_range", config->initializer_range, 0, 10},
-    };
-    for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
-        if (sizes[i].value < 1 || sizes[i].value > sizes[i].high)
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; it must be 1 to %lld", sizes[i].name,
-                              (long long)sizes[i].value, (long long)sizes[i].high);
-    }
-    for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
-        if (!(numbers[i].value >= numbers[i].low && numbers[i].value <= numbers[i].high))
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %g; it must be %g to %g", numbers[i].name,
-                              numbers[i].value, numbers[i].low, numbers[i].high);
+    for (size_t i = 0; i < EITP__FIELDS; i++) {
+        const eitp__field_entry *field = &eitp__fields[i];
+        int64_t size = field->kind == EITP__FIELD_IS_SIZE ? *(const int64_t *)eitp__field_of(config, i) : 1;
+        double number = field->kind == EITP__FIELD_IS_NUMBER ? *(const double *)eitp__field_of(config, i) : 0;
+        if (size < 1 || (field->kind == EITP__FIELD_IS_SIZE && size > (int64_t)field->high))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; it must be 1 to %lld", eitp__field_name(config, i),
+                              (long long)size, (long long)field->high);
+        if (!(number >= 0 && number <= field->high))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %g; it must be 0 to %g", eitp__field_name(config, i),
+                              number, field->high);
     }
     if (config->width % config->heads)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "n_embd %lld cannot be shared among n_head %lld",
-                          (long long)config->width, (long long)config->heads);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s %lld cannot be shared among %s %lld",
+                          eitp__field_name(config, EITP__FIELD_WIDTH), (long long)config->width,
+                          eitp__field_name(config, EITP__FIELD_HEADS), (long long)config->heads);
     return EITP_OK;
 }
 
-/* Names that Hugging Face's activation_function has for what eitp computes; the first of each is the one written. */
+/* Hugging Face's names of activations; the first of each is the one written. */
 static const struct {
     const char *name;
     eitp_activation activation;
@@ -34306,34 +34916,6 @@ static const struct {
     {"gelu_fast", EITP_GELU_TANH}, {"gelu", EITP_GELU_ERF},
     {"relu", EITP_RELU},           {"tanh", EITP_TANH},
 };
-
-static eitp_status eitp__read_activation(const eitp__json *root, eitp_activation *activation, eitp_error *error) {
-    const char *name = "gelu_new";
-    eitp_status status = eitp__json_get_text(root, "activation_function", &name, error);
-    if (status)
-        return status;
-    for (size_t i = 0; i < EITP__COUNT(eitp__activations); i++) {
-        if (!strcmp(name, eitp__activations[i].name)) {
-            *activation = eitp__activations[i].activation;
-            return EITP_OK;
-        }
-    }
-    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "activation_function '%s' is not one that eitp has", name);
-}
-
-/* Members that change what the model computes, and that eitp only takes at one value. */
-static eitp_status eitp__check_features(const eitp__json *root, eitp_error *error) {
-    const char *type = "gpt2";
-    int cross_attention = 0;
-    eitp_status status = eitp__json_get_text(root, "model_type", &type, error);
-    if (!status)
-        status = eitp__json_get_boolean(root, "add_cross_attention", &cross_attention, error);
-    if (!status && strcmp(type, "gpt2"))
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "model_type is '%s'; eitp has gpt2", type);
-    if (!status && cross_attention)
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "add_cross_attention is true; eitp has no cross-attention");
-    return status;
-}
 
 /* ---- Special tokens ---- */
 
@@ -34425,45 +35007,66 @@ EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *conf
         eitp__set_token_id(&config->padding, padding);
 }
 
-/* ---- Reading and writing ---- */
+/* ---- Reading ---- */
 
-static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_transformer_config *config, eitp_error *error) {
-    const struct {
-        const char *name;
-        int64_t *value;
-    } integers[] = {
-        {"vocab_size", &config->vocabulary}, {"n_ctx", &config->positions}, {"n_positions", &config->positions},
-        {"n_embd", &config->width},          {"n_head", &config->heads},    {"n_layer", &config->layers},
-        {"n_inner", &config->inner},
-    };
-    const struct {
-        const char *name;
-        double *value;
-    } numbers[] = {
-        {"embd_pdrop", &config->embedding_dropout},        {"attn_pdrop", &config->attention_dropout},
-        {"resid_pdrop", &config->residual_dropout},        {"layer_norm_epsilon", &config->epsilon},
-        {"initializer_range", &config->initializer_range},
-    };
-    const struct {
-        const char *name;
-        int *value;
-    } booleans[] = {
-        {"scale_attn_weights", &config->scale_attention},
-        {"scale_attn_by_inverse_layer_idx", &config->scale_attention_by_layer},
-        {"tie_word_embeddings", &config->tied},
-    };
+static eitp_status eitp__read_activation(const eitp__json *root, const char *key, eitp_activation *activation,
+                                         eitp_error *error) {
+    const char *name = NULL;
+    eitp_status status = eitp__json_get_text(root, key, &name, error);
+    if (status || !name)
+        return status;
+    for (size_t i = 0; i < EITP__COUNT(eitp__activations); i++) {
+        if (!strcmp(name, eitp__activations[i].name)) {
+            *activation = eitp__activations[i].activation;
+            return EITP_OK;
+        }
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s '%s'", key, name);
+}
+
+/* A key that may only have one value, because eitp computes nothing else. */
+static eitp_status eitp__check_only(const eitp__json *root, const eitp__config_key *key, eitp_error *error) {
+    const char *text = key->only;
+    int boolean = !strcmp(key->only, "true"), is_boolean = boolean || !strcmp(key->only, "false"), wanted = boolean;
+    eitp_status status = is_boolean ? eitp__json_get_boolean(root, key->name, &boolean, error)
+                                    : eitp__json_get_text(root, key->name, &text, error);
+    if (!status && (is_boolean ? boolean != wanted : strcmp(text, key->only)))
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s %s (expected %s)", key->name,
+                            is_boolean ? boolean ? "true" : "false" : text, key->only);
+    return status;
+}
+
+static eitp_status eitp__read_key(const eitp__json *root, const eitp__config_key *key, eitp_transformer_config *config,
+                                  eitp_error *error) {
+    const eitp__field_entry *field;
+    void *value;
+    if (key->field == EITP__NO_FIELD)
+        return eitp__check_only(root, key, error);
+    field = &eitp__fields[key->field];
+    value = eitp__field_in(config, key->field);
+    switch (field->kind) {
+    case EITP__FIELD_IS_ACTIVATION:
+        return eitp__read_activation(root, key->name, (eitp_activation *)value, error);
+    case EITP__FIELD_IS_SIZE:
+        return eitp__json_get_integer(root, key->name, 1, (int64_t)field->high, (int64_t *)value, error);
+    case EITP__FIELD_IS_NUMBER:
+        return eitp__json_get_number(root, key->name, 0, field->high, (double *)value, error);
+    case EITP__FIELD_IS_BOOLEAN:
+    default:
+        return eitp__json_get_boolean(root, key->name, (int *)value, error);
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
+                                                         eitp_transformer_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
-    if (!root || root->kind != EITP__JSON_OBJECT)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "this is no JSON object; a config.json is one");
-    status = eitp__check_features(root, error);
-    for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++)
-        status = eitp__json_get_integer(root, integers[i].name, 1, 1 << 24, integers[i].value, error);
-    for (size_t i = 0; i < EITP__COUNT(numbers) && !status; i++)
-        status = eitp__json_get_number(root, numbers[i].name, 0, 10, numbers[i].value, error);
-    for (size_t i = 0; i < EITP__COUNT(booleans) && !status; i++)
-        status = eitp__json_get_boolean(root, booleans[i].name, booleans[i].value, error);
-    if (!status)
-        status = eitp__read_activation(root, &config->activation, error);
+    *config = eitp__architecture_defaults(architecture);
+    for (int is_alias = 1; is_alias >= 0; is_alias--) {
+        for (size_t i = 0; i < architecture->key_count && !status; i++) {
+            if (!architecture->keys[i].is_alias == !is_alias)
+                status = eitp__read_key(root, &architecture->keys[i], config, error);
+        }
+    }
     if (!status)
         status = eitp__config_read_special_tokens(root, config, error);
     if (!config->inner)
@@ -34471,17 +35074,41 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_transfor
     return status ? status : eitp__transformer_config_check(config, error);
 }
 
+/* The architecture of a config.json; one without a model_type is GPT-2's. */
+static eitp_status eitp__read_architecture(const eitp__json *root, const eitp_architecture **architecture,
+                                           eitp_error *error) {
+    const char *type = eitp_architecture_name(NULL);
+    char supported[200];
+    size_t at = 0;
+    eitp_status status;
+    if (!root || root->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "this is no JSON object; a config.json is one");
+    status = eitp__json_get_text(root, "model_type", &type, error);
+    if (status)
+        return status;
+    *architecture = eitp_architecture_find(type);
+    if (*architecture)
+        return EITP_OK;
+    for (size_t i = 0; eitp__architecture_at(i) && at < sizeof supported; i++)
+        at += (size_t)snprintf(supported + at, sizeof supported - at, "%s%s", i ? ", " : "",
+                               eitp__architecture_at(i)->model_type);
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported model_type '%.60s' (supported: %s)", type, supported);
+}
+
 eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path, eitp_transformer_config *config,
                                          eitp_error *error) {
     if (!host || !path || !config)
         return eitp__fail_null(error, "eitp_transformer_config_read", "host, path and config");
     enum { LIMIT = 16 << 20 };
+    const eitp_architecture *architecture = NULL;
     eitp__json_document *document;
-    eitp_transformer_config parsed = eitp__gpt2_defaults();
+    eitp_transformer_config parsed;
     eitp_status status = eitp__json_read_file(host, path, LIMIT, &document, error);
     if (status)
         return status;
-    status = eitp__parse_gpt2_config(eitp__json_root(document), &parsed, error);
+    status = eitp__read_architecture(eitp__json_root(document), &architecture, error);
+    if (!status)
+        status = eitp__transformer_config_parse(eitp__json_root(document), architecture, &parsed, error);
     eitp__json_release(document);
     if (status)
         return eitp__fail_prefix(error, status, "%s", path);
@@ -34489,26 +35116,69 @@ eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path
     return EITP_OK;
 }
 
+/* ---- Writing ---- */
+
 static const char *eitp__activation_name(eitp_activation activation) {
     for (size_t i = 0; i < EITP__COUNT(eitp__activations); i++) {
         if (eitp__activations[i].activation == activation)
             return eitp__activations[i].name;
     }
-    return "gelu_new";
+    return eitp__activations[0].name;
 }
 
-static void eitp__write_number(eitp__buffer *text, const char *name, double value) {
-    eitp__buffer_format(text, "  \"%s\": ", name);
-    eitp__json_write_number(text, value);
+static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, const eitp_transformer_config *config) {
+    const void *value;
+    if (key->field == EITP__NO_FIELD)
+        return;
+    value = eitp__field_of(config, key->field);
+    eitp__buffer_format(text, "  \"%s\": ", key->name);
+    switch (eitp__fields[key->field].kind) {
+    case EITP__FIELD_IS_ACTIVATION:
+        eitp__buffer_format(text, "\"%s\"", eitp__activation_name(*(const eitp_activation *)value));
+        break;
+    case EITP__FIELD_IS_SIZE:
+        eitp__buffer_format(text, "%lld", (long long)*(const int64_t *)value);
+        break;
+    case EITP__FIELD_IS_NUMBER:
+        eitp__json_write_number(text, *(const double *)value);
+        break;
+    case EITP__FIELD_IS_BOOLEAN:
+    default:
+        eitp__buffer_add_text(text, *(const int *)value ? "true" : "false");
+        break;
+    }
     eitp__buffer_add_text(text, ",\n");
 }
 
-static void eitp__write_boolean(eitp__buffer *text, const char *name, int value) {
-    eitp__buffer_format(text, "  \"%s\": %s,\n", name, value ? "true" : "false");
+/* Refuses a configuration that the architecture's config.json has no key for, and that would be read back otherwise. */
+static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, eitp_error *error) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    for (size_t i = 0; i < EITP__FIELDS; i++) {
+        if (eitp__fields[i].kind == EITP__FIELD_IS_BOOLEAN && !eitp__field_key(architecture, i) &&
+            !*(const int *)eitp__field_of(config, i) != !*(const int *)eitp__field_of(architecture->defaults, i))
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "a config.json of %s cannot say %s: use eitp_variables_save for the weights",
+                              architecture->model_type, eitp__fields[i].name);
+    }
+    return EITP_OK;
 }
 
-static void eitp__write_integer(eitp__buffer *text, const char *name, int64_t value) {
-    eitp__buffer_format(text, "  \"%s\": %lld,\n", name, (long long)value);
+/* Adds the members, special tokens included; `text` has failed where memory ran out. */
+static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config *config, eitp_dtype dtype) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    eitp__buffer_format(text, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
+                        architecture->class_name, architecture->model_type);
+    for (size_t i = 0; i < architecture->key_count; i++)
+        eitp__write_key(text, &architecture->keys[i], config);
+    eitp__config_write_special_tokens(text, config);
+    /* The older and the newer spelling, so that every version of transformers finds it. */
+    for (int i = 0; i < 2; i++)
+        eitp__buffer_format(text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
+                            dtype == EITP_F16    ? "float16"
+                            : dtype == EITP_BF16 ? "bfloat16"
+                                                 : "float32",
+                            i ? "" : ",");
+    eitp__buffer_add_text(text, "}\n");
 }
 
 eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
@@ -34519,35 +35189,13 @@ eitp_status eitp_transformer_config_write(const eitp_host *host, const char *pat
     eitp_status status;
     if (!host || !path || !config)
         return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
+    status = eitp__check_has_keys(config, error);
+    if (status)
+        return status;
     named = *config;
     eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
-    eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
-    eitp__buffer_format(&text, "  \"activation_function\": \"%s\",\n", eitp__activation_name(config->activation));
-    eitp__write_integer(&text, "vocab_size", config->vocabulary);
-    eitp__write_integer(&text, "n_positions", config->positions);
-    eitp__write_integer(&text, "n_ctx", config->positions);
-    eitp__write_integer(&text, "n_embd", config->width);
-    eitp__write_integer(&text, "n_head", config->heads);
-    eitp__write_integer(&text, "n_layer", config->layers);
-    eitp__write_integer(&text, "n_inner", config->inner);
-    eitp__write_number(&text, "embd_pdrop", config->embedding_dropout);
-    eitp__write_number(&text, "attn_pdrop", config->attention_dropout);
-    eitp__write_number(&text, "resid_pdrop", config->residual_dropout);
-    eitp__write_number(&text, "layer_norm_epsilon", config->epsilon);
-    eitp__write_number(&text, "initializer_range", config->initializer_range);
-    eitp__write_boolean(&text, "scale_attn_weights", config->scale_attention);
-    eitp__write_boolean(&text, "scale_attn_by_inverse_layer_idx", config->scale_attention_by_layer);
-    eitp__write_boolean(&text, "tie_word_embeddings", config->tied);
-    eitp__config_write_special_tokens(&text, &named);
-    /* The older and the newer spelling, so that every version of transformers finds it. */
-    for (int i = 0; i < 2; i++)
-        eitp__buffer_format(&text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
-                            dtype == EITP_F16    ? "float16"
-                            : dtype == EITP_BF16 ? "bfloat16"
-                                                 : "float32",
-                            i ? "" : ",");
-    eitp__buffer_add_text(&text, "}\n");
+    eitp__add_members(&text, &named, dtype);
     status = text.failed ? eitp__fail_memory(error, text.size, "a config.json")
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
@@ -34555,24 +35203,59 @@ eitp_status eitp_transformer_config_write(const eitp_host *host, const char *pat
 }
 /* <<src/model/transformer_config.c */
 
+/* >>src/model/parameters.c */
+EITP__PRIVATE eitp_status eitp__parameter_declare(eitp_context *context, const eitp__parameter *parameter,
+                                                  eitp_error *error) {
+    eitp_dtype dtype = parameter->is_f32 ? EITP_F32 : context->precision;
+    char name[EITP__NAME_SIZE + 16];
+    int64_t index = eitp_variable_find(context, parameter->name);
+    int is_new = index < 0;
+    eitp_status status = eitp__variable_declare(context, parameter->name, EITP_PARAMETER,
+                                                is_new ? dtype : eitp_variable_at(context, (size_t)index).dtype,
+                                                parameter->rank, parameter->shape, &index, error);
+    if (status || !is_new || dtype == EITP_F32 || context->parameters == EITP_PARAMETERS_ROUNDED)
+        return status;
+    eitp__remainder_name(parameter->name, name, sizeof name);
+    return eitp__variable_declare(context, name, EITP_REMAINDER,
+                                  context->parameters == EITP_PARAMETERS_CORRECTED ? EITP_I8
+                                                                                   : eitp__remainder_dtype(dtype),
+                                  parameter->rank, parameter->shape, &index, error);
+}
+
+EITP__PRIVATE eitp_status eitp__parameter_fill(eitp_context *context, const eitp_transformer_config *config,
+                                               const eitp__parameter *parameter, uint64_t seed, eitp_error *error) {
+    double deviation = config->initializer_range;
+    if (parameter->fill == EITP__FILL_ONE || parameter->fill == EITP__FILL_ZERO)
+        return eitp_variable_fill(context, parameter->name, parameter->fill == EITP__FILL_ONE, error);
+    if (parameter->fill == EITP__FILL_RESIDUAL)
+        deviation /= sqrt(2.0 * (double)config->layers);
+    return eitp_variable_fill_normal(context, parameter->name, 0, deviation, seed, error);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__parameter_tensor(eitp_graph *graph, const eitp__parameter *parameter) {
+    eitp_error error;
+    int64_t index;
+    if (!graph || graph->error.status)
+        return NULL;
+    index = eitp_variable_find(graph->context, parameter->name);
+    if (index < 0 && eitp__parameter_declare(graph->context, parameter, &error)) {
+        eitp__graph_fail(graph, error.status, "%s", error.message);
+        return NULL;
+    }
+    if (index < 0)
+        index = eitp_variable_find(graph->context, parameter->name);
+    return eitp_variable_tensor(graph, parameter->name, EITP_PARAMETER,
+                                eitp_variable_at(graph->context, (size_t)index).dtype, parameter->rank,
+                                parameter->shape);
+}
+/* <<src/model/parameters.c */
+
 /* >>src/model/lora.c */
 /* Largest rank and scale that are taken: far beyond use, and no product of them overflows. */
 #define EITP__LORA_RANKS (1 << 16)
 #define EITP__LORA_ALPHA 1e9
 
-/* The linear layers of a block; widths are those of the model, the inner one 0. */
-static const struct {
-    const char *name;
-    unsigned target;
-    int in, out; /* multiples of the width; 0: the MLP's inner width */
-} eitp__lora_layers[] = {
-    {"attn.c_attn", EITP_LORA_C_ATTN, 1, 3},
-    {"attn.c_proj", EITP_LORA_ATTN_C_PROJ, 1, 1},
-    {"mlp.c_fc", EITP_LORA_C_FC, 1, 0},
-    {"mlp.c_proj", EITP_LORA_MLP_C_PROJ, 0, 1},
-};
-
-#define EITP__LORA_ALL (EITP_LORA_C_ATTN | EITP_LORA_ATTN_C_PROJ | EITP_LORA_C_FC | EITP_LORA_MLP_C_PROJ)
+#define EITP__LORA_ALL ((1u << EITP__LINEAR_SLOTS) - 1)
 
 /* ---- Configurations ---- */
 
@@ -34581,7 +35264,7 @@ eitp_lora_config eitp_lora_config_default(void) {
     memset(&config, 0, sizeof config);
     config.rank = 8;
     config.alpha = 8;
-    config.targets = EITP_LORA_C_ATTN;
+    config.targets = EITP_LORA_ATTENTION_INPUT;
     return config;
 }
 
@@ -34595,7 +35278,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config
     if (!(config->dropout >= 0 && config->dropout <= 0.999))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' dropout is %g; it must be 0 to 0.999",
                           config->dropout);
-    if (!config->targets || (config->targets & ~(unsigned)EITP__LORA_ALL))
+    if (!config->targets || (config->targets & ~EITP__LORA_ALL))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' targets are %u; they must be a sum of targets",
                           config->targets);
     return EITP_OK;
@@ -34607,81 +35290,184 @@ EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp
                          a->dropout <= b->dropout && a->targets == b->targets && !a->rslora == !b->rslora));
 }
 
-/* Is `word` the layer's name, or the end of it after a dot? */
-static int eitp__lora_word_names(const char *word, size_t size, const char *name) {
-    size_t length = strlen(name);
-    return length >= size && !strncmp(name + length - size, word, size) &&
-           (length == size || name[length - size - 1] == '.');
+EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
+    return config->alpha / (config->rslora ? sqrt((double)config->rank) : (double)config->rank);
 }
 
-eitp_status eitp_lora_targets_parse(const char *names, unsigned *targets, eitp_error *error) {
+/* ---- Names of layers ---- */
+
+/* True for the weight of a linear layer of blocks. */
+static int eitp__lora_is_linear(const eitp__parameter_row *row) {
+    return row->place == EITP__IN_BLOCK && row->slot < EITP__LINEAR_SLOTS && row->part == EITP__WEIGHT;
+}
+
+/* The length of a layer's name, which is its weight's without the end. */
+static size_t eitp__lora_layer_length(const eitp__parameter_row *row) {
+    return strlen(row->name) - strlen(".weight");
+}
+
+/* True if `word` is the layer's name, or the end of it after a dot. */
+static int eitp__lora_word_names(const char *word, size_t size, const eitp__parameter_row *row) {
+    size_t length = eitp__lora_layer_length(row);
+    return size && length >= size && !strncmp(row->name + length - size, word, size) &&
+           (length == size || row->name[length - size - 1] == '.');
+}
+
+/* The layers of an architecture that a word names. */
+static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, const char *word, size_t size) {
+    int is_all = size == strlen("all-linear") && !strncmp(word, "all-linear", size);
+    unsigned found = 0;
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        if (eitp__lora_is_linear(row) && (is_all || eitp__lora_word_names(word, size, row)))
+            found |= 1u << row->slot;
+    }
+    return found;
+}
+
+/* All of a list of words; 0, and `unknown` the first that names no layer. */
+static unsigned eitp__lora_list_targets(const eitp_architecture *architecture, const char *names,
+                                        const char **unknown) {
     unsigned all = 0;
-    if (!names || !targets)
-        return eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
     for (const char *word = names;; word++) {
         size_t size = strcspn(word, ",");
-        unsigned found = size == strlen("all-linear") && !strncmp(word, "all-linear", size) ? EITP__LORA_ALL : 0;
-        for (size_t i = 0; i < EITP__COUNT(eitp__lora_layers) && size; i++)
-            found |= eitp__lora_word_names(word, size, eitp__lora_layers[i].name) ? eitp__lora_layers[i].target : 0;
-        if (!found)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                              "'%.*s' is no linear layer of GPT-2; adapters go to c_attn, c_proj (attn.c_proj, "
-                              "mlp.c_proj), c_fc or all-linear",
-                              (int)(size < 60 ? size : 60), word);
+        unsigned found = eitp__lora_word_targets(architecture, word, size);
+        if (!found) {
+            *unknown = word;
+            return 0;
+        }
         all |= found;
         word += size;
         if (!*word)
             break;
     }
-    *targets = all;
-    return EITP_OK;
+    return all;
 }
 
-void eitp_lora_targets_format(unsigned targets, char *names, size_t size) {
-    const unsigned both = EITP_LORA_ATTN_C_PROJ | EITP_LORA_MLP_C_PROJ;
-    static const struct {
-        unsigned target;
-        const char *name;
-    } words[] = {{EITP_LORA_C_ATTN, "c_attn"},
-                 {EITP_LORA_C_FC, "c_fc"},
-                 {EITP_LORA_ATTN_C_PROJ | EITP_LORA_MLP_C_PROJ, "c_proj"},
-                 {EITP_LORA_ATTN_C_PROJ, "attn.c_proj"},
-                 {EITP_LORA_MLP_C_PROJ, "mlp.c_proj"}};
+eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names, unsigned *targets,
+                                    eitp_error *error) {
+    const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
+    const char *word = NULL, *ignored;
+    char layers[200];
+    unsigned found;
     size_t at = 0;
-    *names = 0;
-    for (size_t i = 0; i < EITP__COUNT(words) && at < size; i++) {
-        int part_of_both = (words[i].target & both) && words[i].target != both;
-        if ((targets & words[i].target) == words[i].target && !(part_of_both && (targets & both) == both))
-            at += (size_t)snprintf(names + at, size - at, "%s%s", at ? "," : "", words[i].name);
+    if (!names || !targets)
+        return eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
+    found = eitp__lora_list_targets(named, names, &word);
+    for (size_t i = 1; !found && !architecture && eitp__architecture_at(i); i++)
+        found = eitp__lora_list_targets(eitp__architecture_at(i), names, &ignored);
+    if (found) {
+        *targets = found;
+        return EITP_OK;
     }
+    *layers = 0;
+    for (size_t i = 0; i < named->row_count && at < sizeof layers; i++) {
+        if (eitp__lora_is_linear(&named->rows[i]))
+            at += (size_t)snprintf(layers + at, sizeof layers - at, "%.*s, ",
+                                   (int)eitp__lora_layer_length(&named->rows[i]), named->rows[i].name);
+    }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "no linear layer named '%.*s' in %s (choose from %sall-linear, or the ends of these names)",
+                      (int)(strcspn(word, ",") < 60 ? strcspn(word, ",") : 60), word, named->model_type, layers);
+}
+
+/* The last word of a layer's name. */
+static const char *eitp__lora_last_word(const eitp__parameter_row *row, size_t *size) {
+    size_t length = eitp__lora_layer_length(row), begin = length;
+    while (begin && row->name[begin - 1] != '.')
+        begin--;
+    *size = length - begin;
+    return row->name + begin;
+}
+
+/*
+ * Words for `targets`, of those layers whose last word is theirs alone, or of the others: that word where it names
+ * targets only, and once, or else the whole name.
+ */
+static size_t eitp__lora_format_layers(const eitp_architecture *architecture, unsigned targets, int is_shared,
+                                       char *names, size_t at, size_t size) {
+    unsigned written = 0;
+    for (size_t i = 0; i < architecture->row_count && at < size; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        size_t length;
+        const char *word;
+        unsigned same;
+        if (!eitp__lora_is_linear(row) || !((targets & ~written) >> row->slot & 1))
+            continue;
+        word = eitp__lora_last_word(row, &length);
+        same = eitp__lora_word_targets(architecture, word, length);
+        if (is_shared != (same != 1u << row->slot))
+            continue;
+        if (same & ~targets) {
+            word = row->name;
+            length = eitp__lora_layer_length(row);
+            same = 1u << row->slot;
+        }
+        written |= same;
+        at += (size_t)snprintf(names + at, size - at, "%s%.*s", at ? "," : "", (int)length, word);
+    }
+    return at;
+}
+
+void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned targets, char *names, size_t size) {
+    const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
+    size_t at;
+    if (!names || !size)
+        return;
+    *names = 0;
+    at = eitp__lora_format_layers(named, targets, 0, names, 0, size);
+    eitp__lora_format_layers(named, targets, 1, names, at, size);
 }
 
 /* ---- Parameters ---- */
 
-EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
+/* The A or B of a layer's adapter: of its input size, and its output size. */
+static eitp__parameter eitp__lora_row_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                const eitp__parameter_row *row, const char *block, int is_b) {
+    eitp__parameter parameter;
+    memset(&parameter, 0, sizeof parameter);
+    snprintf(parameter.name, sizeof parameter.name, "%s.%.*s.lora_%c.weight", block, (int)eitp__lora_layer_length(row),
+             row->name, is_b ? 'B' : 'A');
+    parameter.layer = -1;
+    parameter.rank = 2;
+    parameter.shape[!is_b] = eitp__extent_of(model, row->extents[is_b]);
+    parameter.shape[is_b] = config->rank;
+    parameter.is_f32 = 1;
+    return parameter;
+}
+
+/* The row of a block's adapted layer number `index`; NULL after the last. */
+static const eitp__parameter_row *eitp__lora_row(const eitp_architecture *architecture, const eitp_lora_config *config,
+                                                 int64_t index) {
+    for (size_t i = 0; i < architecture->row_count && config->rank; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        if (eitp__lora_is_linear(row) && (config->targets >> row->slot & 1) && index-- == 0)
+            return row;
+    }
+    return NULL;
+}
+
+/* Adapted layers of a block. */
+static int64_t eitp__lora_layers(const eitp_transformer_config *model, const eitp_lora_config *config) {
     int64_t count = 0;
-    for (size_t i = 0; i < EITP__COUNT(eitp__lora_layers); i++)
-        count += config->rank && (config->targets & eitp__lora_layers[i].target) ? 2 : 0;
-    return count * model->layers;
+    while (eitp__lora_row(eitp__architecture_of(model), config, count))
+        count++;
+    return count;
+}
+
+EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
+    return 2 * eitp__lora_layers(model, config) * model->layers;
 }
 
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index) {
-    int64_t in_block = eitp__lora_parameter_count(model, config) / model->layers, at = index % in_block / 2;
-    int is_b = (int)(index % 2), multiple;
-    size_t i = 0;
+    int64_t in_block = 2 * eitp__lora_layers(model, config);
+    const eitp__parameter_row *row = eitp__lora_row(eitp__architecture_of(model), config, index % in_block / 2);
     eitp__parameter parameter;
-    memset(&parameter, 0, sizeof parameter);
-    for (;; i++) {
-        if ((config->targets & eitp__lora_layers[i].target) && at-- == 0)
-            break;
-    }
-    multiple = is_b ? eitp__lora_layers[i].out : eitp__lora_layers[i].in;
-    snprintf(parameter.name, sizeof parameter.name, "transformer.h.%d.%s.lora_%c.weight", (int)(index / in_block),
-             eitp__lora_layers[i].name, is_b ? 'B' : 'A');
-    parameter.rank = 2;
-    parameter.shape[!is_b] = multiple ? multiple * model->width : model->inner;
-    parameter.shape[is_b] = config->rank;
+    char block[EITP__BLOCK_NAME_SIZE];
+    eitp__block_name(model, index / in_block, block, sizeof block);
+    parameter = eitp__lora_row_parameter(model, config, row, block, (int)(index % 2));
+    parameter.layer = index / in_block;
     return parameter;
 }
 
@@ -34691,384 +35477,177 @@ EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
     return length > end && (!strcmp(name + length - end, ends[0]) || !strcmp(name + length - end, ends[1]));
 }
 
-eitp_lora_config eitp_model_lora(const eitp_model *model) {
-    eitp_lora_config none = EITP__ZERO;
-    return model ? model->lora : none;
-}
-
-static double eitp__lora_scale(const eitp_lora_config *config) {
-    return config->alpha / (config->rslora ? sqrt((double)config->rank) : (double)config->rank);
-}
-
-/* Declares the adapters; where one cannot be, none is. */
-static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
-    eitp_context *context = model->context;
-    size_t before = eitp_variable_count(context);
-    eitp_graph *graph = NULL;
-    eitp_status status = eitp_graph_create(context, &graph, error);
-    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i++) {
-        eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
-        eitp_parameter(graph, parameter.name, parameter.rank, parameter.shape);
-        status = eitp_graph_status(graph, error);
-    }
-    eitp_graph_destroy(graph);
-    while (status && eitp_variable_count(context) > before)
-        eitp__variable_remove(context, eitp_variable_count(context) - 1);
-    return status;
-}
-
-eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
-    if (!model || !config)
-        return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
-    eitp_status status = eitp__lora_config_check(config, error);
-    if (!status && model->lora.rank)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has adapters already; merge them first");
-    if (!status && model->context->graph_count)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are made");
-    if (!status)
-        status = eitp__lora_declare(model, config, error);
-    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
-    }
-    if (!status)
-        model->lora = *config;
-    return status;
-}
-
-eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (!model)
-        return eitp__fail_null(error, "eitp_model_initialize_lora", "model");
-    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
-        eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
-        /* Kaiming's uniform distribution with a = sqrt(5). */
-        double bound = 1 / sqrt((double)parameter.shape[1]);
-        status = i % 2 ? eitp_variable_fill(model->context, parameter.name, 0, error)
-                       : eitp_variable_fill_uniform(model->context, parameter.name, -bound, bound, seed, error);
-    }
-    return status;
-}
-
 /* ---- The graph ---- */
 
-/* A layer's adapter parameter, rounded to what its product takes. */
-static eitp_tensor *eitp__lora_tensor(const eitp_model *model, const eitp_tensor *x, int64_t layer, const char *name,
-                                      char which) {
-    char full[96];
-    snprintf(full, sizeof full, "transformer.h.%d.%s.lora_%c.weight", (int)layer, name, which);
-    return eitp_cast(eitp__parameter_named(model, eitp_tensor_graph(x), full), eitp_tensor_dtype(x));
-}
-
-EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
-                                            eitp_tensor *key) {
-    unsigned target = 0;
+EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
+                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key) {
+    const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_dtype dtype = eitp_tensor_dtype(x);
+    eitp__parameter a, b;
     eitp_tensor *low;
-    for (size_t i = 0; i < EITP__COUNT(eitp__lora_layers); i++)
-        target |= strcmp(name, eitp__lora_layers[i].name) ? 0 : eitp__lora_layers[i].target;
-    if (!model->lora.rank || !(model->lora.targets & target))
+    if (!x || !row || !config || !config->rank || !(config->targets >> slot & 1))
         return NULL;
-    low = eitp_matmul_wide(key ? eitp_dropout(x, key, model->lora.dropout) : x,
-                           eitp__lora_tensor(model, x, layer, name, 'A'), 0, 1);
+    a = eitp__lora_row_parameter(model, config, row, block, 0);
+    b = eitp__lora_row_parameter(model, config, row, block, 1);
+    /* Parameters are rounded to what their products take. */
+    low = eitp_cast(eitp__parameter_tensor(graph, &a), dtype);
+    low = eitp_matmul_wide(key ? eitp_dropout(x, key, config->dropout) : x, low, 0, 1);
     /* Scaled as it was summed: rounded once, and the scale is not in what A and B are updated by. */
-    low = eitp_cast(eitp_affine(low, eitp__lora_scale(&model->lora), 0), eitp_tensor_dtype(x));
-    return eitp_matmul_transposed(low, eitp__lora_tensor(model, x, layer, name, 'B'), 0, 1);
-}
-
-/* ---- Merging ---- */
-
-/* An adapter in memory, and a row of the weight that it belongs to. */
-typedef struct eitp__lora_merge {
-    const eitp_host *host;
-    int64_t rank, in, out;
-    double scale;
-    float *a, *b, *row; /* one allocation */
-    size_t bytes;
-} eitp__lora_merge;
-
-static void eitp__lora_add_row(const eitp__lora_merge *merge, int64_t i) {
-    for (int64_t o = 0; o < merge->out; o++) {
-        double sum = 0;
-        for (int64_t r = 0; r < merge->rank; r++)
-            sum += (double)merge->a[r * merge->in + i] * (double)merge->b[o * merge->rank + r];
-        merge->row[o] = (float)((double)merge->row[o] + merge->scale * sum);
-    }
-}
-
-/* Adds an adapter to its weight [in, out], which is the transpose of B A, and zeroes B. */
-static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lora_merge *merge, const char *name_a,
-                                          const char *name_b, eitp_error *error) {
-    char weight[96];
-    eitp_status status = eitp_variable_read_f32(context, name_a, 0, merge->a, merge->rank * merge->in, error);
-    if (!status)
-        status = eitp_variable_read_f32(context, name_b, 0, merge->b, merge->rank * merge->out, error);
-    snprintf(weight, sizeof weight, "%.*s.weight", (int)(strlen(name_a) - strlen(".lora_A.weight")), name_a);
-    for (int64_t i = 0; i < merge->in && !status; i++) {
-        status = eitp_variable_read_f32(context, weight, i * merge->out, merge->row, merge->out, error);
-        if (!status)
-            eitp__lora_add_row(merge, i);
-        if (!status)
-            status = eitp_variable_write_f32(context, weight, i * merge->out, merge->row, merge->out, error);
-    }
-    return status ? status : eitp_variable_fill(context, name_b, 0, error);
-}
-
-eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
-    if (!model)
-        return eitp__fail_null(error, "eitp_model_merge_lora", "model");
-    const eitp_lora_config *config = &model->lora;
-    eitp_status status = EITP_OK;
-    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i += 2) {
-        eitp__parameter a = eitp__lora_parameter(&model->config, config, i);
-        eitp__parameter b = eitp__lora_parameter(&model->config, config, i + 1);
-        eitp__lora_merge merge = EITP__ZERO;
-        merge.host = &model->host;
-        merge.rank = config->rank;
-        merge.in = a.shape[1];
-        merge.out = b.shape[0];
-        merge.scale = eitp__lora_scale(config);
-        merge.bytes = (size_t)(merge.rank * (merge.in + merge.out) + merge.out) * sizeof *merge.a;
-        merge.a = (float *)eitp__allocate_uninitialized(merge.host, merge.bytes);
-        if (!merge.a)
-            return eitp__fail_memory(error, merge.bytes, "merging adapters");
-        merge.b = merge.a + merge.rank * merge.in;
-        merge.row = merge.b + merge.rank * merge.out;
-        status = eitp__lora_merge_layer(model->context, &merge, a.name, b.name, error);
-        eitp__release(merge.host, merge.a, merge.bytes);
-    }
-    return status;
+    low = eitp_cast(eitp_affine(low, eitp__lora_scale(config), 0), dtype);
+    return eitp_matmul_transposed(low, eitp_cast(eitp__parameter_tensor(graph, &b), dtype), 0, 1);
 }
 /* <<src/model/lora.c */
 
-/* >>src/model/freeze.c */
-/* Which parameters of a model are trained. */
+/* >>src/model/layers.c */
+EITP__PRIVATE eitp_tensor *eitp__slot_tensor(eitp_graph *graph, const eitp_transformer_config *config,
+                                             const char *block, eitp__model_slot slot, eitp__part part) {
+    const eitp__parameter_row *row = eitp__row_find(config, slot, part);
+    eitp__parameter parameter;
+    if (!row)
+        return NULL;
+    parameter = eitp__row_parameter(config, row, block);
+    return eitp__parameter_tensor(graph, &parameter);
+}
 
-/* Does the name match the pattern of `size` characters, in which "*" stands for any text? */
-static int eitp__pattern_matches(const char *pattern, size_t size, const char *name) {
-    size_t at = 0, star = size;
-    const char *retry = NULL;
-    while (*name) {
-        if (at < size && pattern[at] == '*') {
-            star = at++;
-            retry = name;
-        } else if (at < size && pattern[at] == *name) {
-            at++;
-            name++;
-        } else if (retry) {
-            at = star + 1;
-            name = ++retry;
-        } else {
-            return 0;
-        }
+EITP__PRIVATE eitp_tensor *eitp__slot_norm(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
+                                           eitp__model_slot slot) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *gain, *bias;
+    if (!x || !eitp__row_find(config, slot, EITP__WEIGHT))
+        return x;
+    bias = eitp__slot_tensor(graph, config, block, slot, EITP__BIAS);
+    gain = eitp__slot_tensor(graph, config, block, slot, EITP__WEIGHT);
+    return eitp_layer_norm(x, gain, bias, config->epsilon);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
+                                             eitp__model_slot slot, const eitp_block_inputs *inputs,
+                                             eitp_activation activation) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *adapted, *bias, *y;
+    if (!x)
+        return NULL;
+    adapted = eitp__lora_apply(x, config, block, slot, inputs->lora, inputs->key);
+    bias = eitp__slot_tensor(graph, config, block, slot, EITP__BIAS);
+    y = eitp_linear(x, eitp__slot_tensor(graph, config, block, slot, EITP__WEIGHT), bias, EITP_NO_ACTIVATION);
+    return eitp__activate(adapted ? eitp_add(y, adapted) : y, activation);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, double probability) {
+    return key ? eitp_dropout(x, key, probability) : x;
+}
+/* <<src/model/layers.c */
+
+/* >>src/model/block.c */
+/* One block of a Transformer: attention and MLP, with norms before or after them. */
+
+/* A variable [longest, width] that attention with a cache fills. */
+static eitp_tensor *eitp__block_cache(eitp_graph *graph, const eitp_transformer_config *config, int64_t layer,
+                                      const char *what, int64_t longest) {
+    char name[64];
+    int64_t shape[2];
+    snprintf(name, sizeof name, "cache.%d.%s", (int)layer, what);
+    shape[0] = longest;
+    shape[1] = config->width;
+    return eitp_variable_tensor(graph, name, EITP_CACHE, graph->context->precision, 2, shape);
+}
+
+static double eitp__attention_scale(const eitp_transformer_config *config, int64_t layer) {
+    double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
+    return config->scale_attention_by_layer ? scale / (double)(layer + 1) : scale;
+}
+
+/* What the rows of x attend to, side by side for all heads. */
+static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer_config *config, const char *name,
+                                          int64_t layer, const eitp_block_inputs *inputs) {
+    eitp_tensor *qkv = eitp__slot_linear(x, config, name, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
+    eitp_graph *graph = eitp_tensor_graph(qkv);
+    eitp_attention_config attention = EITP__ZERO;
+    attention.heads = (int)config->heads;
+    attention.longest = inputs->longest;
+    attention.scale = eitp__attention_scale(config, layer);
+    attention.dropout = inputs->key ? config->attention_dropout : 0;
+    attention.bidirectional = config->bidirectional != 0;
+    if (!qkv)
+        return NULL;
+    if (inputs->position) {
+        eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs->longest);
+        return eitp_attention_cached(qkv, eitp__block_cache(graph, config, layer, "keys", inputs->longest), values,
+                                     inputs->position, attention.heads, attention.scale);
     }
-    while (at < size && pattern[at] == '*')
-        at++;
-    return at == size;
+    return eitp_attention(qkv, inputs->offsets, inputs->key, inputs->lengths, &attention);
 }
 
-/* The number after "layers:" in a word; -1 where it is no such word, or none. */
-static int64_t eitp__layers_of(const char *word, size_t size) {
-    static const char prefix[] = "layers:";
-    const size_t length = sizeof prefix - 1;
-    int64_t number = 0;
-    if (size <= length || size > length + 6 || strncmp(word, prefix, length))
-        return -1;
-    for (size_t i = length; i < size; i++) {
-        if (word[i] < '0' || word[i] > '9')
-            return -1;
-        number = 10 * number + (word[i] - '0');
+/* x and what a layer makes of it, normalized where norms come after. */
+static eitp_tensor *eitp__block_residual(eitp_tensor *x, eitp_tensor *added, const eitp_transformer_config *config,
+                                         const char *name, eitp__model_slot norm, const eitp_block_inputs *inputs) {
+    x = eitp_add(x, eitp__dropout_with(added, inputs->key, config->residual_dropout));
+    return config->post_norm ? eitp__slot_norm(x, config, name, norm) : x;
+}
+
+/* Refuses what the ops of a block do not. */
+static eitp_status eitp__block_check(const eitp_transformer_config *config, const char *name,
+                                     const eitp_block_inputs *inputs, eitp_error *error) {
+    const size_t longest = 64;
+    if (!*name || strlen(name) > longest)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block's name must have 1 to %zu characters, it has %zu",
+                          longest, strlen(name));
+    if (inputs && inputs->position && (config->bidirectional || inputs->lengths))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a block with a cache takes causal attention, and sequences without padding");
+    return eitp__transformer_config_check(config, error);
+}
+
+eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
+                        const eitp_block_inputs *inputs) {
+    eitp_error error;
+    eitp_tensor *attended, *hidden;
+    if (!x || !config || !name || !inputs)
+        return NULL;
+    if (eitp__block_check(config, name, inputs, &error)) {
+        eitp__graph_fail(eitp_tensor_graph(x), error.status, "%s", error.message);
+        return NULL;
     }
-    return number;
+    attended = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__ATTENTION_NORM);
+    attended = eitp__block_attention(attended, config, name, layer, inputs);
+    attended = eitp__slot_linear(attended, config, name, EITP__ATTENTION_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    x = eitp__block_residual(x, attended, config, name, EITP__ATTENTION_NORM, inputs);
+    hidden = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__MLP_NORM);
+    hidden = eitp__slot_linear(hidden, config, name, EITP__MLP_INPUT, inputs, config->activation);
+    hidden = eitp__slot_linear(hidden, config, name, EITP__MLP_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    return eitp__block_residual(x, hidden, config, name, EITP__MLP_NORM, inputs);
 }
 
-/* Does a word of eitp_model_freeze name the parameter? */
-static int eitp__word_names(const char *word, size_t size, const char *name) {
-    static const char prefix[] = "transformer.", block[] = "transformer.h.";
-    int has_prefix = !strncmp(name, prefix, sizeof prefix - 1);
-    int64_t layers = eitp__layers_of(word, size);
-    if (layers >= 0)
-        return !strncmp(name, block, sizeof block - 1) && strtoll(name + sizeof block - 1, NULL, 10) < layers;
-    if (size == strlen("embeddings") && !strncmp(word, "embeddings", size))
-        return !strcmp(name, "transformer.wte.weight") || !strcmp(name, "transformer.wpe.weight");
-    return eitp__pattern_matches(word, size, name) ||
-           (has_prefix && eitp__pattern_matches(word, size, name + sizeof prefix - 1));
-}
-
-/* Calls for each parameter that a word names; returns how many there are. */
-static eitp_status eitp__freeze_word(eitp_model *model, const char *word, size_t size, int freezes, int64_t *count,
-                                     eitp_error *error) {
-    eitp_status status = EITP_OK;
-    *count = 0;
-    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        if (!eitp__word_names(word, size, parameter.name))
+eitp_status eitp_block_initialize(eitp_context *context, const eitp_transformer_config *config, const char *name,
+                                  uint64_t seed, eitp_error *error) {
+    const eitp_architecture *architecture;
+    eitp_status status;
+    if (!context || !config || !name)
+        return eitp__fail_null(error, "eitp_block_initialize", "context, config and name");
+    architecture = eitp__architecture_of(config);
+    status = eitp__block_check(config, name, NULL, error);
+    for (size_t i = 0; i < architecture->row_count && !status; i++) {
+        eitp__parameter parameter;
+        if (architecture->rows[i].place != EITP__IN_BLOCK)
             continue;
-        ++*count;
-        if (freezes)
-            status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+        parameter = eitp__row_parameter(config, &architecture->rows[i], name);
+        status = eitp__parameter_declare(context, &parameter, error);
+        if (!status)
+            status = eitp__parameter_fill(context, config, &parameter, seed, error);
     }
     return status;
 }
-
-eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (!model || !parts)
-        return eitp__fail_null(error, "eitp_model_freeze", "model and parts");
-    for (int freezes = 0; freezes < 2; freezes++) {
-        for (const char *word = parts; !status; word++) {
-            size_t size = strcspn(word, ",");
-            int64_t count, layers = eitp__layers_of(word, size);
-            status = eitp__freeze_word(model, word, size, freezes, &count, error);
-            if (!status && (!count || layers > model->config.layers))
-                return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                                  "'%.*s' freezes nothing of a model with %lld layers; use embeddings, layers:N, or a "
-                                  "parameter's name, with * for any text",
-                                  (int)(size < 60 ? size : 60), word, (long long)model->config.layers);
-            word += size;
-            if (!*word)
-                break;
-        }
-    }
-    return status;
-}
-
-int64_t eitp_model_trained_count(const eitp_model *model) {
-    int64_t base, elements = 0;
-    if (!model)
-        return 0;
-    base = eitp__parameter_count(&model->config);
-    for (int64_t i = 0; i < base + eitp__lora_parameter_count(&model->config, &model->lora); i++) {
-        eitp__parameter parameter = i < base ? eitp__parameter_at(&model->config, i)
-                                             : eitp__lora_parameter(&model->config, &model->lora, i - base);
-        int64_t at = eitp_variable_find(model->context, parameter.name);
-        if (eitp_variable_at(model->context, (size_t)at).trained)
-            elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
-    }
-    return elements;
-}
-/* <<src/model/freeze.c */
+/* <<src/model/block.c */
 
 /* >>src/model/transformer.c */
-/* ---- Parameters ---- */
-
-/* A dimension of a parameter, by name. */
-typedef enum eitp__extent {
-    EITP__NONE,
-    EITP__VOCABULARY,
-    EITP__POSITIONS,
-    EITP__WIDTH,
-    EITP__QKV,
-    EITP__INNER
-} eitp__extent;
-
-typedef struct eitp__gpt2_row {
-    const char *name;
-    eitp__extent extents[2];
-    eitp__fill_kind fill;
-} eitp__gpt2_row;
-
-#define EITP__PREFIX "transformer."
-
-static const eitp__gpt2_row eitp__gpt2_first[] = {
-    {"wte.weight", {EITP__VOCABULARY, EITP__WIDTH}, EITP__FILL_NORMAL},
-    {"wpe.weight", {EITP__POSITIONS, EITP__WIDTH}, EITP__FILL_NORMAL},
-};
-
-/* Once for each layer, called "h.<layer>.<name>". */
-static const eitp__gpt2_row eitp__gpt2_layer[] = {
-    {"ln_1.weight", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ONE},
-    {"ln_1.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
-    {"attn.c_attn.weight", {EITP__WIDTH, EITP__QKV}, EITP__FILL_NORMAL},
-    {"attn.c_attn.bias", {EITP__QKV, EITP__NONE}, EITP__FILL_ZERO},
-    {"attn.c_proj.weight", {EITP__WIDTH, EITP__WIDTH}, EITP__FILL_RESIDUAL},
-    {"attn.c_proj.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
-    {"ln_2.weight", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ONE},
-    {"ln_2.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
-    {"mlp.c_fc.weight", {EITP__WIDTH, EITP__INNER}, EITP__FILL_NORMAL},
-    {"mlp.c_fc.bias", {EITP__INNER, EITP__NONE}, EITP__FILL_ZERO},
-    {"mlp.c_proj.weight", {EITP__INNER, EITP__WIDTH}, EITP__FILL_RESIDUAL},
-    {"mlp.c_proj.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
-};
-
-static const eitp__gpt2_row eitp__gpt2_last[] = {
-    {"ln_f.weight", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ONE},
-    {"ln_f.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
-};
-
-/* Only where the head is not tied; its name has no prefix. */
-static const eitp__gpt2_row eitp__gpt2_head = {"lm_head.weight", {EITP__VOCABULARY, EITP__WIDTH}, EITP__FILL_NORMAL};
-
-static int64_t eitp__gpt2_extent(const eitp_transformer_config *config, eitp__extent extent) {
-    switch (extent) {
-    case EITP__VOCABULARY:
-        return config->vocabulary;
-    case EITP__POSITIONS:
-        return config->positions;
-    case EITP__WIDTH:
-        return config->width;
-    case EITP__QKV:
-        return 3 * config->width;
-    case EITP__INNER:
-        return config->inner;
-    case EITP__NONE:
-    default:
-        return 0;
-    }
-}
-
-EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
-    return (int64_t)EITP__COUNT(eitp__gpt2_first) + config->layers * (int64_t)EITP__COUNT(eitp__gpt2_layer) +
-           (int64_t)EITP__COUNT(eitp__gpt2_last) + !config->tied;
-}
-
-EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
-    const int64_t first = EITP__COUNT(eitp__gpt2_first), layer = EITP__COUNT(eitp__gpt2_layer);
-    const int64_t last = EITP__COUNT(eitp__gpt2_last), layers_end = first + config->layers * layer;
-    const eitp__gpt2_row *row;
-    eitp__parameter parameter;
-    memset(&parameter, 0, sizeof parameter);
-    if (index < first) {
-        row = &eitp__gpt2_first[index];
-        snprintf(parameter.name, sizeof parameter.name, EITP__PREFIX "%s", row->name);
-    } else if (index < layers_end) {
-        row = &eitp__gpt2_layer[(index - first) % layer];
-        snprintf(parameter.name, sizeof parameter.name, EITP__PREFIX "h.%d.%s", (int)((index - first) / layer),
-                 row->name);
-    } else if (index < layers_end + last) {
-        row = &eitp__gpt2_last[index - layers_end];
-        snprintf(parameter.name, sizeof parameter.name, EITP__PREFIX "%s", row->name);
-    } else {
-        row = &eitp__gpt2_head;
-        snprintf(parameter.name, sizeof parameter.name, "%s", row->name);
-    }
-    parameter.fill = row->fill;
-    for (int d = 0; d < 2 && row->extents[d] != EITP__NONE; d++)
-        parameter.shape[parameter.rank++] = eitp__gpt2_extent(config, row->extents[d]);
-    return parameter;
-}
-
 /* ---- The model object ---- */
-
-/* Matrices are of the context's precision, and have a remainder where that is asked for; vectors are F32. */
-static void eitp__declare_parameter(eitp_graph *graph, const eitp__parameter *parameter) {
-    const eitp_context *context = graph->context;
-    eitp_dtype dtype = parameter->rank > 1 ? context->precision : EITP_F32;
-    char name[128];
-    eitp_variable_tensor(graph, parameter->name, EITP_PARAMETER, dtype, parameter->rank, parameter->shape);
-    if (dtype == EITP_F32 || context->parameters == EITP_PARAMETERS_ROUNDED)
-        return;
-    eitp__remainder_name(parameter->name, name, sizeof name);
-    eitp_variable_tensor(graph, name, EITP_REMAINDER,
-                         context->parameters == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(dtype),
-                         parameter->rank, parameter->shape);
-}
 
 eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_config *config, eitp_model **model,
                               eitp_error *error) {
     if (!context || !config || !model)
         return eitp__fail_null(error, "eitp_model_create", "context, config and model");
     const eitp_host host = eitp_context_host(context);
-    eitp_graph *graph = NULL;
     eitp_model *made;
     eitp_status status = eitp__transformer_config_check(config, error);
     *model = NULL;
@@ -35080,13 +35659,10 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     made->context = context;
     made->host = host;
     made->config = *config;
-    status = eitp_graph_create(context, &graph, error);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
-        eitp__declare_parameter(graph, &parameter);
-        status = eitp_graph_status(graph, error);
+        status = eitp__parameter_declare(context, &parameter, error);
     }
-    eitp_graph_destroy(graph);
     if (status) {
         eitp_model_destroy(made);
         return status;
@@ -35130,6 +35706,19 @@ eitp_status eitp_model_set_dropout(eitp_model *model, double embedding, double a
     return status;
 }
 
+int64_t eitp_model_vocabulary(const eitp_model *model) {
+    return model ? model->config.vocabulary : 0;
+}
+
+int64_t eitp_model_positions(const eitp_model *model) {
+    return model ? model->config.positions : 0;
+}
+
+int eitp_model_has_dropout(const eitp_model *model) {
+    return model && (model->config.embedding_dropout > 0 || model->config.attention_dropout > 0 ||
+                     model->config.residual_dropout > 0 || model->lora.dropout > 0);
+}
+
 eitp_context *eitp_model_context(const eitp_model *model) {
     return model ? model->context : NULL;
 }
@@ -35138,7 +35727,7 @@ int64_t eitp_model_parameter_count(const eitp_model *model) {
     int64_t elements = 0;
     for (int64_t i = 0; model && i < eitp__parameter_count(&model->config); i++) {
         eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
+        elements += eitp__parameter_elements(&parameter);
     }
     return elements;
 }
@@ -35146,150 +35735,57 @@ int64_t eitp_model_parameter_count(const eitp_model *model) {
 eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error) {
     if (!model)
         return eitp__fail_null(error, "eitp_model_initialize", "model");
-    const eitp_transformer_config *config = &model->config;
     eitp_status status = EITP_OK;
-    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(config, i);
-        double deviation = config->initializer_range;
-        if (parameter.fill == EITP__FILL_RESIDUAL)
-            deviation /= sqrt(2.0 * (double)config->layers);
-        if (parameter.fill == EITP__FILL_ONE || parameter.fill == EITP__FILL_ZERO)
-            status = eitp_variable_fill(model->context, parameter.name, parameter.fill == EITP__FILL_ONE, error);
-        else
-            status = eitp_variable_fill_normal(model->context, parameter.name, 0, deviation, seed, error);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        status = eitp__parameter_fill(model->context, &model->config, &parameter, seed, error);
     }
     return status;
 }
 
 /* ---- The graph ---- */
 
-EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name) {
-    eitp_variable info = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, name));
-    if (!info.name) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the model's variable '%s' is not in its context", name);
-        return NULL;
-    }
-    return eitp_variable_tensor(graph, name, info.role, info.dtype, info.rank, info.shape);
-}
-
-/* The model's parameter "transformer.<name>" in a graph; `layer` below 0: outside the layers. */
-static eitp_tensor *eitp__gpt2_tensor(const eitp_model *model, eitp_graph *graph, int64_t layer, const char *name) {
-    char full[96];
-    if (layer >= 0)
-        snprintf(full, sizeof full, EITP__PREFIX "h.%d.%s", (int)layer, name);
-    else
-        snprintf(full, sizeof full, EITP__PREFIX "%s", name);
-    return eitp__parameter_named(model, graph, full);
-}
-
-/* x through the weight and bias called <name>.weight and <name>.bias, and the adapter if there is one. */
-static eitp_tensor *eitp__gpt2_linear(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
-                                      const eitp__attending *attending, eitp_activation activation) {
-    char weight[64], bias[64];
-    eitp_graph *graph;
-    eitp_tensor *adapted, *y;
-    if (!x)
-        return NULL;
-    graph = eitp_tensor_graph(x);
-    snprintf(weight, sizeof weight, "%s.weight", name);
-    snprintf(bias, sizeof bias, "%s.bias", name);
-    adapted = eitp__lora_apply(model, x, layer, name, attending->key);
-    y = eitp_linear(x, eitp__gpt2_tensor(model, graph, layer, weight), eitp__gpt2_tensor(model, graph, layer, bias),
-                    EITP_NO_ACTIVATION);
-    return eitp__activate(adapted ? eitp_add(y, adapted) : y, activation);
-}
-
-static eitp_tensor *eitp__gpt2_norm(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name) {
-    char weight[64], bias[64];
-    eitp_graph *graph;
-    if (!x)
-        return NULL;
-    graph = eitp_tensor_graph(x);
-    snprintf(weight, sizeof weight, "%s.weight", name);
-    snprintf(bias, sizeof bias, "%s.bias", name);
-    return eitp_layer_norm(x, eitp__gpt2_tensor(model, graph, layer, weight),
-                           eitp__gpt2_tensor(model, graph, layer, bias), model->config.epsilon);
-}
-
-static eitp_tensor *eitp__gpt2_cache(const eitp_model *model, eitp_graph *graph, int64_t layer, const char *what,
-                                     int64_t longest) {
-    char name[64];
-    int64_t shape[2];
-    snprintf(name, sizeof name, "cache.%d.%s", (int)layer, what);
-    shape[0] = longest;
-    shape[1] = model->config.width;
-    return eitp_variable_tensor(graph, name, EITP_CACHE, eitp_context_precision(model->context), 2, shape);
-}
-
-static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x, int64_t layer,
-                                         const eitp__attending *attending) {
-    const eitp_transformer_config *config = &model->config;
-    eitp_tensor *qkv = eitp__gpt2_linear(model, x, layer, "attn.c_attn", attending, EITP_NO_ACTIVATION);
-    double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
-    eitp_attention_config attention = EITP__ZERO;
-    eitp_graph *graph;
-    if (!qkv)
-        return NULL;
-    graph = eitp_tensor_graph(qkv);
-    if (config->scale_attention_by_layer)
-        scale /= (double)(layer + 1);
-    if (attending->position)
-        return eitp_attention_cached(qkv, eitp__gpt2_cache(model, graph, layer, "keys", attending->longest),
-                                     eitp__gpt2_cache(model, graph, layer, "values", attending->longest),
-                                     attending->position, (int)config->heads, scale);
-    attention.heads = (int)config->heads;
-    attention.longest = attending->longest;
-    attention.scale = scale;
-    attention.dropout = attending->key ? config->attention_dropout : 0;
-    return eitp_attention(qkv, attending->offsets, attending->key, NULL, &attention);
-}
-
-static eitp_tensor *eitp__gpt2_dropout(eitp_tensor *x, const eitp__attending *attending, double probability) {
-    return attending->key ? eitp_dropout(x, attending->key, probability) : x;
-}
-
-static eitp_tensor *eitp__gpt2_block(const eitp_model *model, eitp_tensor *x, int64_t layer,
-                                     const eitp__attending *attending) {
-    const eitp_transformer_config *config = &model->config;
-    eitp_tensor *attended, *hidden;
-    attended = eitp__gpt2_attention(model, eitp__gpt2_norm(model, x, layer, "ln_1"), layer, attending);
-    attended = eitp__gpt2_linear(model, attended, layer, "attn.c_proj", attending, EITP_NO_ACTIVATION);
-    x = eitp_add(x, eitp__gpt2_dropout(attended, attending, config->residual_dropout));
-    hidden = eitp__gpt2_linear(model, eitp__gpt2_norm(model, x, layer, "ln_2"), layer, "mlp.c_fc", attending,
-                               config->activation);
-    hidden = eitp__gpt2_linear(model, hidden, layer, "mlp.c_proj", attending, EITP_NO_ACTIVATION);
-    return eitp_add(x, eitp__gpt2_dropout(hidden, attending, config->residual_dropout));
-}
-
 EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model) {
-    int64_t index = eitp_variable_find(model->context, EITP__PREFIX "wte.weight");
+    const eitp__parameter_row *row = eitp__row_find(&model->config, EITP__TOKEN_EMBEDDING, EITP__WEIGHT);
+    eitp__parameter parameter = eitp__row_parameter(&model->config, row, NULL);
+    int64_t index = eitp_variable_find(model->context, parameter.name);
     return model->config.tied && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
 }
 
-static eitp_tensor *eitp__gpt2_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
-    eitp_tensor *table = eitp__gpt2_tensor(model, graph, -1, "wte.weight");
-    return inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
-                          : eitp_embedding(table, inputs->tokens);
+/* A parameter outside of blocks. */
+static eitp_tensor *eitp__model_tensor(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot) {
+    return eitp__slot_tensor(graph, &model->config, NULL, slot, EITP__WEIGHT);
 }
 
-EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph,
-                                             const eitp_model_inputs *inputs, const eitp__attending *attending) {
-    eitp_tensor *x = eitp_add(eitp__gpt2_embedded(model, graph, inputs),
-                              eitp_embedding(eitp__gpt2_tensor(model, graph, -1, "wpe.weight"), inputs->positions));
-    x = eitp__gpt2_dropout(x, attending, model->config.embedding_dropout);
-    for (int64_t layer = 0; layer < model->config.layers; layer++)
-        x = eitp__gpt2_block(model, x, layer, attending);
-    return eitp__gpt2_norm(model, x, -1, "ln_f");
+/* The rows of the embeddings, added up. */
+static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+    const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
+    eitp_tensor *positions = NULL, *table, *x;
+    if (has_positions)
+        positions = eitp_embedding(eitp__model_tensor(model, graph, EITP__POSITION_EMBEDDING), inputs->positions);
+    table = eitp__model_tensor(model, graph, EITP__TOKEN_EMBEDDING);
+    x = inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
+                       : eitp_embedding(table, inputs->tokens);
+    return has_positions ? eitp_add(x, positions) : x;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
+                                                   const eitp_model_inputs *inputs,
+                                                   const eitp_block_inputs *attention) {
+    const eitp_transformer_config *config = &model->config;
+    eitp_tensor *x = eitp__slot_norm(eitp__model_embedded(model, graph, inputs), config, NULL, EITP__EMBEDDING_NORM);
+    char block[EITP__BLOCK_NAME_SIZE];
+    x = eitp__dropout_with(x, attention->key, config->embedding_dropout);
+    for (int64_t layer = 0; layer < config->layers; layer++) {
+        eitp__block_name(config, layer, block, sizeof block);
+        x = eitp_block(x, config, block, layer, attention);
+    }
+    return eitp__slot_norm(x, config, NULL, EITP__FINAL_NORM);
 }
 
 /* The output head [vocabulary, width]. */
-static eitp_tensor *eitp__gpt2_head_tensor(const eitp_model *model, eitp_graph *graph) {
-    return model->config.tied ? eitp__gpt2_tensor(model, graph, -1, "wte.weight")
-                              : eitp__parameter_named(model, graph, eitp__gpt2_head.name);
-}
-
-EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden) {
-    return hidden ? eitp_matmul_wide(hidden, eitp__gpt2_head_tensor(model, eitp_tensor_graph(hidden)), 0, 1) : NULL;
+static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph) {
+    return eitp__model_tensor(model, graph, model->config.tied ? EITP__TOKEN_EMBEDDING : EITP__HEAD);
 }
 
 eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t longest, int with_key) {
@@ -35303,32 +35799,262 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     return inputs;
 }
 
-/* The hidden states of a packed batch. */
-static eitp_tensor *eitp__model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                                       int64_t longest) {
-    eitp__attending attending;
-    attending.offsets = inputs->offsets;
-    attending.key = inputs->key;
-    attending.longest = longest;
-    attending.position = NULL;
-    return eitp__gpt2_hidden(model, graph, inputs, &attending);
+eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                               int64_t longest) {
+    eitp_block_inputs attention = EITP__ZERO;
+    if (!model || !graph || !inputs)
+        return NULL;
+    attention.offsets = inputs->offsets;
+    attention.key = inputs->key;
+    attention.longest = longest;
+    attention.lora = &model->lora;
+    return eitp__model_hidden_with(model, graph, inputs, &attention);
+}
+
+eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
+    return model && hidden ? eitp_matmul_wide(hidden, eitp__head_tensor(model, eitp_tensor_graph(hidden)), 0, 1) : NULL;
 }
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                 int64_t longest) {
-    if (!model || !graph || !inputs)
-        return NULL;
-    return eitp__gpt2_logits(model, eitp__model_hidden(model, graph, inputs, longest));
+    return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, longest));
 }
 
 eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                int64_t longest, eitp_tensor *targets, int32_t ignored) {
+    eitp_tensor *head;
     if (!model || !graph || !inputs)
         return NULL;
-    return eitp_linear_cross_entropy(eitp__model_hidden(model, graph, inputs, longest),
-                                     eitp__gpt2_head_tensor(model, graph), targets, ignored);
+    head = eitp__head_tensor(model, graph);
+    return eitp_linear_cross_entropy(eitp_model_hidden(model, graph, inputs, longest), head, targets, ignored);
 }
 /* <<src/model/transformer.c */
+
+/* >>src/model/adapters.c */
+/* Adapters of a model: added, initialized, merged. */
+
+eitp_lora_config eitp_model_lora(const eitp_model *model) {
+    eitp_lora_config none = EITP__ZERO;
+    return model ? model->lora : none;
+}
+
+/* Declares the adapters; where one cannot be, none is. */
+static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
+    eitp_context *context = model->context;
+    size_t before = eitp_variable_count(context);
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
+        status = eitp__parameter_declare(context, &parameter, error);
+    }
+    while (status && eitp_variable_count(context) > before)
+        eitp__variable_remove(context, eitp_variable_count(context) - 1);
+    return status;
+}
+
+eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
+    if (!model || !config)
+        return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
+    eitp_status status = eitp__lora_config_check(config, error);
+    if (!status && model->lora.rank)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has adapters already; merge them first");
+    if (!status && model->context->graph_count)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are made");
+    if (!status)
+        status = eitp__lora_declare(model, config, error);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+    }
+    if (!status)
+        model->lora = *config;
+    return status;
+}
+
+eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_initialize_lora", "model");
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
+        /* Kaiming's uniform distribution with a = sqrt(5). */
+        double bound = 1 / sqrt((double)parameter.shape[1]);
+        status = i % 2 ? eitp_variable_fill(model->context, parameter.name, 0, error)
+                       : eitp_variable_fill_uniform(model->context, parameter.name, -bound, bound, seed, error);
+    }
+    return status;
+}
+
+/* ---- Merging ---- */
+
+/* An adapter in memory, and a row of the weight that it belongs to. */
+typedef struct eitp__lora_merge {
+    const eitp_host *host;
+    int64_t rank, in, out;
+    double scale;
+    float *a, *b, *row; /* one allocation */
+    size_t bytes;
+} eitp__lora_merge;
+
+static void eitp__lora_add_row(const eitp__lora_merge *merge, int64_t i) {
+    for (int64_t o = 0; o < merge->out; o++) {
+        double sum = 0;
+        for (int64_t r = 0; r < merge->rank; r++)
+            sum += (double)merge->a[r * merge->in + i] * (double)merge->b[o * merge->rank + r];
+        merge->row[o] = (float)((double)merge->row[o] + merge->scale * sum);
+    }
+}
+
+/* Adds an adapter to its weight [in, out], which is the transpose of B A, and zeroes B. */
+static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lora_merge *merge, const char *name_a,
+                                          const char *name_b, eitp_error *error) {
+    char weight[EITP__NAME_SIZE];
+    eitp_status status = eitp_variable_read_f32(context, name_a, 0, merge->a, merge->rank * merge->in, error);
+    if (!status)
+        status = eitp_variable_read_f32(context, name_b, 0, merge->b, merge->rank * merge->out, error);
+    snprintf(weight, sizeof weight, "%.*s.weight", (int)(strlen(name_a) - strlen(".lora_A.weight")), name_a);
+    for (int64_t i = 0; i < merge->in && !status; i++) {
+        status = eitp_variable_read_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+        if (!status)
+            eitp__lora_add_row(merge, i);
+        if (!status)
+            status = eitp_variable_write_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+    }
+    return status ? status : eitp_variable_fill(context, name_b, 0, error);
+}
+
+eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_merge_lora", "model");
+    const eitp_lora_config *config = &model->lora;
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i += 2) {
+        eitp__parameter a = eitp__lora_parameter(&model->config, config, i);
+        eitp__parameter b = eitp__lora_parameter(&model->config, config, i + 1);
+        eitp__lora_merge merge = EITP__ZERO;
+        merge.host = &model->host;
+        merge.rank = config->rank;
+        merge.in = a.shape[1];
+        merge.out = b.shape[0];
+        merge.scale = eitp__lora_scale(config);
+        merge.bytes = (size_t)(merge.rank * (merge.in + merge.out) + merge.out) * sizeof *merge.a;
+        merge.a = (float *)eitp__allocate_uninitialized(merge.host, merge.bytes);
+        if (!merge.a)
+            return eitp__fail_memory(error, merge.bytes, "merging adapters");
+        merge.b = merge.a + merge.rank * merge.in;
+        merge.row = merge.b + merge.rank * merge.out;
+        status = eitp__lora_merge_layer(model->context, &merge, a.name, b.name, error);
+        eitp__release(merge.host, merge.a, merge.bytes);
+    }
+    return status;
+}
+/* <<src/model/adapters.c */
+
+/* >>src/model/freeze.c */
+/* Which parameters of a model are trained. */
+
+/* Does the name match the pattern of `size` characters, in which "*" stands for any text? */
+static int eitp__pattern_matches(const char *pattern, size_t size, const char *name) {
+    size_t at = 0, star = size;
+    const char *retry = NULL;
+    while (*name) {
+        if (at < size && pattern[at] == '*') {
+            star = at++;
+            retry = name;
+        } else if (at < size && pattern[at] == *name) {
+            at++;
+            name++;
+        } else if (retry) {
+            at = star + 1;
+            name = ++retry;
+        } else {
+            return 0;
+        }
+    }
+    while (at < size && pattern[at] == '*')
+        at++;
+    return at == size;
+}
+
+/* The number after "layers:" in a word; -1 where it is no such word, or none. */
+static int64_t eitp__layers_of(const char *word, size_t size) {
+    static const char prefix[] = "layers:";
+    const size_t length = sizeof prefix - 1;
+    int64_t number = 0;
+    if (size <= length || size > length + 6 || strncmp(word, prefix, length))
+        return -1;
+    for (size_t i = length; i < size; i++) {
+        if (word[i] < '0' || word[i] > '9')
+            return -1;
+        number = 10 * number + (word[i] - '0');
+    }
+    return number;
+}
+
+/* True if a word of eitp_model_freeze names the parameter. */
+static int eitp__word_names(const eitp_model *model, const char *word, size_t size, const eitp__parameter *parameter) {
+    const char *shorter = eitp__without_prefix(&model->config, parameter->name);
+    int64_t layers = eitp__layers_of(word, size);
+    if (layers >= 0)
+        return parameter->layer >= 0 && parameter->layer < layers;
+    if (size == strlen("embeddings") && !strncmp(word, "embeddings", size))
+        return parameter->row->place == EITP__BEFORE_BLOCKS;
+    return eitp__pattern_matches(word, size, parameter->name) || eitp__pattern_matches(word, size, shorter);
+}
+
+/* Calls for each parameter that a word names; returns how many there are. */
+static eitp_status eitp__freeze_word(eitp_model *model, const char *word, size_t size, int freezes, int64_t *count,
+                                     eitp_error *error) {
+    eitp_status status = EITP_OK;
+    *count = 0;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        if (!eitp__word_names(model, word, size, &parameter))
+            continue;
+        ++*count;
+        if (freezes)
+            status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+    }
+    return status;
+}
+
+eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!model || !parts)
+        return eitp__fail_null(error, "eitp_model_freeze", "model and parts");
+    for (int freezes = 0; freezes < 2; freezes++) {
+        for (const char *word = parts; !status; word++) {
+            size_t size = strcspn(word, ",");
+            int64_t count, layers = eitp__layers_of(word, size);
+            status = eitp__freeze_word(model, word, size, freezes, &count, error);
+            if (!status && (!count || layers > model->config.layers))
+                return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                                  "'%.*s' freezes nothing of a model with %lld layers; use embeddings, layers:N, or a "
+                                  "parameter's name, with * for any text",
+                                  (int)(size < 60 ? size : 60), word, (long long)model->config.layers);
+            word += size;
+            if (!*word)
+                break;
+        }
+    }
+    return status;
+}
+
+int64_t eitp_model_trained_count(const eitp_model *model) {
+    int64_t base, elements = 0;
+    if (!model)
+        return 0;
+    base = eitp__parameter_count(&model->config);
+    for (int64_t i = 0; i < base + eitp__lora_parameter_count(&model->config, &model->lora); i++) {
+        eitp__parameter parameter = i < base ? eitp__parameter_at(&model->config, i)
+                                             : eitp__lora_parameter(&model->config, &model->lora, i - base);
+        int64_t at = eitp_variable_find(model->context, parameter.name);
+        if (eitp_variable_at(model->context, (size_t)at).trained)
+            elements += eitp__parameter_elements(&parameter);
+    }
+    return elements;
+}
+/* <<src/model/freeze.c */
 
 /* >>src/model/generate.c */
 /* Generation with a key-value cache: one plan for prompt and tokens, whose rows are those fed at a time. */
@@ -35360,18 +36086,18 @@ eitp_sampling eitp_sampling_default(void) {
 static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *error) {
     eitp_graph *graph = generator->graph;
     eitp_model_inputs inputs = EITP__ZERO;
-    eitp__attending attending;
+    eitp_block_inputs attention = EITP__ZERO;
     eitp_tensor *hidden;
     int64_t one = 1;
-    memset(&attending, 0, sizeof attending);
     generator->tokens = inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &generator->chunk);
     generator->positions = inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &generator->chunk);
     generator->position = eitp_input(graph, "position", EITP_I32, 1, &one);
     generator->last = eitp_input(graph, "last row", EITP_I32, 1, &one);
-    attending.position = generator->position;
-    attending.longest = generator->capacity;
-    hidden = eitp__gpt2_hidden(generator->model, graph, &inputs, &attending);
-    generator->logits = eitp_output(eitp__gpt2_logits(generator->model, eitp_embedding(hidden, generator->last)));
+    attention.position = generator->position;
+    attention.longest = generator->capacity;
+    attention.lora = &generator->model->lora;
+    hidden = eitp__model_hidden_with(generator->model, graph, &inputs, &attention);
+    generator->logits = eitp_output(eitp_model_logits(generator->model, eitp_embedding(hidden, generator->last)));
     return eitp_plan_create(graph, &generator->plan, error);
 }
 
@@ -35384,6 +36110,9 @@ eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eit
     eitp_status status;
     size_t vocabulary = (size_t)model->config.vocabulary;
     *generator = NULL;
+    if (model->config.bidirectional)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "a model with bidirectional attention cannot generate; generation takes a causal one");
     if (capacity < 0 || capacity > model->config.positions)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens are more than the model's %lld positions",
                           (long long)capacity, (long long)model->config.positions);
@@ -41127,6 +41856,137 @@ EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *wri
 }
 /* <<src/io/safetensors_writer.c */
 
+/* >>src/io/pieces.c */
+/* Moved at a time. */
+#define EITP__PIECE_BUFFER ((int64_t)1 << 18)
+
+EITP__PRIVATE int eitp__has_pieces(const eitp_transformer_config *config) {
+    const eitp_architecture *architecture = config ? eitp__architecture_of(config) : NULL;
+    for (size_t i = 0; architecture && i < architecture->row_count; i++) {
+        if (architecture->rows[i].is_transposed || architecture->rows[i].pieces[0])
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
+                                        eitp__piece pieces[EITP__PIECES]) {
+    eitp__parameter parameter;
+    int count = 1, last = variable->rank - 1, is_transposed = 0;
+    memset(pieces, 0, EITP__PIECES * sizeof *pieces);
+    if (eitp__has_pieces(config) && eitp__parameter_find(config, variable->name, &parameter)) {
+        count = eitp__parameter_pieces(&parameter);
+        is_transposed = parameter.row->is_transposed && variable->rank == 2;
+        for (int i = 0; i < count; i++)
+            eitp__parameter_piece_name(&parameter, i, pieces[i].name, sizeof pieces[i].name);
+    }
+    for (int i = 0; i < count; i++) {
+        eitp__piece *piece = &pieces[i];
+        piece->rank = variable->rank;
+        memcpy(piece->shape, variable->shape, sizeof piece->shape);
+        piece->is_whole = count == 1 && !is_transposed;
+        piece->is_transposed = is_transposed;
+        if (piece->is_whole)
+            continue;
+        piece->shape[last] /= count;
+        piece->column = i * piece->shape[last];
+        if (is_transposed) {
+            piece->shape[1] = variable->shape[0];
+            piece->shape[0] = variable->shape[1] / count;
+        }
+    }
+    return count;
+}
+
+/* A piece on its way: rows of the tensor in the file, and as many elements of a row of the variable. */
+typedef struct eitp__piece_move {
+    eitp_context *context;
+    const eitp_variable *variable;
+    const eitp__piece *piece;
+    int64_t rows, length; /* of the tensor */
+    int64_t most;         /* rows at a time */
+    float *values, *line;
+    eitp_host host;
+    size_t bytes;
+} eitp__piece_move;
+
+static eitp_status eitp__piece_begin(eitp__piece_move *move, eitp_context *context, const eitp_variable *variable,
+                                     const eitp__piece *piece, eitp_error *error) {
+    move->context = context;
+    move->variable = variable;
+    move->piece = piece;
+    move->host = eitp_context_host(context);
+    move->rows = piece->rank > 1 ? piece->shape[0] : 1;
+    move->length = piece->shape[piece->rank - 1];
+    move->most = move->length < EITP__PIECE_BUFFER ? EITP__PIECE_BUFFER / move->length : 1;
+    move->most = move->most < move->rows ? move->most : move->rows;
+    move->bytes = (size_t)(move->most * (move->length + 1)) * sizeof *move->values;
+    move->values = (float *)eitp__allocate_uninitialized(&move->host, move->bytes);
+    if (!move->values)
+        return eitp__fail_memory(error, move->bytes, "a part of a parameter");
+    move->line = move->values + move->most * move->length;
+    return EITP_OK;
+}
+
+static void eitp__piece_end(eitp__piece_move *move) {
+    eitp__release(&move->host, move->values, move->bytes);
+}
+
+/* Exchanges `count` rows of the tensor, from `first` on, with the variable: writes it, or reads it. */
+static eitp_status eitp__piece_exchange(const eitp__piece_move *move, int64_t first, int64_t count, int writes,
+                                        eitp_error *error) {
+    const eitp__piece *piece = move->piece;
+    const char *name = move->variable->name;
+    const int64_t stride = move->variable->shape[move->variable->rank - 1];
+    const int64_t lines = piece->is_transposed ? move->length : count;
+    const int64_t length = piece->is_transposed ? count : move->length;
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < lines && !status; i++) {
+        int64_t at = piece->is_transposed ? i * stride + piece->column + first : (first + i) * stride + piece->column;
+        float *line = piece->is_transposed ? move->line : move->values + i * length;
+        for (int64_t k = 0; k < length && piece->is_transposed && writes; k++)
+            line[k] = move->values[k * move->length + i];
+        status = writes ? eitp_variable_write_f32(move->context, name, at, line, length, error)
+                        : eitp_variable_read_f32(move->context, name, at, line, length, error);
+        for (int64_t k = 0; k < length && piece->is_transposed && !writes; k++)
+            move->values[k * move->length + i] = line[k];
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_variable *variable,
+                                           const eitp__piece *piece, const eitp__safetensors *collection,
+                                           const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                           eitp_error *error) {
+    eitp__piece_move move = EITP__ZERO;
+    eitp_status status = eitp__piece_begin(&move, context, variable, piece, error);
+    for (int64_t first = 0; first < move.rows && !status; first += move.most) {
+        int64_t count = move.rows - first < move.most ? move.rows - first : move.most;
+        status = eitp__safetensors_read_f32(collection, entry, first * move.length, count * move.length, move.values,
+                                            checksum, error);
+        if (!status && loads)
+            status = eitp__piece_exchange(&move, first, count, 1, error);
+    }
+    eitp__piece_end(&move);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
+                                            const eitp__piece *piece, eitp__safetensors_writer *writer, size_t index,
+                                            uint32_t *checksum, eitp_error *error) {
+    eitp__piece_move move = EITP__ZERO;
+    eitp_status status = eitp__piece_begin(&move, context, variable, piece, error);
+    for (int64_t first = 0; first < move.rows && !status; first += move.most) {
+        int64_t count = move.rows - first < move.most ? move.rows - first : move.most;
+        status = eitp__piece_exchange(&move, first, count, 0, error);
+        if (!status)
+            status = eitp__safetensors_write_f32(writer, index, move.values, count * move.length, checksum, error);
+    }
+    eitp__piece_end(&move);
+    return status;
+}
+/* <<src/io/pieces.c */
+
 /* >>src/io/variables.c */
 /* Variables to and from safetensors files, through a small buffer: never a second copy. */
 
@@ -41162,11 +42022,11 @@ static eitp_status eitp__move_in(eitp_context *context, const eitp_variable *var
 }
 
 /* Checks that a tensor can be read into a variable, by what the file's header says. */
-static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__safetensors *collection,
-                                     const eitp__safetensors_entry *entry, eitp_error *error) {
+static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__piece *piece,
+                                     const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                     eitp_error *error) {
     int is_floating = entry->dtype >= 0 && eitp__is_floating((eitp_dtype)entry->dtype);
-    if (entry->rank != variable->rank ||
-        memcmp(entry->shape, variable->shape, (size_t)entry->rank * sizeof *entry->shape))
+    if (entry->rank != piece->rank || memcmp(entry->shape, piece->shape, (size_t)entry->rank * sizeof *entry->shape))
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s: tensor '%s' has another shape than the model; check that config.json and weights belong "
                           "together",
@@ -41182,17 +42042,14 @@ static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
-                                                    const eitp__safetensors *collection,
-                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
-                                                    eitp_error *error) {
+/* The whole of a variable from a tensor. */
+static eitp_status eitp__variable_read_whole(eitp_context *context, const eitp_variable *variable,
+                                             const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                             int loads, uint32_t *checksum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     int64_t elements = eitp__variable_elements(variable), piece = EITP__MOVE_ELEMENTS;
-    eitp_status status = eitp__check_entry(variable, collection, entry, error);
-    void *buffer;
-    if (status)
-        return status;
-    buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
+    eitp_status status = EITP_OK;
+    void *buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
     if (!buffer)
         return eitp__fail_memory(error, EITP__MOVE_BYTES, "reading weights");
     for (int64_t first = 0; first < elements && !status; first += piece) {
@@ -41203,10 +42060,31 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return status;
 }
 
-/* The variables of a file, their tensors, and the names that these have. */
+EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__piece *piece, const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                                    eitp_error *error) {
+    eitp_status status = eitp__check_entry(variable, piece, collection, entry, error);
+    if (status)
+        return status;
+    return piece->is_whole ? eitp__variable_read_whole(context, variable, collection, entry, loads, checksum, error)
+                           : eitp__piece_read(context, variable, piece, collection, entry, loads, checksum, error);
+}
+
+EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                                    eitp_error *error) {
+    eitp__piece pieces[EITP__PIECES];
+    eitp__variable_pieces(variable, NULL, pieces);
+    return eitp__variable_read_piece(context, variable, &pieces[0], collection, entry, loads, checksum, error);
+}
+
+/* The tensors of a file, the variables that they are of, and their names. */
 typedef struct eitp__file_list {
     const eitp_host *host;
     size_t *variables;
+    int *pieces; /* which of its variable */
     eitp__safetensors_tensor *tensors;
     eitp__buffer names; /* one after the other, each with its zero byte */
     size_t count, capacity;
@@ -41215,35 +42093,46 @@ typedef struct eitp__file_list {
 static void eitp__file_list_release(eitp__file_list *list) {
     eitp__buffer_release(&list->names);
     eitp__release(list->host, list->variables, list->capacity * sizeof *list->variables);
+    eitp__release(list->host, list->pieces, list->capacity * sizeof *list->pieces);
     eitp__release(list->host, list->tensors, list->capacity * sizeof *list->tensors);
 }
 
-static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_variable *variable, const char *prefix,
-                                eitp_dtype dtype) {
-    eitp__safetensors_tensor *tensor = &list->tensors[list->count];
-    list->variables[list->count++] = index;
-    eitp__buffer_add_text(&list->names, prefix);
-    eitp__buffer_add(&list->names, variable->name, strlen(variable->name) + 1);
-    tensor->dtype = eitp__moves_as_f32(variable) ? dtype : variable->dtype;
-    tensor->rank = variable->rank;
-    memcpy(tensor->shape, variable->shape, sizeof tensor->shape);
+static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_variable *variable,
+                                const eitp__selection *selection, eitp_dtype dtype) {
+    eitp__piece pieces[EITP__PIECES];
+    int count = eitp__variable_pieces(variable, selection->config, pieces);
+    for (int i = 0; i < count; i++) {
+        const char *name = *pieces[i].name ? pieces[i].name : variable->name;
+        eitp__safetensors_tensor *tensor = &list->tensors[list->count];
+        list->pieces[list->count] = i;
+        list->variables[list->count++] = index;
+        eitp__buffer_add_text(&list->names, selection->prefix);
+        eitp__buffer_add(&list->names, name, strlen(name) + 1);
+        tensor->dtype = eitp__moves_as_f32(variable) ? dtype : variable->dtype;
+        tensor->rank = pieces[i].rank;
+        memcpy(tensor->shape, pieces[i].shape, sizeof tensor->shape);
+    }
 }
 
 static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *host, const eitp__selection *selection,
                                         eitp_dtype dtype, eitp__file_list *list, eitp_error *error) {
+    const size_t most = eitp__has_pieces(selection->config) ? EITP__PIECES : 1;
     const char *name;
+    int is_made;
     memset(list, 0, sizeof *list);
     list->host = host;
     eitp__buffer_init(&list->names, host);
-    list->capacity = eitp_variable_count(context) + 1;
+    list->capacity = most * eitp_variable_count(context) + 1;
     list->variables = (size_t *)eitp__allocate(host, list->capacity * sizeof *list->variables);
+    list->pieces = (int *)eitp__allocate(host, list->capacity * sizeof *list->pieces);
     list->tensors = (eitp__safetensors_tensor *)eitp__allocate(host, list->capacity * sizeof *list->tensors);
-    for (size_t i = 0; i < eitp_variable_count(context) && list->variables && list->tensors; i++) {
+    is_made = list->variables && list->pieces && list->tensors;
+    for (size_t i = 0; i < eitp_variable_count(context) && is_made; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         if (variable.role == selection->role && (!selection->selects || selection->selects(variable.name)))
-            eitp__file_list_add(list, i, &variable, selection->prefix, dtype);
+            eitp__file_list_add(list, i, &variable, selection, dtype);
     }
-    if (!list->variables || !list->tensors || list->names.failed)
+    if (!is_made || list->names.failed)
         return eitp__fail_memory(error, list->capacity * sizeof *list->tensors, "the list of tensors");
     name = list->names.data;
     for (size_t i = 0; i < list->count; i++) {
@@ -41276,6 +42165,19 @@ static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safet
     return status;
 }
 
+/* Writes tensor `index` of a list. */
+static eitp_status eitp__file_list_write(eitp_context *context, const eitp__file_list *list, size_t index,
+                                         const eitp_transformer_config *config, eitp__safetensors_writer *writer,
+                                         void *buffer, uint32_t *checksum, eitp_error *error) {
+    eitp_variable variable = eitp_variable_at(context, list->variables[index]);
+    eitp__piece pieces[EITP__PIECES];
+    const eitp__piece *piece = &pieces[list->pieces[index]];
+    eitp__variable_pieces(&variable, config, pieces);
+    return piece->is_whole
+               ? eitp__variable_write_entry(context, writer, index, list->variables[index], buffer, checksum, error)
+               : eitp__piece_write(context, &variable, piece, writer, index, checksum, error);
+}
+
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
                                                eitp_error *error) {
@@ -41291,7 +42193,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
     if (!status)
         status = eitp__safetensors_begin(&host, path, list.tensors, list.count, &metadata, 1, &writer, error);
     for (size_t i = 0; i < list.count && !status; i++)
-        status = eitp__variable_write_entry(context, writer, i, list.variables[i], buffer, &sum, error);
+        status = eitp__file_list_write(context, &list, i, selection->config, writer, buffer, &sum, error);
     if (status)
         eitp__safetensors_abandon(writer);
     else
@@ -41311,26 +42213,33 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     selection.role = role;
     selection.selects = NULL;
     selection.prefix = "";
+    selection.config = NULL;
     return eitp__variables_save(context, path, &selection, dtype, checksum, error);
+}
+
+/* The tensor of a piece; NULL: the file has none. */
+static const eitp__safetensors_entry *eitp__piece_entry(const eitp__safetensors *collection,
+                                                        const eitp_variable *variable, const eitp__piece *piece) {
+    return eitp__safetensors_find(collection, *piece->name ? piece->name : variable->name);
 }
 
 /* Checks that a file has the tensors of all variables of a role, and no others. */
 static eitp_status eitp__check_entries(eitp_context *context, const eitp__safetensors *collection, const char *path,
-                                       eitp_role role, eitp_error *error) {
+                                       eitp_role role, const eitp_transformer_config *config, eitp_error *error) {
     size_t count = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        const eitp__safetensors_entry *entry;
-        eitp_status status;
-        if (variable.role != role)
-            continue;
-        entry = eitp__safetensors_find(collection, variable.name);
-        if (!entry)
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path, variable.name);
-        status = eitp__check_entry(&variable, collection, entry, error);
-        if (status)
-            return status;
-        count++;
+        eitp__piece pieces[EITP__PIECES];
+        int number = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        for (int k = 0; k < number; k++) {
+            const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
+            eitp_status status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
+                                       : eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path,
+                                                    *pieces[k].name ? pieces[k].name : variable.name);
+            if (status)
+                return status;
+            count++;
+        }
     }
     if (count != eitp__safetensors_count(collection))
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %zu tensors, but %zu are expected; is it of another model?",
@@ -41338,25 +42247,34 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
-                                               uint32_t *checksum, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
+                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
+                                                  eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
     uint32_t sum = 0;
     eitp_status status = eitp__safetensors_open(&host, path, &collection, error);
     if (status)
         return status;
-    status = eitp__check_entries(context, collection, path, role, error);
+    status = eitp__check_entries(context, collection, path, role, config, error);
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        if (variable.role == role)
-            status = eitp__variable_read_entry(context, &variable, collection,
-                                               eitp__safetensors_find(collection, variable.name), loads, &sum, error);
+        eitp__piece pieces[EITP__PIECES];
+        int count = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        for (int k = 0; k < count && !status; k++)
+            status =
+                eitp__variable_read_piece(context, &variable, &pieces[k], collection,
+                                          eitp__piece_entry(collection, &variable, &pieces[k]), loads, &sum, error);
     }
     eitp__safetensors_close(collection);
     if (!status && checksum)
         *checksum = sum;
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
+                                               uint32_t *checksum, eitp_error *error) {
+    return eitp__variables_read_as(context, path, role, NULL, loads, checksum, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
@@ -41405,16 +42323,24 @@ static eitp_status eitp__open_weights(const eitp_host *host, const char *directo
     return EITP_OK;
 }
 
-#define EITP__EMBEDDING_NAME "transformer.wte.weight"
-#define EITP__HEAD_NAME "lm_head.weight"
-
-/* The tensor of a parameter: by its whole name, or without the prefix that a bare GPT2Model does not write. */
-static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors *collection, const char *name) {
-    static const char prefix[] = "transformer.";
+/* The tensor of that name, or without the architecture's prefix, which models without a head are written without. */
+static const eitp__safetensors_entry *eitp__find_weights(const eitp_transformer_config *config,
+                                                         const eitp__safetensors *collection, const char *name) {
     const eitp__safetensors_entry *entry = eitp__safetensors_find(collection, name);
-    if (!entry && !strncmp(name, prefix, sizeof prefix - 1))
-        entry = eitp__safetensors_find(collection, name + sizeof prefix - 1);
-    return entry;
+    return entry ? entry : eitp__safetensors_find(collection, eitp__without_prefix(config, name));
+}
+
+/* The tensor of a parameter outside of blocks; NULL where the weights or the architecture have none. */
+static const eitp__safetensors_entry *eitp__find_slot(const eitp_transformer_config *config,
+                                                      const eitp__safetensors *collection, eitp__model_slot slot) {
+    const eitp__parameter_row *row = eitp__row_find(config, slot, EITP__WEIGHT);
+    eitp__parameter parameter;
+    char name[EITP__NAME_SIZE];
+    if (!row)
+        return NULL;
+    parameter = eitp__row_parameter(config, row, NULL);
+    eitp__parameter_piece_name(&parameter, 0, name, sizeof name);
+    return eitp__find_weights(config, collection, name);
 }
 
 /* Whether two tensors of one shape have the same values, as F32. */
@@ -41440,10 +42366,10 @@ static eitp_status eitp__have_same_values(const eitp_host *host, const eitp__saf
 }
 
 /* Whether the weights have an output head that is not the token embedding. */
-static eitp_status eitp__has_own_head(const eitp_host *host, const eitp__safetensors *collection, int *has_own_head,
-                                      eitp_error *error) {
-    const eitp__safetensors_entry *embedding = eitp__find_weights(collection, EITP__EMBEDDING_NAME);
-    const eitp__safetensors_entry *head = eitp__find_weights(collection, EITP__HEAD_NAME);
+static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transformer_config *config,
+                                      const eitp__safetensors *collection, int *has_own_head, eitp_error *error) {
+    const eitp__safetensors_entry *embedding = eitp__find_slot(config, collection, EITP__TOKEN_EMBEDDING);
+    const eitp__safetensors_entry *head = eitp__find_slot(config, collection, EITP__HEAD);
     int same = 1;
     eitp_status status = EITP_OK;
     if (embedding && head && embedding->rank == head->rank &&
@@ -41493,14 +42419,15 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
     int has_own_head = 0;
     eitp_status status = eitp__open_weights(host, directory, &collection, error);
     if (!status && collection)
-        status = eitp__has_own_head(host, collection, &has_own_head, error);
+        status = eitp__has_own_head(host, config, collection, &has_own_head, error);
     eitp__safetensors_close(collection);
     if (has_own_head) {
         config->tied = 0;
-        eitp__log(host, EITP_LOG_WARNING,
-                  "'%s': " EITP__HEAD_NAME " differs from the token embedding, although config.json has "
-                  "tie_word_embeddings: the head is not tied",
-                  directory);
+        eitp__log(
+            host, EITP_LOG_WARNING,
+            "'%s': %s differs from the token embedding, although config.json has tie_word_embeddings: the head is "
+            "not tied",
+            directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
     }
     return status;
 }
@@ -41583,40 +42510,56 @@ static eitp_status eitp__write_generation_config(const eitp_model *model, const 
 
 /* ---- Models ---- */
 
-/* The tensor of a parameter; a tied matrix may have either name. */
-static const eitp__safetensors_entry *eitp__find_parameter(const eitp_model *model, const eitp__safetensors *collection,
-                                                           const char *name) {
-    const eitp__safetensors_entry *entry = eitp__find_weights(collection, name);
-    if (!entry && model->config.tied && !strcmp(name, EITP__EMBEDDING_NAME))
-        entry = eitp__find_weights(collection, EITP__HEAD_NAME);
+/* The tensor of a piece of a parameter; a tied matrix may have either name. */
+static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transformer_config *config,
+                                                           const eitp__safetensors *collection,
+                                                           const eitp__parameter *parameter, const eitp__piece *piece) {
+    const eitp__safetensors_entry *entry =
+        eitp__find_weights(config, collection, *piece->name ? piece->name : parameter->name);
+    if (!entry && config->tied && parameter->row->slot == EITP__TOKEN_EMBEDDING)
+        entry = eitp__find_slot(config, collection, EITP__HEAD);
     return entry;
+}
+
+/* Reads the tensors of a parameter, and counts them. */
+static eitp_status eitp__read_parameter(eitp_model *model, const char *directory, const eitp__safetensors *collection,
+                                        const eitp__parameter *parameter, size_t *read, eitp_error *error) {
+    eitp_variable variable =
+        eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter->name));
+    eitp__piece pieces[EITP__PIECES];
+    int count = eitp__variable_pieces(&variable, &model->config, pieces);
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < count && !status; i++, ++*read) {
+        const eitp__safetensors_entry *entry = eitp__find_parameter(&model->config, collection, parameter, &pieces[i]);
+        status =
+            entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], collection, entry, 1, NULL, error)
+                  : eitp__fail(error, EITP_ERROR_FORMAT,
+                               "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
+                               *pieces[i].name ? pieces[i].name : parameter->name);
+    }
+    return status;
 }
 
 static eitp_status eitp__read_parameters(eitp_model *model, const char *directory, const eitp__safetensors *collection,
                                          eitp_error *error) {
-    const int64_t count = eitp__parameter_count(&model->config);
+    const eitp_transformer_config *config = &model->config;
     const size_t stored = eitp__safetensors_count(collection);
+    size_t read = 0;
     int has_own_head = 0;
     eitp_status status =
-        model->config.tied ? eitp__has_own_head(&model->host, collection, &has_own_head, error) : EITP_OK;
+        config->tied ? eitp__has_own_head(&model->host, config, collection, &has_own_head, error) : EITP_OK;
     if (has_own_head)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s': " EITP__HEAD_NAME " differs from the token embedding, and the model's head is tied to "
-                          "it; make the model with what eitp_model_config_read gives",
-                          directory);
-    for (int64_t i = 0; i < count && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        eitp_variable variable =
-            eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
-        const eitp__safetensors_entry *entry = eitp__find_parameter(model, collection, parameter.name);
-        status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, 1, NULL, error)
-                       : eitp__fail(error, EITP_ERROR_FORMAT,
-                                    "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
-                                    parameter.name);
+                          "'%s': %s differs from the token embedding, and the model's head is tied to it; make the "
+                          "model with what eitp_model_config_read gives",
+                          directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
+    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(config, i);
+        status = eitp__read_parameter(model, directory, collection, &parameter, &read, error);
     }
-    if (!status && stored > (size_t)count)
+    if (!status && stored > read)
         eitp__log(&model->host, EITP_LOG_INFO, "%zu tensors in '%s' are no weights of the model and were left out",
-                  stored - (size_t)count, directory);
+                  stored - read, directory);
     return status;
 }
 
@@ -41695,9 +42638,15 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
     selection.role = EITP_PARAMETER;
     selection.selects = model->lora.rank ? eitp__is_no_adapter : NULL;
     selection.prefix = "";
+    selection.config = &model->config;
     status = eitp__variables_save(model->context, path, &selection, dtype, checksum, error);
     eitp__release_text(&model->host, path);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
+                                           eitp_error *error) {
+    return eitp__variables_read_as(model->context, path, EITP_PARAMETER, &model->config, loads, checksum, error);
 }
 /* <<src/io/model_directory.c */
 
@@ -41788,11 +42737,11 @@ static eitp_status eitp__lora_parse_targets(const eitp__json *root, unsigned *ta
     eitp_status status = EITP_OK;
     *targets = 0;
     if (!list || list->kind == EITP__JSON_NULL) {
-        *targets = EITP_LORA_C_ATTN;
+        *targets = EITP_LORA_ATTENTION_INPUT;
         return EITP_OK;
     }
     if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear"))
-        return eitp_lora_targets_parse(list->text, targets, error);
+        return eitp_lora_targets_parse(NULL, list->text, targets, error);
     if (list->kind != EITP__JSON_ARRAY || !list->count)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: target_modules is no list of names", list->line);
     for (const eitp__json *name = list->first_child; name && !status; name = name->next) {
@@ -41800,7 +42749,7 @@ static eitp_status eitp__lora_parse_targets(const eitp__json *root, unsigned *ta
         if (name->kind != EITP__JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
             status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: target_modules is no list of names", name->line);
         else
-            status = eitp_lora_targets_parse(name->text, &found, error);
+            status = eitp_lora_targets_parse(NULL, name->text, &found, error);
         *targets |= found;
     }
     return status;
@@ -41865,9 +42814,9 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
 
 /* ---- Writing ---- */
 
-static void eitp__lora_write_targets(eitp__buffer *text, unsigned targets) {
-    char names[64];
-    eitp_lora_targets_format(targets, names, sizeof names);
+static void eitp__lora_write_targets(eitp__buffer *text, const eitp_architecture *architecture, unsigned targets) {
+    char names[200];
+    eitp_lora_targets_format(architecture, targets, names, sizeof names);
     eitp__buffer_add_text(text, "  \"target_modules\": [");
     for (const char *word = names; *word; word += *word == ',') {
         size_t size = strcspn(word, ",");
@@ -41877,8 +42826,15 @@ static void eitp__lora_write_targets(eitp__buffer *text, unsigned targets) {
     eitp__buffer_add_text(text, "],\n");
 }
 
+/* True if files have the weights of linear layers as [in, out], which PEFT calls fan_in_fan_out. */
+static int eitp__lora_fans_in(const eitp_transformer_config *model) {
+    const eitp__parameter_row *row = eitp__row_find(model, EITP__ATTENTION_INPUT, EITP__WEIGHT);
+    return row && !row->is_transposed;
+}
+
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
-                                                  const eitp_lora_config *config, const char *base, eitp_error *error) {
+                                                  const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                  const char *base, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
     eitp__buffer_init(&text, host);
@@ -41893,9 +42849,9 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__buffer_add_text(&text, ",\n  \"lora_dropout\": ");
     eitp__json_write_number(&text, config->dropout);
     eitp__buffer_format(&text, ",\n  \"use_rslora\": %s,\n", config->rslora ? "true" : "false");
-    eitp__lora_write_targets(&text, config->targets);
-    /* GPT-2's layers are Conv1D: weights of [in, out]. */
-    eitp__buffer_add_text(&text, "  \"fan_in_fan_out\": true,\n  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
+    eitp__lora_write_targets(&text, model->architecture, config->targets);
+    eitp__buffer_format(&text, "  \"fan_in_fan_out\": %s,\n", eitp__lora_fans_in(model) ? "true" : "false");
+    eitp__buffer_add_text(&text, "  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
                                  "  \"init_lora_weights\": true,\n  \"modules_to_save\": null,\n"
                                  "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
     status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)
@@ -41930,7 +42886,8 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
         status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
     if (status)
         return status;
-    status = eitp__lora_config_write(&model->host, path, &model->lora, base ? base : model->source, error);
+    status =
+        eitp__lora_config_write(&model->host, path, &model->config, &model->lora, base ? base : model->source, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__lora_path(model, directory, EITP__LORA_WEIGHTS_FILE, &path, error);
@@ -41939,6 +42896,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     selection.role = EITP_PARAMETER;
     selection.selects = eitp__lora_is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
+    selection.config = NULL;
     status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, error);
     eitp__release_text(&model->host, path);
     return status;
@@ -41946,7 +42904,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
 
 static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *collection,
                                                        const eitp__parameter *parameter) {
-    char name[128];
+    char name[EITP__NAME_SIZE + 32];
     snprintf(name, sizeof name, EITP__LORA_PREFIX "%s", parameter->name);
     return eitp__safetensors_find(collection, name);
 }
@@ -43939,12 +44897,12 @@ static eitp__state eitp__current_state(const eitp_trainer *trainer) {
 /* ---- Saving ---- */
 
 /* The member of a run with adapters. */
-static void eitp__write_lora_state(const eitp__state *state, eitp__buffer *text) {
+static void eitp__write_lora_state(const eitp_model *model, const eitp__state *state, eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
     char targets[64];
     if (!lora->rank)
         return;
-    eitp_lora_targets_format(lora->targets, targets, sizeof targets);
+    eitp_lora_targets_format(eitp_model_config(model).architecture, lora->targets, targets, sizeof targets);
     eitp__buffer_format(text, "  \"lora\": {\"rank\": %lld, \"alpha\": ", (long long)lora->rank);
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
@@ -43976,7 +44934,7 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
-    eitp__write_lora_state(state, &text);
+    eitp__write_lora_state(trainer->model, state, &text);
     eitp__write_asked_shape(state, &text);
     if (state->info.config.dense_rows)
         eitp__buffer_add_text(&text, "  \"dense_rows\": true,\n");
@@ -44089,7 +45047,7 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
         status = eitp__json_get_integer(object, "base_checksum", 0, UINT32_MAX, &state->base_checksum, error);
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
-    if (!status && eitp_lora_targets_parse(targets, &lora->targets, NULL))
+    if (!status && eitp_lora_targets_parse(NULL, targets, &lora->targets, NULL))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has no targets that eitp knows");
     return status ? status : eitp__lora_config_check(lora, error);
 }
@@ -44314,8 +45272,7 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
     if (!status && has_adapters)
         status = eitp__lora_read(trainer->model, checkpoint, loads, &checksum, error);
     else if (!status)
-        status =
-            eitp__variables_read(eitp_model_context(trainer->model), path, EITP_PARAMETER, loads, &checksum, error);
+        status = eitp__model_read(trainer->model, path, loads, &checksum, error);
     if (!status)
         status = eitp__check_checksum(path, checksum, expected, error);
     eitp__release_text(&trainer->host, path);

@@ -107,9 +107,10 @@
  *     8. What was made last is destroyed first.
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
  *   gives the bytes of a token.
- *   A model of your own: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_adamw_minimize for a
- *   step of training, or eitp_gradients; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
- *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.
+ *   A model of your own: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_block and
+ *   eitp_block_initialize for blocks of a Transformer; eitp_adamw_minimize for a step of training, or eitp_gradients;
+ *   eitp_plan_create; then in turn eitp_plan_write of every input (but those of eitp_keep_input, which are written
+ *   once), eitp_plan_run, eitp_plan_read.
  *   Building a graph computes nothing. eitp_variables_save and eitp_variables_load keep the parameters.
  *
  * MEMORY

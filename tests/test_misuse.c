@@ -442,7 +442,7 @@ static void models_of_null(void) {
     CHECK(names_null(eitp_model_create(context, &config, NULL, &error_), "model"));
     CHECK(names_null(eitp_model_set_dropout(NULL, 0, 0, 0, &error_), "model"));
     CHECK(names_null(eitp_model_initialize(NULL, 1, &error_), "model"));
-    CHECK(names_null(eitp_lora_targets_parse(NULL, &targets, &error_), "names"));
+    CHECK(names_null(eitp_lora_targets_parse(NULL, NULL, &targets, &error_), "names"));
     CHECK(names_null(eitp_model_add_lora(NULL, &lora, &error_), "model"));
     CHECK(names_null(eitp_model_initialize_lora(NULL, 1, &error_), "model"));
     CHECK(names_null(eitp_model_merge_lora(NULL, &error_), "model"));

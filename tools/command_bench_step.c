@@ -142,7 +142,7 @@ static eitp_status make_trainer(stepping *s, eitp_error *error) {
     eitp_token_range all, none;
     eitp_status status;
     config.batch_size = options_integer(o, OPTION_BATCH_SIZE);
-    config.block_size = model_block_size(o, NULL, eitp_model_config(s->model).positions);
+    config.block_size = model_block_size(o, NULL, eitp_model_positions(s->model));
     config.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
     if ((double)config.batch_size * (double)config.grad_accum * (double)config.block_size > MOST_TOKENS)
         return command_fail(error, EITP_ERROR_ARGUMENT, "a step of more than %d tokens; lower --batch-size",
@@ -154,7 +154,7 @@ static eitp_status make_trainer(stepping *s, eitp_error *error) {
     memset(&none, 0, sizeof none);
     status = eitp_model_set_dropout(s->model, dropout, dropout, dropout, error);
     if (!status)
-        status = bench_tokens_open(&s->tokens, (size_t)all.count, eitp_model_config(s->model).vocabulary, error);
+        status = bench_tokens_open(&s->tokens, (size_t)all.count, eitp_model_vocabulary(s->model), error);
     if (!status)
         status = eitp_trainer_create(s->model, s->tokens.file, all, NULL, none, NULL, &config, &s->trainer, error);
     return status;

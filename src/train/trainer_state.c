@@ -132,12 +132,12 @@ static eitp__state eitp__current_state(const eitp_trainer *trainer) {
 /* ---- Saving ---- */
 
 /* The member of a run with adapters. */
-static void eitp__write_lora_state(const eitp__state *state, eitp__buffer *text) {
+static void eitp__write_lora_state(const eitp_model *model, const eitp__state *state, eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
     char targets[64];
     if (!lora->rank)
         return;
-    eitp_lora_targets_format(lora->targets, targets, sizeof targets);
+    eitp_lora_targets_format(eitp_model_config(model).architecture, lora->targets, targets, sizeof targets);
     eitp__buffer_format(text, "  \"lora\": {\"rank\": %lld, \"alpha\": ", (long long)lora->rank);
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
@@ -169,7 +169,7 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
-    eitp__write_lora_state(state, &text);
+    eitp__write_lora_state(trainer->model, state, &text);
     eitp__write_asked_shape(state, &text);
     if (state->info.config.dense_rows)
         eitp__buffer_add_text(&text, "  \"dense_rows\": true,\n");
@@ -282,7 +282,7 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
         status = eitp__json_get_integer(object, "base_checksum", 0, UINT32_MAX, &state->base_checksum, error);
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
-    if (!status && eitp_lora_targets_parse(targets, &lora->targets, NULL))
+    if (!status && eitp_lora_targets_parse(NULL, targets, &lora->targets, NULL))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has no targets that eitp knows");
     return status ? status : eitp__lora_config_check(lora, error);
 }
@@ -507,8 +507,7 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
     if (!status && has_adapters)
         status = eitp__lora_read(trainer->model, checkpoint, loads, &checksum, error);
     else if (!status)
-        status =
-            eitp__variables_read(eitp_model_context(trainer->model), path, EITP_PARAMETER, loads, &checksum, error);
+        status = eitp__model_read(trainer->model, path, loads, &checksum, error);
     if (!status)
         status = eitp__check_checksum(path, checksum, expected, error);
     eitp__release_text(&trainer->host, path);
