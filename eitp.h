@@ -919,7 +919,8 @@ typedef struct eitp_transformer_config {
     int64_t width;
     int64_t heads;
     int64_t layers;
-    int64_t inner; /* width of the MLP's hidden layer */
+    int64_t inner;    /* width of the MLP's hidden layer */
+    int64_t segments; /* kinds of tokens that are told apart by an embedding, as of BERT; 0: none, as of GPT-2 */
     eitp_activation activation;
     double epsilon; /* of the layer norms */
     double embedding_dropout, attention_dropout, residual_dropout;
@@ -1074,6 +1075,8 @@ typedef struct eitp_model_inputs {
     /* The distinct tokens of a step, I32 [u], and the place of each token among them, I32 [n], rows, of a model that is
      * trained in several passes a step: see eitp_embedding_unique. NULL: not */
     eitp_tensor *unique, *inverse;
+    eitp_tensor
+        *segments; /* I32 [n], rows: the kind of each token, of a model with segments; NULL: all are of kind 0 */
 } eitp_model_inputs;
 
 /* Makes these inputs: `sequences` sequences of at most `longest` tokens; with_key adds the dropout key. */
@@ -4025,6 +4028,7 @@ typedef enum eitp__model_slot {
     EITP__MLP_NORM,
     EITP__TOKEN_EMBEDDING,
     EITP__POSITION_EMBEDDING,
+    EITP__SEGMENT_EMBEDDING,
     EITP__EMBEDDING_NORM,
     EITP__FINAL_NORM,
     EITP__HEAD
@@ -4046,6 +4050,7 @@ typedef enum eitp__extent {
     EITP__NONE,
     EITP__VOCABULARY,
     EITP__POSITIONS,
+    EITP__SEGMENTS,
     EITP__WIDTH,
     EITP__QKV,
     EITP__INNER
@@ -4089,6 +4094,7 @@ typedef enum eitp__field {
     EITP__FIELD_HEADS,
     EITP__FIELD_LAYERS,
     EITP__FIELD_INNER,
+    EITP__FIELD_SEGMENTS,
     EITP__FIELD_EMBEDDING_DROPOUT,
     EITP__FIELD_ATTENTION_DROPOUT,
     EITP__FIELD_RESIDUAL_DROPOUT,
@@ -34585,6 +34591,8 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
         return config->vocabulary;
     case EITP__POSITIONS:
         return config->positions;
+    case EITP__SEGMENTS:
+        return config->segments;
     case EITP__WIDTH:
         return config->width;
     case EITP__QKV:
@@ -34709,6 +34717,7 @@ static const eitp_transformer_config eitp__gpt2_defaults = {
     12,             /* heads */
     12,             /* layers */
     0,              /* inner: 4 * width */
+    0,              /* segments */
     EITP_GELU_TANH, /* activation */
     1e-5,           /* epsilon */
     0.1,            /* embedding_dropout */
@@ -34808,7 +34817,7 @@ typedef enum eitp__field_kind {
     EITP__FIELD_IS_BOOLEAN
 } eitp__field_kind;
 
-/* A member of eitp_transformer_config. Sizes are at least 1. */
+/* A member of eitp_transformer_config. Sizes are at least 1; there may be 0 segments. */
 typedef struct eitp__field_entry {
     const char *name;
     eitp__field_kind kind;
@@ -34828,6 +34837,7 @@ static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
     EITP__FIELD(SIZE, heads, 1 << 16),
     EITP__FIELD(SIZE, layers, 1 << 14),
     EITP__FIELD(SIZE, inner, 1 << 24),
+    EITP__FIELD(SIZE, segments, 1 << 16),
     EITP__FIELD(NUMBER, embedding_dropout, 0.999),
     EITP__FIELD(NUMBER, attention_dropout, 0.999),
     EITP__FIELD(NUMBER, residual_dropout, 0.999),
@@ -34888,14 +34898,24 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "no model shape named '%.60s' (choose from %s)", name, known);
 }
 
+static eitp_status eitp__check_size(const eitp_transformer_config *config, size_t field, eitp_error *error) {
+    const int is_segments = field == EITP__FIELD_SEGMENTS;
+    const int has_none = is_segments && !eitp__row_find(config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT);
+    const int64_t size = *(const int64_t *)eitp__field_of(config, field), low = !has_none;
+    const int64_t high = has_none ? 0 : (int64_t)eitp__fields[field].high;
+    if (size >= low && size <= high)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; it must be %lld to %lld", eitp__field_name(config, field),
+                      (long long)size, (long long)low, (long long)high);
+}
+
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
     for (size_t i = 0; i < EITP__FIELDS; i++) {
         const eitp__field_entry *field = &eitp__fields[i];
-        int64_t size = field->kind == EITP__FIELD_IS_SIZE ? *(const int64_t *)eitp__field_of(config, i) : 1;
         double number = field->kind == EITP__FIELD_IS_NUMBER ? *(const double *)eitp__field_of(config, i) : 0;
-        if (size < 1 || (field->kind == EITP__FIELD_IS_SIZE && size > (int64_t)field->high))
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; it must be 1 to %lld", eitp__field_name(config, i),
-                              (long long)size, (long long)field->high);
+        eitp_status status = field->kind == EITP__FIELD_IS_SIZE ? eitp__check_size(config, i, error) : EITP_OK;
+        if (status)
+            return status;
         if (!(number >= 0 && number <= field->high))
             return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %g; it must be 0 to %g", eitp__field_name(config, i),
                               number, field->high);
@@ -35757,6 +35777,12 @@ static eitp_tensor *eitp__model_tensor(const eitp_model *model, eitp_graph *grap
     return eitp__slot_tensor(graph, &model->config, NULL, slot, EITP__WEIGHT);
 }
 
+/* The embedding of each token's segment, or of segment 0 for all of them. */
+static eitp_tensor *eitp__model_segments(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+    eitp_tensor *table = eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING);
+    return inputs->segments ? eitp_embedding(table, inputs->segments) : eitp_slice(table, 0, 0, 1);
+}
+
 /* The rows of the embeddings, added up. */
 static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
     const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
@@ -35766,7 +35792,10 @@ static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *gr
     table = eitp__model_tensor(model, graph, EITP__TOKEN_EMBEDDING);
     x = inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
                        : eitp_embedding(table, inputs->tokens);
-    return has_positions ? eitp_add(x, positions) : x;
+    x = has_positions ? eitp_add(x, positions) : x;
+    return eitp__row_find(&model->config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT)
+               ? eitp_add(x, eitp__model_segments(model, graph, inputs))
+               : x;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
@@ -35795,7 +35824,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
     inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
-    inputs.unique = inputs.inverse = NULL;
+    inputs.unique = inputs.inverse = inputs.segments = NULL;
     return inputs;
 }
 

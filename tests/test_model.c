@@ -8,7 +8,7 @@ static eitp_error error_;
 /* ---- An architecture of this file alone ---- */
 
 static const eitp_transformer_config other_defaults = {
-    NULL, 31, 20, 12, 3, 2, 0, EITP_GELU_ERF, 1e-6, 0, 0, 0, 0.05, 1, 0, 1, 1, 1, {0, {0}}, {0, {0}}, {0, {0}},
+    NULL, 31, 20, 12, 3, 2, 0, 2, EITP_GELU_ERF, 1e-6, 0, 0, 0, 0.05, 1, 0, 1, 1, 1, {0, {0}}, {0, {0}}, {0, {0}},
 };
 
 static const eitp__named_shape other_shapes[] = {{"other", 12, 3, 2, 20}};
@@ -24,6 +24,7 @@ static const eitp__config_key other_keys[] = {
     {"heads", EITP__FIELD_HEADS, 0, NULL},
     {"layers", EITP__FIELD_LAYERS, 0, NULL},
     {"intermediate", EITP__FIELD_INNER, 0, NULL},
+    {"segments", EITP__FIELD_SEGMENTS, 0, NULL},
     {"dropout", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},
     {"tied", EITP__FIELD_TIED, 0, NULL},
 };
@@ -41,6 +42,7 @@ static const eitp__config_key other_keys[] = {
 static const eitp__parameter_row other_rows[] = {
     ROW(TOKEN_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "embed.words.weight", VOCABULARY, WIDTH, NORMAL),
     ROW(POSITION_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "embed.places.weight", POSITIONS, WIDTH, NORMAL),
+    ROW(SEGMENT_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "embed.kinds.weight", SEGMENTS, WIDTH, NORMAL),
     ROW(EMBEDDING_NORM, WEIGHT, BEFORE_BLOCKS, "embed.norm.weight", WIDTH, NONE, ONE),
     ROW(EMBEDDING_NORM, BIAS, BEFORE_BLOCKS, "embed.norm.bias", WIDTH, NONE, ZERO),
     LAID_OUT(ATTENTION_INPUT, WEIGHT, IN_BLOCK, "self.qkv.weight", WIDTH, QKV, NORMAL, 1, "self.q.weight",
@@ -124,6 +126,7 @@ typedef struct pass {
     eitp_plan *plan;
     eitp_model_inputs inputs;
     eitp_tensor *hidden;
+    int kinds; /* of segments */
 } pass;
 
 static void run_pass(pass *p, float *hidden) {
@@ -140,6 +143,10 @@ static void run_pass(pass *p, float *hidden) {
     CHECK(!eitp_plan_write(p->plan, p->inputs.offsets, offsets, sizeof offsets, &error_));
     if (p->inputs.key)
         CHECK(!eitp_plan_write(p->plan, p->inputs.key, key, sizeof key, &error_));
+    for (int i = 0; i < ROWS; i++)
+        positions[i] = i / 3 % 2 * (p->kinds > 1);
+    if (p->inputs.segments)
+        CHECK(!eitp_plan_write(p->plan, p->inputs.segments, positions, sizeof positions, &error_));
     CHECK_THAT(!eitp_plan_run(p->plan, &error_), "%s", error_.message);
     CHECK(!eitp_plan_read(p->plan, p->hidden, hidden, ROWS * WIDTH * sizeof *hidden, &error_));
     eitp_plan_destroy(p->plan);
@@ -254,6 +261,58 @@ static void blocks_start_as_those_of_the_model(void) {
         eitp_context_destroy(a);
         eitp_context_destroy(b);
     }
+}
+
+/* The sums of embeddings before the blocks, through their norm, written out with the variables of the model. */
+static eitp_tensor *own_embeddings(pass *p, const eitp_model *model, eitp_tensor *segments) {
+    const eitp_transformer_config config = eitp_model_config(model);
+    const int64_t width = WIDTH;
+    eitp_tensor *x, *gain, *bias;
+    x = eitp_embedding(matrix(p->graph, EITP_F32, "base.embed.words.weight", config.vocabulary), p->inputs.tokens);
+    x = eitp_add(x, eitp_embedding(matrix(p->graph, EITP_F32, "base.embed.places.weight", config.positions),
+                                   p->inputs.positions));
+    x = eitp_add(x, eitp_embedding(matrix(p->graph, EITP_F32, "base.embed.kinds.weight", 2), segments));
+    gain = eitp_parameter(p->graph, "base.embed.norm.weight", 1, &width);
+    bias = eitp_parameter(p->graph, "base.embed.norm.bias", 1, &width);
+    return eitp_layer_norm(x, gain, bias, config.epsilon);
+}
+
+/* Segments and the norm of embeddings, of an architecture with post-norm blocks that ends in none. */
+static void embeddings_are_those_of_the_table(void) {
+    eitp_transformer_config config = other_config();
+    const int64_t rows = ROWS;
+    eitp_context *context = open_context(NULL, "fp32");
+    eitp_model *model;
+    config.width = WIDTH;
+    config.vocabulary = 61;
+    REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
+    fill_all(context, 31);
+    for (int kinds = 1; kinds <= 2; kinds++) {
+        float hidden[2][ROWS * WIDTH];
+        for (int own = 0; own < 2; own++) {
+            eitp_block_inputs attention = EITP__ZERO;
+            eitp_tensor *segments, *x;
+            pass p;
+            REQUIRE_OK(eitp_graph_create(context, &p.graph, &error_), error_);
+            p.inputs = eitp_model_inputs_create(p.graph, SEQUENCES, LONGEST, 0);
+            /* Without segments a model takes all to be 0. */
+            segments = own || kinds > 1 ? eitp_input_rows(p.graph, "kinds", EITP_I32, 1, &rows) : NULL;
+            p.inputs.segments = segments;
+            p.kinds = kinds;
+            attention.longest = LONGEST;
+            attention.offsets = p.inputs.offsets;
+            x = own ? own_embeddings(&p, model, segments) : NULL;
+            for (int layer = 0; layer < 2 && own; layer++)
+                x = eitp_block(x, &config, layer ? "base.block.1" : "base.block.0", layer, &attention);
+            p.hidden = eitp_output(own ? x : eitp_model_hidden(model, p.graph, &p.inputs, LONGEST));
+            REQUIRE_OK(eitp_graph_status(p.graph, &error_), error_);
+            run_pass(&p, hidden[own]);
+        }
+        for (int i = 0; i < ROWS * WIDTH; i++)
+            CHECK(fabs((double)hidden[0][i] - (double)hidden[1][i]) < 1e-5);
+    }
+    eitp_model_destroy(model);
+    eitp_context_destroy(context);
 }
 
 /* ---- Every kind of block in doubles ---- */
@@ -523,6 +582,7 @@ static void keys_are_those_of_the_architecture(void) {
         {"{\"hidden\": 13}", "hidden 13 cannot be shared among heads 3"},
         {"{\"vocab\": 0}", "vocab"},
         {"{\"dropout\": 1}", "dropout"},
+        {"{\"segments\": 0}", "segments"},
     };
     eitp_transformer_config config, again;
     const eitp_host host = eitp_host_default();
@@ -549,13 +609,15 @@ static void keys_are_those_of_the_architecture(void) {
         error_);
     eitp__buffer_init(&text, &host);
     REQUIRE_OK(eitp__read_file(&host, scratch_path(directory, "config.json"), 1 << 16, &text, &error_), error_);
-    CHECK_THAT(!strcmp(text.data, "{\n  \"architectures\": [\"OtherModel\"],\n  \"model_type\": \"other\",\n"
-                                  "  \"act\": \"relu\",\n  \"vocab\": 50,\n  \"old_vocab\": 50,\n  \"longest\": 20,\n"
-                                  "  \"hidden\": 32,\n  \"heads\": 4,\n  \"layers\": 2,\n  \"intermediate\": 50,\n"
-                                  "  \"dropout\": 0.25,\n  \"tied\": true,\n  \"bos_token_id\": null,\n"
-                                  "  \"eos_token_id\": null,\n  \"pad_token_id\": null,\n"
-                                  "  \"torch_dtype\": \"float16\",\n  \"dtype\": \"float16\"\n}\n"),
-               "%s", text.data);
+    CHECK_THAT(
+        !strcmp(text.data,
+                "{\n  \"architectures\": [\"OtherModel\"],\n  \"model_type\": \"other\",\n"
+                "  \"act\": \"relu\",\n  \"vocab\": 50,\n  \"old_vocab\": 50,\n  \"longest\": 20,\n"
+                "  \"hidden\": 32,\n  \"heads\": 4,\n  \"layers\": 2,\n  \"intermediate\": 50,\n  \"segments\": 2,\n"
+                "  \"dropout\": 0.25,\n  \"tied\": true,\n  \"bos_token_id\": null,\n"
+                "  \"eos_token_id\": null,\n  \"pad_token_id\": null,\n"
+                "  \"torch_dtype\": \"float16\",\n  \"dtype\": \"float16\"\n}\n"),
+        "%s", text.data);
     eitp__buffer_release(&text);
     /* Only entries of the table are found by their model_type. */
     CHECK(eitp_transformer_config_read(&host, scratch_path(directory, "config.json"), &again, &error_) ==
@@ -656,7 +718,7 @@ static void check_layouts(int64_t width, int64_t inner, const char *precision) {
     REQUIRE_OK(eitp_model_save(model, directory, EITP_F32, -1, &written, &error_), error_);
     snprintf(path, sizeof path, "%s/model.safetensors", directory);
     REQUIRE_OK(eitp__safetensors_open(&a->host, path, &file, &error_), error_);
-    CHECK_THAT(eitp__safetensors_count(file) == 5 + 2 * 17, "%zu", eitp__safetensors_count(file));
+    CHECK_THAT(eitp__safetensors_count(file) == 6 + 2 * 17, "%zu", eitp__safetensors_count(file));
     for (int i = 0; i < 3; i++) {
         static const char *const names[3][2] = {{"base.block.1.self.q.weight", "base.block.1.self.q.bias"},
                                                 {"base.block.1.self.k.weight", "base.block.1.self.k.bias"},
@@ -854,6 +916,7 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(blocks_of_ones_own_are_those_of_the_model),
         TEST(blocks_start_as_those_of_the_model),
+        TEST(embeddings_are_those_of_the_table),
         TEST(blocks_are_what_a_naive_one_computes),
         TEST(wrong_blocks_are_refused),
         TEST(models_answer_questions),

@@ -47,6 +47,8 @@ EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eit
         return config->vocabulary;
     case EITP__POSITIONS:
         return config->positions;
+    case EITP__SEGMENTS:
+        return config->segments;
     case EITP__WIDTH:
         return config->width;
     case EITP__QKV:

@@ -9,6 +9,7 @@ static const eitp_transformer_config eitp__gpt2_defaults = {
     12,             /* heads */
     12,             /* layers */
     0,              /* inner: 4 * width */
+    0,              /* segments */
     EITP_GELU_TANH, /* activation */
     1e-5,           /* epsilon */
     0.1,            /* embedding_dropout */

@@ -33,7 +33,8 @@ typedef struct eitp_transformer_config {
     int64_t width;
     int64_t heads;
     int64_t layers;
-    int64_t inner; /* width of the MLP's hidden layer */
+    int64_t inner;    /* width of the MLP's hidden layer */
+    int64_t segments; /* kinds of tokens that are told apart by an embedding, as of BERT; 0: none, as of GPT-2 */
     eitp_activation activation;
     double epsilon; /* of the layer norms */
     double embedding_dropout, attention_dropout, residual_dropout;
@@ -188,6 +189,8 @@ typedef struct eitp_model_inputs {
     /* The distinct tokens of a step, I32 [u], and the place of each token among them, I32 [n], rows, of a model that is
      * trained in several passes a step: see eitp_embedding_unique. NULL: not */
     eitp_tensor *unique, *inverse;
+    eitp_tensor
+        *segments; /* I32 [n], rows: the kind of each token, of a model with segments; NULL: all are of kind 0 */
 } eitp_model_inputs;
 
 /* Makes these inputs: `sequences` sequences of at most `longest` tokens; with_key adds the dropout key. */

@@ -118,6 +118,12 @@ static eitp_tensor *eitp__model_tensor(const eitp_model *model, eitp_graph *grap
     return eitp__slot_tensor(graph, &model->config, NULL, slot, EITP__WEIGHT);
 }
 
+/* The embedding of each token's segment, or of segment 0 for all of them. */
+static eitp_tensor *eitp__model_segments(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+    eitp_tensor *table = eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING);
+    return inputs->segments ? eitp_embedding(table, inputs->segments) : eitp_slice(table, 0, 0, 1);
+}
+
 /* The rows of the embeddings, added up. */
 static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
     const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
@@ -127,7 +133,10 @@ static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *gr
     table = eitp__model_tensor(model, graph, EITP__TOKEN_EMBEDDING);
     x = inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
                        : eitp_embedding(table, inputs->tokens);
-    return has_positions ? eitp_add(x, positions) : x;
+    x = has_positions ? eitp_add(x, positions) : x;
+    return eitp__row_find(&model->config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT)
+               ? eitp_add(x, eitp__model_segments(model, graph, inputs))
+               : x;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
@@ -156,7 +165,7 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
     inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
-    inputs.unique = inputs.inverse = NULL;
+    inputs.unique = inputs.inverse = inputs.segments = NULL;
     return inputs;
 }
 

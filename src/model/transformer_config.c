@@ -13,7 +13,7 @@ typedef enum eitp__field_kind {
     EITP__FIELD_IS_BOOLEAN
 } eitp__field_kind;
 
-/* A member of eitp_transformer_config. Sizes are at least 1. */
+/* A member of eitp_transformer_config. Sizes are at least 1; there may be 0 segments. */
 typedef struct eitp__field_entry {
     const char *name;
     eitp__field_kind kind;
@@ -33,6 +33,7 @@ static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
     EITP__FIELD(SIZE, heads, 1 << 16),
     EITP__FIELD(SIZE, layers, 1 << 14),
     EITP__FIELD(SIZE, inner, 1 << 24),
+    EITP__FIELD(SIZE, segments, 1 << 16),
     EITP__FIELD(NUMBER, embedding_dropout, 0.999),
     EITP__FIELD(NUMBER, attention_dropout, 0.999),
     EITP__FIELD(NUMBER, residual_dropout, 0.999),
@@ -93,14 +94,24 @@ eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_con
     return eitp__fail(error, EITP_ERROR_ARGUMENT, "no model shape named '%.60s' (choose from %s)", name, known);
 }
 
+static eitp_status eitp__check_size(const eitp_transformer_config *config, size_t field, eitp_error *error) {
+    const int is_segments = field == EITP__FIELD_SEGMENTS;
+    const int has_none = is_segments && !eitp__row_find(config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT);
+    const int64_t size = *(const int64_t *)eitp__field_of(config, field), low = !has_none;
+    const int64_t high = has_none ? 0 : (int64_t)eitp__fields[field].high;
+    if (size >= low && size <= high)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; it must be %lld to %lld", eitp__field_name(config, field),
+                      (long long)size, (long long)low, (long long)high);
+}
+
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
     for (size_t i = 0; i < EITP__FIELDS; i++) {
         const eitp__field_entry *field = &eitp__fields[i];
-        int64_t size = field->kind == EITP__FIELD_IS_SIZE ? *(const int64_t *)eitp__field_of(config, i) : 1;
         double number = field->kind == EITP__FIELD_IS_NUMBER ? *(const double *)eitp__field_of(config, i) : 0;
-        if (size < 1 || (field->kind == EITP__FIELD_IS_SIZE && size > (int64_t)field->high))
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; it must be 1 to %lld", eitp__field_name(config, i),
-                              (long long)size, (long long)field->high);
+        eitp_status status = field->kind == EITP__FIELD_IS_SIZE ? eitp__check_size(config, i, error) : EITP_OK;
+        if (status)
+            return status;
         if (!(number >= 0 && number <= field->high))
             return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %g; it must be 0 to %g", eitp__field_name(config, i),
                               number, field->high);
