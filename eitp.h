@@ -967,6 +967,7 @@ EITP_API eitp_status eitp_model_create(eitp_context *context, const eitp_transfo
                                        eitp_error *error);
 EITP_API void eitp_model_destroy(eitp_model *model);
 
+/* As it was made; its architecture is never NULL. */
 EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
@@ -1109,7 +1110,9 @@ typedef struct eitp_block_inputs {
     /* I32 [1], instead of offsets: the place in one sequence of row 0. Rows attend to those before them in a cache too,
      * the variables "cache.<layer>.keys" and ".values", which they are added to: see eitp_attention_cached. */
     eitp_tensor *position;
-    const eitp_lora_config *lora; /* adapters of its linear layers; NULL: none */
+    /* Adapters of its linear layers; NULL: none. What they are added to stays trained unless the program freezes it:
+     * see eitp_variable_set_trained. */
+    const eitp_lora_config *lora;
 } eitp_block_inputs;
 
 /*
@@ -35607,16 +35610,22 @@ static eitp_tensor *eitp__block_residual(eitp_tensor *x, eitp_tensor *added, con
 }
 
 /* Refuses what the ops of a block do not. */
-static eitp_status eitp__block_check(const eitp_transformer_config *config, const char *name,
+static eitp_status eitp__block_check(const eitp_transformer_config *config, const char *name, int64_t layer,
                                      const eitp_block_inputs *inputs, eitp_error *error) {
     const size_t longest = 64;
+    eitp_status status = EITP_OK;
     if (!*name || strlen(name) > longest)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block's name must have 1 to %zu characters, it has %zu",
                           longest, strlen(name));
     if (inputs && inputs->position && (config->bidirectional || inputs->lengths))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "a block with a cache takes causal attention, and sequences without padding");
-    return eitp__transformer_config_check(config, error);
+    if (layer < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block's layer is %lld; it must be 0 or more",
+                          (long long)layer);
+    if (inputs && inputs->lora && inputs->lora->rank)
+        status = eitp__lora_config_check(inputs->lora, error);
+    return status ? status : eitp__transformer_config_check(config, error);
 }
 
 eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
@@ -35625,7 +35634,7 @@ eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, c
     eitp_tensor *attended, *hidden;
     if (!x || !config || !name || !inputs)
         return NULL;
-    if (eitp__block_check(config, name, inputs, &error)) {
+    if (eitp__block_check(config, name, layer, inputs, &error)) {
         eitp__graph_fail(eitp_tensor_graph(x), error.status, "%s", error.message);
         return NULL;
     }
@@ -35646,7 +35655,7 @@ eitp_status eitp_block_initialize(eitp_context *context, const eitp_transformer_
     if (!context || !config || !name)
         return eitp__fail_null(error, "eitp_block_initialize", "context, config and name");
     architecture = eitp__architecture_of(config);
-    status = eitp__block_check(config, name, NULL, error);
+    status = eitp__block_check(config, name, 0, NULL, error);
     for (size_t i = 0; i < architecture->row_count && !status; i++) {
         eitp__parameter parameter;
         if (architecture->rows[i].place != EITP__IN_BLOCK)
@@ -35679,6 +35688,7 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     made->context = context;
     made->host = host;
     made->config = *config;
+    made->config.architecture = eitp__architecture_of(config);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
         status = eitp__parameter_declare(context, &parameter, error);

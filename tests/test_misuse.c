@@ -442,6 +442,9 @@ static void models_of_null(void) {
     CHECK(names_null(eitp_model_create(context, &config, NULL, &error_), "model"));
     CHECK(names_null(eitp_model_set_dropout(NULL, 0, 0, 0, &error_), "model"));
     CHECK(names_null(eitp_model_initialize(NULL, 1, &error_), "model"));
+    CHECK(names_null(eitp_block_initialize(NULL, &config, "block", 1, &error_), "context"));
+    CHECK(names_null(eitp_block_initialize(context, NULL, "block", 1, &error_), "config"));
+    CHECK(names_null(eitp_block_initialize(context, &config, NULL, 1, &error_), "name"));
     CHECK(names_null(eitp_lora_targets_parse(NULL, NULL, &targets, &error_), "names"));
     CHECK(names_null(eitp_model_add_lora(NULL, &lora, &error_), "model"));
     CHECK(names_null(eitp_model_initialize_lora(NULL, 1, &error_), "model"));
@@ -571,6 +574,9 @@ static void what_null_is(void) {
     CHECK(!eitp_model_config(NULL).layers && !eitp_model_lora(NULL).rank);
     CHECK(!inputs.tokens && !inputs.key && !eitp_model_forward(NULL, NULL, &inputs, 1));
     CHECK(!eitp_model_losses(NULL, NULL, &inputs, 1, NULL, -100));
+    CHECK(!eitp_model_hidden(NULL, NULL, &inputs, 1) && !eitp_model_logits(NULL, NULL));
+    CHECK(!eitp_block(NULL, NULL, NULL, 0, NULL) && !eitp_architecture_find(NULL));
+    CHECK(!eitp_model_vocabulary(NULL) && !eitp_model_positions(NULL) && !eitp_model_has_dropout(NULL));
     CHECK(!eitp_generator_room(NULL) && !eitp_generator_logits(NULL));
     CHECK(eitp_generator_sample(NULL, NULL) == -1 && eitp_schedule_rate(NULL, 1) == 0);
     CHECK(!eitp_trainer_steps_done(NULL) && !eitp_trainer_windows(NULL) && !eitp_trainer_merged(NULL));

@@ -483,13 +483,16 @@ static void blocks_are_what_a_naive_one_computes(void) {
 static void wrong_blocks_are_refused(void) {
     static const struct {
         const char *name, *words;
-        int heads, post_norm, bidirectional, has_position;
+        int heads, bidirectional, has_position, rank, layer;
     } cases[] = {
-        {"", "name", 3, 0, 0, 0},
-        {"a.name.of.more.than.sixty-four.characters.for.which.there.is.no.room", "64", 3, 0, 0, 0},
-        {"mine", "n_head", 5, 0, 0, 0},
-        {"mine", "cache", 3, 0, 1, 1},
+        {"", "name", 3, 0, 0, 0, 0},
+        {"a.name.of.more.than.sixty-four.characters.for.which.there.is.no.room", "64", 3, 0, 0, 0, 0},
+        {"mine", "n_head", 5, 0, 0, 0, 0},
+        {"mine", "cache", 3, 1, 1, 0, 0},
+        {"mine", "rank", 3, 0, 0, -1, 0},
+        {"mine", "layer", 3, 0, 0, 0, -1},
     };
+    eitp_lora_config lora = eitp_lora_config_default();
     const int64_t shape[2] = {ROWS, WIDTH}, one = 1;
     eitp_context *context = open_context(NULL, "fp32");
     eitp_transformer_config config = small_gpt2();
@@ -505,17 +508,21 @@ static void wrong_blocks_are_refused(void) {
         config.bidirectional = cases[i].bidirectional;
         REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
         inputs.position = cases[i].has_position ? eitp_input(graph, "position", EITP_I32, 1, &one) : NULL;
-        CHECK(!eitp_block(eitp_input_rows(graph, "x", EITP_F32, 2, shape), &config, cases[i].name, 0, &inputs));
+        lora.rank = cases[i].rank;
+        inputs.lora = &lora;
+        CHECK(!eitp_block(eitp_input_rows(graph, "x", EITP_F32, 2, shape), &config, cases[i].name, cases[i].layer,
+                          &inputs));
         CHECK_THAT(eitp_graph_status(graph, &error_) && strstr(error_.message, cases[i].words), "%zu: %s", i,
                    error_.message);
         CHECK(!eitp_block(NULL, &config, "mine", 0, &inputs));
         eitp_graph_destroy(graph);
-        CHECK(cases[i].has_position || eitp_block_initialize(context, &config, cases[i].name, 1, &error_));
+        CHECK(i > 2 || eitp_block_initialize(context, &config, cases[i].name, 1, &error_));
     }
     CHECK(eitp_block_initialize(NULL, &config, "mine", 1, &error_) == EITP_ERROR_ARGUMENT);
     CHECK(!eitp_variable_count(context));
     /* A variable of another shape has the name. */
     config = small_gpt2();
+    inputs.lora = NULL;
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
     CHECK(eitp_parameter(graph, "mine.ln_1.weight", 1, &one) != NULL);
     CHECK(!eitp_block(eitp_input_rows(graph, "x", EITP_F32, 2, shape), &config, "mine", 0, &inputs));
@@ -541,9 +548,10 @@ static void models_answer_questions(void) {
     eitp_lora_config lora = eitp_lora_config_default();
     eitp_context *context = open_context(NULL, "fp32");
     eitp_model *model;
+    config.architecture = NULL;
     REQUIRE_OK(eitp_model_create(context, &config, &model, &error_), error_);
     CHECK(eitp_model_vocabulary(model) == 61 && eitp_model_positions(model) == LONGEST);
-    CHECK(eitp_model_has_dropout(model));
+    CHECK(eitp_model_has_dropout(model) && eitp_model_config(model).architecture == eitp_architecture_find("gpt2"));
     REQUIRE_OK(eitp_model_set_dropout(model, 0, 0, 0, &error_), error_);
     CHECK(!eitp_model_has_dropout(model));
     lora.dropout = 0.1;

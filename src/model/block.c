@@ -49,16 +49,22 @@ static eitp_tensor *eitp__block_residual(eitp_tensor *x, eitp_tensor *added, con
 }
 
 /* Refuses what the ops of a block do not. */
-static eitp_status eitp__block_check(const eitp_transformer_config *config, const char *name,
+static eitp_status eitp__block_check(const eitp_transformer_config *config, const char *name, int64_t layer,
                                      const eitp_block_inputs *inputs, eitp_error *error) {
     const size_t longest = 64;
+    eitp_status status = EITP_OK;
     if (!*name || strlen(name) > longest)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block's name must have 1 to %zu characters, it has %zu",
                           longest, strlen(name));
     if (inputs && inputs->position && (config->bidirectional || inputs->lengths))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "a block with a cache takes causal attention, and sequences without padding");
-    return eitp__transformer_config_check(config, error);
+    if (layer < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block's layer is %lld; it must be 0 or more",
+                          (long long)layer);
+    if (inputs && inputs->lora && inputs->lora->rank)
+        status = eitp__lora_config_check(inputs->lora, error);
+    return status ? status : eitp__transformer_config_check(config, error);
 }
 
 eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
@@ -67,7 +73,7 @@ eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, c
     eitp_tensor *attended, *hidden;
     if (!x || !config || !name || !inputs)
         return NULL;
-    if (eitp__block_check(config, name, inputs, &error)) {
+    if (eitp__block_check(config, name, layer, inputs, &error)) {
         eitp__graph_fail(eitp_tensor_graph(x), error.status, "%s", error.message);
         return NULL;
     }
@@ -88,7 +94,7 @@ eitp_status eitp_block_initialize(eitp_context *context, const eitp_transformer_
     if (!context || !config || !name)
         return eitp__fail_null(error, "eitp_block_initialize", "context, config and name");
     architecture = eitp__architecture_of(config);
-    status = eitp__block_check(config, name, NULL, error);
+    status = eitp__block_check(config, name, 0, NULL, error);
     for (size_t i = 0; i < architecture->row_count && !status; i++) {
         eitp__parameter parameter;
         if (architecture->rows[i].place != EITP__IN_BLOCK)

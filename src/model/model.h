@@ -81,6 +81,7 @@ EITP_API eitp_status eitp_model_create(eitp_context *context, const eitp_transfo
                                        eitp_error *error);
 EITP_API void eitp_model_destroy(eitp_model *model);
 
+/* As it was made; its architecture is never NULL. */
 EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
@@ -223,7 +224,9 @@ typedef struct eitp_block_inputs {
     /* I32 [1], instead of offsets: the place in one sequence of row 0. Rows attend to those before them in a cache too,
      * the variables "cache.<layer>.keys" and ".values", which they are added to: see eitp_attention_cached. */
     eitp_tensor *position;
-    const eitp_lora_config *lora; /* adapters of its linear layers; NULL: none */
+    /* Adapters of its linear layers; NULL: none. What they are added to stays trained unless the program freezes it:
+     * see eitp_variable_set_trained. */
+    const eitp_lora_config *lora;
 } eitp_block_inputs;
 
 /*

@@ -20,6 +20,7 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     made->context = context;
     made->host = host;
     made->config = *config;
+    made->config.architecture = eitp__architecture_of(config);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
         status = eitp__parameter_declare(context, &parameter, error);
