@@ -45,6 +45,13 @@ LIBRARIES += -lopenblas
 endif
 LIBRARIES += -lm
 
+# The command opens libyaml when it reads YAML: older C libraries have dlopen in a library of its own.
+ifeq ($(filter clean help,$(MAKECMDGOALS)),)
+ifeq ($(origin DLOPEN_LIBRARY),undefined)
+DLOPEN_LIBRARY := $(if $(filter 0,$(call probe,\043include <dlfcn.h>\nint main(void) { return !dlopen(0$(,) RTLD_NOW); }\n)),-ldl)
+endif
+endif
+
 # The manifest is the one list of modules.
 MANIFEST := $(shell sed -e 's/#.*//' src/manifest)
 MODULES := $(filter %.c,$(MANIFEST))
@@ -134,7 +141,7 @@ $(BUILD)/command/%.o: tools/%.c $(BUILD)/declarations/eitp.h $(BUILD)/flags
 	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations -MMD -MP -c $< -o $@
 
 $(BUILD)/eitp: $(IMPLEMENTATION) $(COMMAND_OBJECTS)
-	$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBRARIES)
+	$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBRARIES) $(DLOPEN_LIBRARY)
 
 examples: $(EXAMPLE_PROGRAMS)
 
@@ -174,7 +181,7 @@ $(BUILD)/fuzz/libeitp.a: $(patsubst %.c,$(BUILD)/fuzz/%.o,$(filter src/%,$(MODUL
 
 link_split = $(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBRARIES)
 $(BUILD)/split/eitp: $(COMMAND_OBJECTS) $(BUILD)/split/libeitp.a
-	$(link_split)
+	$(link_split) $(DLOPEN_LIBRARY)
 $(BUILD)/split/tests/test_%: $(BUILD)/split/tests/test_%.o $(BUILD)/split/libeitp.a
 	$(link_split)
 $(BUILD)/split/tests/test_%_emulated: $(BUILD)/split/tests/test_%_emulated.o $(BUILD)/split/tests/emulated.o \

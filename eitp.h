@@ -113,7 +113,8 @@
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
  *   gives the bytes of a token.
  *   Train a model of your own: an eitp_task, whose build makes inputs (eitp_pass_row_input), parameters
- *   (eitp_parameter), ops and the loss (eitp_pass_term), and whose read fills in a sample. The trainer does the rest.
+ *   (eitp_parameter), ops, blocks of a Transformer (eitp_block) and the loss (eitp_pass_term), and whose read fills in
+ *   a sample. The trainer does the rest.
  *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients, or
  *   eitp_adamw_minimize for a step; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
  *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.
@@ -265,7 +266,7 @@ EITP_API const char *eitp_dtype_name(eitp_dtype dtype);
  */
 typedef enum eitp_status {
     EITP_OK = 0,
-    EITP_ERROR_ARGUMENT = 1,    /* the call or the command is wrong: a flag, a shape, a path that names nothing */
+    EITP_ERROR_ARGUMENT = 1,    /* the call is wrong: a value, a shape, a path that names nothing */
     EITP_ERROR_FORMAT = 2,      /* the content of a file is wrong */
     EITP_ERROR_UNSUPPORTED = 3, /* well formed, but not something this build or machine can do */
     EITP_ERROR_MEMORY = 4,      /* an allocation failed, or the plan does not fit the budget */
@@ -631,9 +632,13 @@ EITP_API eitp_tensor *eitp_arange(eitp_graph *graph, eitp_dtype dtype, int64_t c
 /* ---- Ops: element by element; two operands broadcast as in NumPy ---- */
 
 EITP_API eitp_tensor *eitp_negate(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_abs(eitp_tensor *x); /* gradient 0 at 0 */
 EITP_API eitp_tensor *eitp_exp(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_log(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sqrt(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_rsqrt(eitp_tensor *x); /* 1 / sqrt(x) */
+EITP_API eitp_tensor *eitp_sin(eitp_tensor *x);   /* of radians */
+EITP_API eitp_tensor *eitp_cos(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sigmoid(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_relu(eitp_tensor *x); /* gradient 0 at 0 */
@@ -645,6 +650,11 @@ EITP_API eitp_tensor *eitp_add(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_subtract(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_multiply(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_divide(eitp_tensor *a, eitp_tensor *b);
+
+/* NaN where either is NaN. Where both are equal, each gets half of the gradient, as in PyTorch. */
+EITP_API eitp_tensor *eitp_minimum(eitp_tensor *a, eitp_tensor *b);
+EITP_API eitp_tensor *eitp_maximum(eitp_tensor *a, eitp_tensor *b);
+
 EITP_API eitp_tensor *eitp_less(eitp_tensor *a, eitp_tensor *b);                          /* U8, 0 or 1 */
 EITP_API eitp_tensor *eitp_equal(eitp_tensor *a, eitp_tensor *b);                         /* U8, 0 or 1 */
 EITP_API eitp_tensor *eitp_where(eitp_tensor *condition, eitp_tensor *a, eitp_tensor *b); /* condition U8 */
@@ -659,10 +669,17 @@ EITP_API eitp_tensor *eitp_broadcast(eitp_tensor *x, int rank, const int64_t *sh
 EITP_API eitp_tensor *eitp_permute(eitp_tensor *x, const int *order); /* dimension i of the result is order[i] of x */
 EITP_API eitp_tensor *eitp_transpose(eitp_tensor *x);                 /* the last two dimensions */
 EITP_API eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, int64_t end);
+
+/* As x[begin:end:step] of Python along `dimension`: begin, begin + step, ... below end; step is 1 or more. */
+EITP_API eitp_tensor *eitp_slice_step(eitp_tensor *x, int dimension, int64_t begin, int64_t end, int64_t step);
+
 EITP_API eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t after); /* with zeros */
 EITP_API eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension);
 
-/* y[.., i, ..] = x[.., indices[.., i, ..], ..] along `dimension`; indices is I32 of x's rank, equal elsewhere. */
+/*
+ * y[.., i, ..] = x[.., indices[.., i, ..], ..] along `dimension`; indices is I32 of x's rank, equal elsewhere. Along
+ * dimension 0, x, indices or both may have a capacity of rows: an index of a row that is not there gives zeros.
+ */
 EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dimension);
 
 /* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
@@ -675,6 +692,10 @@ EITP_API eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int
 EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
 EITP_API eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep);
 EITP_API eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep); /* equal maxima share the gradient */
+
+/* I32: where along `dimension` (negative counts from the end) x is largest: the first of equal elements, and the first
+ * NaN if there is one, as in NumPy. With `keep` it can index eitp_gather. It has no gradient. */
+EITP_API eitp_tensor *eitp_argmax(eitp_tensor *x, int dimension, int keep);
 
 /* ---- Ops: products and networks ---- */
 
@@ -692,7 +713,8 @@ typedef enum eitp_activation {
     EITP_GELU_TANH = 2, /* Hendrycks and Gimpel, arXiv 1606.08415, the tanh approximation */
     EITP_GELU_ERF = 3,  /* the same, exact */
     EITP_TANH = 4,
-    EITP_SIGMOID = 5
+    EITP_SIGMOID = 5,
+    EITP_SILU = 6 /* x sigmoid(x); Elfwing et al., arXiv 1702.03118 */
 } eitp_activation;
 
 /* x [n, in] times weight [in, out] plus bias [out] (may be NULL; F32 where x is of 16 bits), then the activation. */
@@ -700,6 +722,7 @@ EITP_API eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tens
 
 EITP_API eitp_tensor *eitp_gelu_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_gelu_erf(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_silu(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_softmax(eitp_tensor *x);     /* along the last dimension */
 EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimension */
 
@@ -707,7 +730,14 @@ EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimens
  * Gain and bias are F32 where x is of 16 bits. */
 EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
 
-/* Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. */
+/* Over the last dimension: x / sqrt(mean(x^2) + epsilon) * gain (Zhang and Sennrich, arXiv 1910.07467). x is of rank 2
+ * or more; gain [c] is F32 where x is of 16 bits. */
+EITP_API eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon);
+
+/*
+ * Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. The
+ * table may have a capacity of rows, as hidden states do: then an id of a row that is not there is outside.
+ */
 EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
 
 /*
@@ -744,6 +774,38 @@ typedef struct eitp_attention_config {
 EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                                      const eitp_attention_config *config);
 
+typedef struct eitp_dot_product_config {
+    double scale;   /* of the scores; 1 / sqrt(d) is usual */
+    double dropout; /* probability that an attention probability is zeroed */
+    int causal;     /* query i sees keys 0 to i */
+} eitp_dot_product_config;
+
+/*
+ * softmax(scale * q k^T + mask) v, as torch.nn.functional.scaled_dot_product_attention: q [.., t, d], k [.., s, d] and
+ * v [.., s, e] give [.., t, e]. Batch dimensions broadcast. The heads, which are the dimension before the last two, may
+ * be fewer in k and v: then they divide those of q, and consecutive heads of q share one of k and v.
+ *
+ * `mask` broadcasts to [.., t, s]: U8, 0 where a query does not see a key; or what is added to the scores, F32 (F64
+ * where q is), minus infinity where a query does not see a key. A query that sees no key gives zeros. `key` is as for
+ * dropout, whose rows are the leading dimension. `mask` and `key` may be NULL.
+ *
+ * It is composed of other ops: scores [.., t, s] are stored, and probabilities kept for the gradient.
+ */
+EITP_API eitp_tensor *eitp_scaled_dot_product_attention(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v,
+                                                        eitp_tensor *mask, eitp_tensor *key,
+                                                        const eitp_dot_product_config *config);
+
+/*
+ * eitp_attention of separate q [n, heads d], k [n, h d] and v [n, h e]: [n, heads e]. As above, h may be smaller than
+ * the number of heads, and `mask` may hide keys or add to scores. It broadcasts to
+ * [sequences, heads, longest, longest], so that [heads, longest, longest] is a bias by position in the sequence. Scores
+ * of that size are stored, and q, k and v padded to the longest sequence: without a mask, eitp_attention takes much
+ * less memory and time.
+ */
+EITP_API eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *offsets,
+                                              eitp_tensor *key, eitp_tensor *lengths, eitp_tensor *mask,
+                                              const eitp_attention_config *config);
+
 /*
  * Attention of new rows to a cache: row i of qkv [n, 3c] is at position[0] + i (I32 [1]); its key and value are stored
  * in the variables `keys` and `values` [longest, c]. For generation; it has no gradient.
@@ -765,6 +827,25 @@ EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targe
  */
 EITP_API eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                                 int32_t ignored);
+
+typedef struct eitp_cross_entropy_config {
+    int32_t ignored;        /* the target of rows whose loss is 0 */
+    double label_smoothing; /* s, 0 to 1 */
+    eitp_tensor *weights;   /* w [v], F32 (F64 where the logits are); NULL: 1 for every class */
+} eitp_cross_entropy_config;
+
+/*
+ * The same with class weights and label smoothing (Szegedy et al., arXiv 1512.00567): of a row with target t,
+ * -(1 - s) w[t] log p[t] - s / v * sum over the classes j of w[j] log p[j], as torch.nn.CrossEntropyLoss with
+ * reduction "none"; its "mean" divides the sum of the losses by the sum of w[t] over the rows that are not ignored.
+ * With smoothing, the gradient of eitp_cross_entropy_with takes up to two more tensors like the logits in memory, and
+ * that of eitp_linear_cross_entropy_with two like x (in 16 bits, with weights, the table in F32 too); it stores no
+ * logits where eitp_linear_cross_entropy stores none.
+ */
+EITP_API eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *targets,
+                                              const eitp_cross_entropy_config *config);
+EITP_API eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
+                                                     const eitp_cross_entropy_config *config);
 
 /* ---- Gradients ---- */
 
@@ -907,14 +988,26 @@ typedef struct eitp_token_ids {
     int32_t ids[EITP_TOKEN_IDS];
 } eitp_token_ids;
 
-/* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019). */
+/*
+ * A family of models: the parameters' names and layout in files, the keys of its config.json, defaults, and whether it
+ * has norms of embeddings or before the head. Today "gpt2" alone.
+ */
+typedef struct eitp_architecture eitp_architecture;
+
+/* The architecture of config.json's model_type; NULL: unknown. It need not be released. And its model_type. */
+EITP_API const eitp_architecture *eitp_architecture_find(const char *model_type);
+EITP_API const char *eitp_architecture_name(const eitp_architecture *architecture);
+
+/* A Transformer (Vaswani et al., arXiv 1706.03762). */
 typedef struct eitp_transformer_config {
+    const eitp_architecture *architecture; /* NULL: GPT-2's */
     int64_t vocabulary;
     int64_t positions; /* the longest sequence */
     int64_t width;
     int64_t heads;
     int64_t layers;
-    int64_t inner; /* width of the MLP's hidden layer */
+    int64_t inner;    /* width of the MLP's hidden layer */
+    int64_t segments; /* kinds of tokens that are told apart by an embedding, as of BERT; 0: none, as of GPT-2 */
     eitp_activation activation;
     double epsilon; /* of the layer norms */
     double embedding_dropout, attention_dropout, residual_dropout;
@@ -922,6 +1015,8 @@ typedef struct eitp_transformer_config {
     int scale_attention;          /* by 1 / sqrt(width / heads) */
     int scale_attention_by_layer; /* and by 1 / (layer + 1) */
     int tied;                     /* the output head is the token embedding */
+    int post_norm;     /* norms after the residual sums, as of BERT; 0: before attention and MLP, as of GPT-2 */
+    int bidirectional; /* every token attends to its whole sequence; 0: to itself and what is before */
     /* For programs that generate: what begins a text, each of what ends it, and what fills a batch. Ids that are not in
        the vocabulary stand for nothing. */
     eitp_token_ids begin, end, padding;
@@ -934,14 +1029,16 @@ typedef struct eitp_transformer_config {
 EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
                                                    eitp_error *error);
 
-/* Reads a Hugging Face config.json; what it asks for and eitp has not is an error that names it. */
+/* Reads a Hugging Face config.json of a supported model_type (missing: "gpt2"). What eitp cannot compute is an error
+   that names the member. */
 EITP_API eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path,
                                                   eitp_transformer_config *config, eitp_error *error);
 
 /*
  * Writes the configuration as a config.json, which eitp_transformer_config_read and Hugging Face's transformers read.
  * `end_of_text` takes the place of the configuration's special tokens, unless it is one of those that end a text; -1:
- * they are written as they are.
+ * they are written as they are. EITP_ERROR_UNSUPPORTED where the architecture's config.json has no key for post_norm
+ * or bidirectional and they are not its own.
  */
 EITP_API eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
                                                    const eitp_transformer_config *config, int32_t end_of_text,
@@ -957,13 +1054,16 @@ EITP_API eitp_status eitp_model_create(eitp_context *context, const eitp_transfo
                                        eitp_error *error);
 EITP_API void eitp_model_destroy(eitp_model *model);
 
+/* As it was made; its architecture is never NULL. */
 EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
 
-/* Tokens that it knows; the longest sequence; whether anything is dropped in training. 0 for NULL. */
+/* Token ids are below the vocabulary, sequences have at most so many positions; 0 for NULL. */
 EITP_API int64_t eitp_model_vocabulary(const eitp_model *model);
 EITP_API int64_t eitp_model_positions(const eitp_model *model);
+
+/* True if training it draws random numbers: some dropout, that of adapters included, is above 0. */
 EITP_API int eitp_model_has_dropout(const eitp_model *model);
 
 /*
@@ -988,12 +1088,12 @@ EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eit
 
 /* ---- Adapters and freezing ---- */
 
-/* Linear layers of GPT-2's blocks that adapters may go to. */
+/* Linear layers of a block, which adapters may go to; in comments the names that GPT-2 has for them. */
 typedef enum eitp_lora_target {
-    EITP_LORA_C_ATTN = 1,      /* "c_attn" */
-    EITP_LORA_ATTN_C_PROJ = 2, /* "attn.c_proj" */
-    EITP_LORA_C_FC = 4,        /* "c_fc" */
-    EITP_LORA_MLP_C_PROJ = 8   /* "mlp.c_proj" */
+    EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" */
+    EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj" */
+    EITP_LORA_MLP_INPUT = 4,        /* "mlp.c_fc" */
+    EITP_LORA_MLP_OUTPUT = 8        /* "mlp.c_proj" */
 } eitp_lora_target;
 
 /* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
@@ -1005,15 +1105,20 @@ typedef struct eitp_lora_config {
     unsigned targets; /* sum of eitp_lora_target */
 } eitp_lora_config;
 
-/* PEFT's for GPT-2: rank 8, alpha 8, no dropout, "c_attn". */
+/* PEFT's for GPT-2: rank 8, alpha 8, no dropout, the attention's input. */
 EITP_API eitp_lora_config eitp_lora_config_default(void);
 
 /*
- * Targets from names separated by commas, which are ends of the layers' names as in PEFT: "c_proj" is both attn.c_proj
- * and mlp.c_proj, "all-linear" everything. And the shortest names of targets, into a text of at least 40 bytes.
+ * Targets from names separated by commas, which are ends of an architecture's names of layers as in PEFT: of GPT-2,
+ * "c_proj" is both attn.c_proj and mlp.c_proj. "all-linear" is every linear layer. `architecture` is that of the
+ * model's configuration; NULL: the first that has all of the names.
  */
-EITP_API eitp_status eitp_lora_targets_parse(const char *names, unsigned *targets, eitp_error *error);
-EITP_API void eitp_lora_targets_format(unsigned targets, char *names, size_t size);
+EITP_API eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names,
+                                             unsigned *targets, eitp_error *error);
+
+/* The shortest names of targets, into a text of at least 40 bytes. `architecture` NULL: GPT-2's. */
+EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned targets, char *names,
+                                       size_t size);
 
 /*
  * Gives each target layer x W + b the term scale * dropout(x) A^T B^T, and freezes all other parameters. A [rank, in]
@@ -1039,10 +1144,10 @@ EITP_API eitp_lora_config eitp_model_lora(const eitp_model *model);
 EITP_API eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error);
 
 /*
- * Freezes parameters (see eitp_variable_set_trained), named by words separated by commas: "embeddings" (of tokens,
- * which a tied head shares, and positions), "layers:N" (the first N blocks), or a parameter's name, with or without
- * "transformer." before it, in which "*" stands for any text. Each word must name at least one; on failure nothing is
- * frozen.
+ * Freezes parameters (see eitp_variable_set_trained), named by words separated by commas: "embeddings" (all before the
+ * first block: of tokens, which a tied head shares, and positions), "layers:N" (the first N blocks), or a parameter's
+ * name, with or without the architecture's prefix ("transformer."), in which "*" stands for any text. Each word must
+ * name at least one; on failure nothing is frozen.
  */
 EITP_API eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error);
 
@@ -1058,19 +1163,59 @@ typedef struct eitp_model_inputs {
     /* The distinct tokens of a step, I32 [u], and the place of each token among them, I32 [n], rows, of a model that is
      * trained in several passes a step: see eitp_embedding_unique. NULL: not */
     eitp_tensor *unique, *inverse;
+    eitp_tensor
+        *segments; /* I32 [n], rows: the kind of each token, of a model with segments; NULL: all are of kind 0 */
 } eitp_model_inputs;
 
 /* Makes these inputs: `sequences` sequences of at most `longest` tokens; with_key adds the dropout key. */
 EITP_API eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t longest,
                                                     int with_key);
 
-/* Adds the model to a graph: logits F32 [n, vocabulary]. */
+/* Adds the model to a graph: the hidden states [n, width] after the last norm. */
+EITP_API eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                                        int64_t longest);
+
+/* The output head on hidden states, or on some rows of them: logits F32 [n, vocabulary]. */
+EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden);
+
+/* eitp_model_logits of eitp_model_hidden. */
 EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                          int64_t longest);
 
 /* The same with the loss of each row, F32 [n], in nats, for targets I32 [n]: see eitp_linear_cross_entropy. */
 EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t longest, eitp_tensor *targets, int32_t ignored);
+
+/* ---- Blocks, for models of your own ---- */
+
+/* How rows attend in a block. Zero-initialise it and fill in what is there. */
+typedef struct eitp_block_inputs {
+    int64_t longest;      /* rows that a sequence may have */
+    eitp_tensor *offsets; /* I32 [sequences + 1]: see eitp_attention */
+    eitp_tensor *lengths; /* I32 [sequences]: see eitp_attention; NULL: sequences have no padding */
+    eitp_tensor *key;     /* I64 [3]: see eitp_dropout; NULL: no dropout */
+    /* I32 [1], instead of offsets: the place in one sequence of row 0. Rows attend to those before them in a cache too,
+     * the variables "cache.<layer>.keys" and ".values", which they are added to: see eitp_attention_cached. */
+    eitp_tensor *position;
+    /* Adapters of its linear layers; NULL: none. What they are added to stays trained unless the program freezes it:
+     * see eitp_variable_set_trained. */
+    const eitp_lora_config *lora;
+} eitp_block_inputs;
+
+/*
+ * One block of a Transformer: x [n, width] through attention and MLP, each with its residual sum, dropout and norm. Its
+ * parameters are variables of the context called "<name>.<the architecture's name>", such as "encoder.0.ln_1.weight",
+ * matrices in the context's precision; those that are not there yet are declared, without values. `name` has at most 64
+ * characters; `layer`, from 0, matters for scale_attention_by_layer and the cache alone. NULL if an argument is NULL or
+ * refused: see eitp_graph_status.
+ */
+EITP_API eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
+                                 const eitp_block_inputs *inputs);
+
+/* Gives the parameters of a block, without adapters, the values that eitp_model_initialize gives those of these names;
+ * declares them if they are not there yet. */
+EITP_API eitp_status eitp_block_initialize(eitp_context *context, const eitp_transformer_config *config,
+                                           const char *name, uint64_t seed, eitp_error *error);
 
 /* ---- Generation ---- */
 
@@ -1593,7 +1738,7 @@ EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path
 
 /*
  * A model from a Hugging Face directory: config.json, and model.safetensors or the shards of
- * model.safetensors.index.json, in F32, F16 or BF16, with or without "transformer." before the names, read straight
+ * model.safetensors.index.json, in F32, F16 or BF16, with or without the architecture's prefix of names, read straight
  * into the parameters.
  */
 EITP_API eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model,
@@ -2035,6 +2180,62 @@ typedef struct eitp_checkpoint_info {
 
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,
                                                eitp_checkpoint_info *info, eitp_error *error);
+
+/* ---- Settings: what a trainer can be set to, for programs that list, parse or record it ---- */
+
+typedef enum eitp_setting_kind {
+    EITP_SETTING_INTEGER = 0,  /* int64_t */
+    EITP_SETTING_UNSIGNED = 1, /* uint64_t */
+    EITP_SETTING_NUMBER = 2,   /* double */
+    EITP_SETTING_FLAG = 3,     /* int, 0 or 1 */
+    EITP_SETTING_CHOICE = 4    /* an enum whose values count from 0, as `words` do */
+} eitp_setting_kind;
+
+/* What it means that a run that is resumed has another value than its checkpoint. */
+typedef enum eitp_difference {
+    EITP_DIFFERENCE_REFUSED = 0, /* the bits would differ */
+    EITP_DIFFERENCE_LOGGED = 1,  /* a warning */
+    EITP_DIFFERENCE_EXPECTED = 2 /* nothing */
+} eitp_difference;
+
+/* Bits of eitp_setting.flags; bounds are excluded of numbers alone. */
+enum {
+    EITP_SETTING_ABOVE = 1,   /* `low` itself is excluded */
+    EITP_SETTING_BELOW = 2,   /* `high` itself is excluded */
+    EITP_SETTING_OPTIONAL = 4 /* a checkpoint without it has the default, and is written without it where it has that */
+};
+
+/* A member of eitp_trainer_config that checkpoints record. */
+typedef struct eitp_setting {
+    const char *name; /* as in trainer_state.json */
+    eitp_setting_kind kind;
+    size_t offset;    /* of the member */
+    double low, high; /* bounds, -HUGE_VAL and HUGE_VAL: none; of a choice they follow from `words` */
+    unsigned flags;
+    eitp_difference difference;
+    const char *words; /* of a choice: the names of its values, separated by spaces; else NULL */
+    const char *help;  /* one line */
+} eitp_setting;
+
+/* All settings, in the order of trainer_state.json; `count` may be NULL. */
+EITP_API const eitp_setting *eitp_trainer_settings(size_t *count);
+
+/* The value of a setting, of any kind; one that the type cannot hold is cast to it. */
+EITP_API int64_t eitp_setting_integer(const eitp_setting *setting, const eitp_trainer_config *config);
+EITP_API double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_config *config);
+
+/* Gives a setting a value. One out of bounds or of another kind is EITP_ERROR_ARGUMENT and changes nothing. */
+EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
+                                              eitp_error *error);
+EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
+                                             eitp_error *error);
+
+/* Writes the value: a number in digits that read back to the same, "true", "false", or the word of a choice. */
+EITP_API void eitp_setting_format(const eitp_setting *setting, const eitp_trainer_config *config, char *text,
+                                  size_t size);
+
+/* Writes what a value must be: "at least 0 and below 1", "constant, linear or cosine". */
+EITP_API void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size);
 
 EITP_END_DECLARATIONS
 /* <<src/train/train.h */
@@ -2654,6 +2855,9 @@ EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const ch
 
 /* Adds `size` bytes of UTF-8 as a quoted JSON string. */
 EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size);
+/* Writes a number in the fewest digits that read back to the same double, "null" where it is not finite; returns the
+   length. */
+EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]);
 /* Adds a number that reads back to the same double; null where it is not finite. */
 EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
 /* Adds a value of a tree, without its name, on one line. Whole numbers stay whole. */
@@ -2711,6 +2915,7 @@ typedef enum eitp__family {
  *   CLAMP                (x) -> y; reals[0] low, reals[1] high
  *   CAST                 (x) -> y; of any dtype each
  *   ADD ... DIVIDE       (a, b) -> y; NumPy broadcasting
+ *   MINIMUM, MAXIMUM     (a, b) -> y; NumPy broadcasting; not a number where either is none
  *   LESS, EQUAL          (a, b) -> y U8, 0 or 1; NumPy broadcasting
  *   WHERE                (condition U8, a, b) -> y; NumPy broadcasting
  *   BROADCAST            (x) -> y
@@ -2721,6 +2926,8 @@ typedef enum eitp__family {
  *   CONCAT               (x...) -> y; along dimension integers[0]
  *   SUM, MAX             (x) -> y, WIDE for SUM; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM
  *                        accumulates
+ *   ARGMAX               (x) -> y I32, of MAX's shape; the index of the largest of the elements that become one, the
+ *                        first of equal ones; what is not a number is larger than any number; -1 of no elements
  *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
  *                        the index is outside
  *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
@@ -2731,13 +2938,17 @@ typedef enum eitp__family {
  *                        integers[2] is an eitp__epilogue; accumulates where y is WIDE and there is no epilogue
  *   SOFTMAX, LOG_SOFTMAX (x) -> y; along the last dimension
  *   ..._BACKWARD         (y, dy) -> dx
- *   GELU_TANH, GELU_ERF  (x) -> y
+ *   GELU_TANH, GELU_ERF, SILU       (x) -> y
  *   ..._BACKWARD         (x, dy) -> dx
  *   LAYER_NORM           (x [.., c], gain WIDE [c], bias WIDE [c]) -> y, mean WIDE [..], deviation WIDE [..] (its
  *                        reciprocal); reals[0] epsilon
  *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy) -> dx
  *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain WIDE [c], dbias WIDE [c];
  *                        accumulates
+ *   RMS_NORM             (x [.., c], gain WIDE [c]) -> y, deviation WIDE [..] (the reciprocal root mean square);
+ *                        reals[0] epsilon
+ *   RMS_NORM_BACKWARD_INPUT         (x, gain, deviation, dy) -> dx
+ *   RMS_NORM_BACKWARD_PARAMETERS    (x, gain, deviation, dy) -> dgain WIDE [c]; accumulates
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id outside the table gives a row of zeros
  *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
  *                        outside are left out; accumulates
@@ -2820,9 +3031,13 @@ typedef enum eitp__family {
     X(FILL, FLAT)                                                                                                      \
     X(ARANGE, FLAT)                                                                                                    \
     X(NEGATE, FLAT)                                                                                                    \
+    X(ABS, FLAT)                                                                                                       \
     X(EXP, FLAT)                                                                                                       \
     X(LOG, FLAT)                                                                                                       \
     X(SQRT, FLAT)                                                                                                      \
+    X(RSQRT, FLAT)                                                                                                     \
+    X(SIN, FLAT)                                                                                                       \
+    X(COS, FLAT)                                                                                                       \
     X(TANH, FLAT)                                                                                                      \
     X(SIGMOID, FLAT)                                                                                                   \
     X(RELU, FLAT)                                                                                                      \
@@ -2834,6 +3049,8 @@ typedef enum eitp__family {
     X(SUBTRACT, FLAT)                                                                                                  \
     X(MULTIPLY, FLAT)                                                                                                  \
     X(DIVIDE, FLAT)                                                                                                    \
+    X(MINIMUM, FLAT)                                                                                                   \
+    X(MAXIMUM, FLAT)                                                                                                   \
     X(LESS, FLAT)                                                                                                      \
     X(EQUAL, FLAT)                                                                                                     \
     X(WHERE, FLAT)                                                                                                     \
@@ -2844,6 +3061,7 @@ typedef enum eitp__family {
     X(CONCAT, FLAT)                                                                                                    \
     X(SUM, FLAT)                                                                                                       \
     X(MAX, FLAT)                                                                                                       \
+    X(ARGMAX, FLAT)                                                                                                    \
     X(GATHER, FLAT)                                                                                                    \
     X(SCATTER_ADD, LINES)                                                                                              \
     X(MATMUL, TILES)                                                                                                   \
@@ -2855,9 +3073,14 @@ typedef enum eitp__family {
     X(GELU_TANH_BACKWARD, FLAT)                                                                                        \
     X(GELU_ERF, FLAT)                                                                                                  \
     X(GELU_ERF_BACKWARD, FLAT)                                                                                         \
+    X(SILU, FLAT)                                                                                                      \
+    X(SILU_BACKWARD, FLAT)                                                                                             \
     X(LAYER_NORM, ROWS)                                                                                                \
     X(LAYER_NORM_BACKWARD_INPUT, ROWS)                                                                                 \
     X(LAYER_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                         \
+    X(RMS_NORM, ROWS)                                                                                                  \
+    X(RMS_NORM_BACKWARD_INPUT, ROWS)                                                                                   \
+    X(RMS_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                           \
     X(EMBEDDING, FLAT)                                                                                                 \
     X(EMBEDDING_BACKWARD, COLUMNS)                                                                                     \
     X(ATTENTION, ATTENTION)                                                                                            \
@@ -2904,8 +3127,10 @@ typedef enum eitp__epilogue {
     EITP__EPILOGUE_ADD,                /* y = operand + p */
     EITP__EPILOGUE_GELU_TANH,          /* y = gelu(p) */
     EITP__EPILOGUE_GELU_ERF,           /* y = gelu(p) */
+    EITP__EPILOGUE_SILU,               /* y = silu(p) */
     EITP__EPILOGUE_GELU_TANH_BACKWARD, /* y = p * gelu'(operand) */
     EITP__EPILOGUE_GELU_ERF_BACKWARD,  /* y = p * gelu'(operand) */
+    EITP__EPILOGUE_SILU_BACKWARD,      /* y = p * silu'(operand) */
     EITP__EPILOGUE_COUNT
 } eitp__epilogue;
 
@@ -3660,6 +3885,7 @@ typedef struct eitp__graph_block {
 
 struct eitp_graph {
     eitp_context *context;
+    const struct eitp__op_info *ops; /* the table */
     eitp__graph_block *blocks;
     eitp_tensor **tensors;
     size_t tensor_count, tensor_capacity;
@@ -3705,7 +3931,12 @@ typedef struct eitp__op_info {
     eitp_tensor *(*rows)(const eitp__node *node, int64_t begin, int64_t end);
 } eitp__op_info;
 
-EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op);
+/* op_table.c: by op. It refers to the rules of all ops, and these add nodes, which find it in their graph. */
+EITP__PRIVATE const eitp__op_info *eitp__op_table(void);
+
+static inline EITP__UNUSED const eitp__op_info *eitp__op(const eitp_graph *graph, eitp__op_code op) {
+    return &graph->ops[op];
+}
 
 /* The input whose memory an output of the node has, and changes; NULL where it has its own. */
 EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output);
@@ -3798,7 +4029,11 @@ EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eit
  */
 EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end);
 
-/* Zeros like a table, to which rows are added at the ids; an id outside the table is left out. */
+/* eitp_scatter_add along a dimension counted from the start; with `rows`, `extent` is the graph's capacity. */
+EITP__PRIVATE eitp_tensor *eitp__scatter_along(eitp_tensor *x, eitp_tensor *indices, int along, int64_t extent,
+                                               int rows);
+
+/* Zeros, as many rows as a table has, to which rows are added at the ids; an id outside the table is left out. */
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table);
 
 /*
@@ -3817,10 +4052,11 @@ EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const 
 /* ops_elementwise.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_fill, eitp__shape_arange, eitp__shape_unary, eitp__shape_cast,
     eitp__shape_binary, eitp__shape_compare, eitp__shape_where, eitp__shape_same;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_exp, eitp__gradient_log, eitp__gradient_sqrt,
-    eitp__gradient_tanh, eitp__gradient_sigmoid, eitp__gradient_relu, eitp__gradient_erf, eitp__gradient_affine,
-    eitp__gradient_clamp, eitp__gradient_cast, eitp__gradient_add, eitp__gradient_subtract, eitp__gradient_multiply,
-    eitp__gradient_divide, eitp__gradient_where, eitp__gradient_none;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_abs, eitp__gradient_exp, eitp__gradient_log,
+    eitp__gradient_sqrt, eitp__gradient_rsqrt, eitp__gradient_sin, eitp__gradient_cos, eitp__gradient_tanh,
+    eitp__gradient_sigmoid, eitp__gradient_relu, eitp__gradient_erf, eitp__gradient_affine, eitp__gradient_clamp,
+    eitp__gradient_cast, eitp__gradient_add, eitp__gradient_subtract, eitp__gradient_multiply, eitp__gradient_divide,
+    eitp__gradient_minimum, eitp__gradient_maximum, eitp__gradient_where, eitp__gradient_none;
 EITP__PRIVATE eitp__flops_rule eitp__flops_elements;
 
 /* ops_shape.c */
@@ -3846,20 +4082,23 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_matmul;
 
 /* ops_network.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_second, eitp__shape_layer_norm, eitp__shape_layer_norm_backward_input,
-    eitp__shape_layer_norm_backward_parameters, eitp__shape_embedding, eitp__shape_embedding_backward,
-    eitp__shape_dropout;
+    eitp__shape_layer_norm_backward_parameters, eitp__shape_rms_norm, eitp__shape_embedding,
+    eitp__shape_embedding_backward, eitp__shape_dropout;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_softmax, eitp__gradient_log_softmax, eitp__gradient_gelu_tanh,
-    eitp__gradient_gelu_erf, eitp__gradient_layer_norm, eitp__gradient_embedding, eitp__gradient_embedding_backward,
-    eitp__gradient_dropout;
+    eitp__gradient_gelu_erf, eitp__gradient_silu, eitp__gradient_layer_norm, eitp__gradient_rms_norm,
+    eitp__gradient_embedding, eitp__gradient_embedding_backward, eitp__gradient_dropout;
 EITP__PRIVATE eitp__expand_rule eitp__expand_softmax, eitp__expand_softmax_backward, eitp__expand_log_softmax,
-    eitp__expand_log_softmax_backward, eitp__expand_gelu_tanh, eitp__expand_gelu_erf, eitp__expand_layer_norm,
-    eitp__expand_embedding, eitp__expand_embedding_backward;
+    eitp__expand_log_softmax_backward, eitp__expand_gelu_tanh, eitp__expand_gelu_erf, eitp__expand_silu,
+    eitp__expand_layer_norm, eitp__expand_rms_norm, eitp__expand_embedding, eitp__expand_embedding_backward;
 
 /* ops_attention.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_attention, eitp__shape_attention_backward, eitp__shape_attention_cached;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_attention;
 EITP__PRIVATE eitp__expand_rule eitp__expand_attention;
 EITP__PRIVATE eitp__flops_rule eitp__flops_attention, eitp__flops_attention_backward;
+
+/* Lets offsets that are an input ascend from 0 to at most `rows`, no sequence longer than `longest`. */
+EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t longest);
 
 /* ops_loss.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward, eitp__shape_head,
@@ -3879,16 +4118,19 @@ EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 
 /* >>src/tensor/plan.h */
 /*
- * A plan: a graph made ready to run. The passes, in the order they run, and where each is:
+ * A plan: a graph made ready to run. Its passes, in the order in which eitp__plan_passes calls them:
  *   lower      plan_lower.c      the nodes that outputs and updates need; those without a kernel are expanded
  *   fuse       plan_fuse.c       products do what follows them: activation, its derivative, residual; products and sums
  *                                that only feed an accumulation or a sum add to it themselves
  *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
+ *   operands   plan_steps.c      what steps read and write, as lists of numbers
  *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
- *   stream     plan_stream.c     windows for streamed variables, and when these are read and written
- *   lay out    plan_layout.c     lifetimes, memory taken over in place
+ *   lay out    plan_layout.c     lifetimes, memory taken over in place; windows for streamed variables (plan_stream.c)
  *   place      plan_place.c      offsets in the arena
  *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
+ *   transfer   plan_stream.c     when windows are read and written
+ * From recompute to bind they repeat until the plan fits; the first time nothing is recomputed. Passes do not call each
+ * other, but those that recompute and lay out share lifetimes and windows. What all of them share is in plan_steps.c.
  */
 
 /* A node in the plan, with what it does of other nodes' work. Operands are lowered tensors, NULL where absent. */
@@ -3980,6 +4222,8 @@ struct eitp_plan {
     size_t owner_count, owner_capacity;
     size_t *sizes; /* bytes by tensor id, of what owners has */
     size_t size_capacity;
+    unsigned char *needed; /* by node id: does an output or an update need it? only while the plan is made */
+    size_t needed_capacity;
     int *outputs; /* ids of the graph's outputs; only while the plan is made */
     size_t output_count, output_capacity;
     int *stretch_of;         /* by tensor id: of the tensor that owns the memory; -1: none */
@@ -4057,11 +4301,11 @@ static inline EITP__UNUSED int *eitp__replaced_owners(const eitp_plan *plan, con
     return eitp__output_owners(plan, step) + step->output_count;
 }
 
-/* Lists the owners of all steps, and the graph's inputs and outputs; 0: no memory. */
-EITP__PRIVATE int eitp__list_operands(eitp_plan *plan);
+/* The number of the tensor that owns a tensor's memory, as plan->owners has it. */
+EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor);
 
-/* Makes the steps from the nodes that are needed, `needed` by node id. */
-EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error);
+/* Lists the owners of all steps, and the graph's inputs and outputs. */
+EITP__PRIVATE eitp_status eitp__list_operands(eitp_plan *plan, eitp_error *error);
 
 /* Is the tensor in a streamed variable? */
 EITP__PRIVATE int eitp__is_streamed_tensor(const eitp_plan *plan, eitp_tensor *tensor);
@@ -4090,10 +4334,14 @@ EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
 /* Adds a stretch of `size` bytes; its number, or -1 where memory is short. */
 EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last);
 
+/* Finds the nodes that are needed. */
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
+
+/* Makes the steps from them. */
+EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error);
+
+/* Sorts the steps. */
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
-/* Finds the stretches and how long each is in use, without places; 0: no memory. */
-EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan);
 
 /*
  * Makes values again instead of keeping them, as long as that brings the most that is in use at once down to `target`
@@ -4104,10 +4352,14 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
 /* What a step takes at the device's nominal speed, in seconds. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 
+/* Finds the stretches and how long each is in use, without places; 0: no memory. */
+EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan);
+
+/* The same, and the most that is in use at once. */
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
 
-/* Gives each stretch its offset, and the arena its size; 0: no memory. */
-EITP__PRIVATE int eitp__plan_place(eitp_plan *plan);
+/* Gives each stretch its offset, and the arena its size. */
+EITP__PRIVATE eitp_status eitp__plan_place(eitp_plan *plan, eitp_error *error);
 /* <<src/tensor/plan.h */
 
 /* >>src/tensor/measure.h */
@@ -4118,17 +4370,58 @@ EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first
                                                    eitp_error *error);
 /* <<src/tensor/measure.h */
 
-/* >>src/model/transformer.h */
-/* GPT-2's parameters, in one table, and its graph. */
+/* >>src/model/architecture.h */
+/*
+ * Architectures: entries of one table, of data alone (gpt2.c is one). What an entry says is asked for here: parameters
+ * with their names and layout in files, and the keys of config.json. Within src/model:
+ *
+ *     architecture        includes the public header alone
+ *     transformer_config  architecture
+ *     parameters          architecture: declares and fills them
+ *     lora                parameters: adapters of a linear layer
+ *     layers, block       lora: norms, linear layers, blocks
+ *     transformer         block: the model
+ *     adapters, freeze, generate   transformer: what is done with a model
+ */
 
-struct eitp_model {
-    eitp_context *context;
-    eitp_host host;
-    eitp_transformer_config config;
-    eitp_lora_config lora; /* rank 0: none */
-    char *source;          /* the directory that its weights are from; NULL: none */
-    char *generation;      /* members of generation_config.json that are kept; NULL: none */
-};
+/* What a parameter is for. Linear layers of blocks come first: slot i is bit i of eitp_lora_config.targets. */
+typedef enum eitp__model_slot {
+    EITP__ATTENTION_INPUT, /* q, k and v side by side */
+    EITP__ATTENTION_OUTPUT,
+    EITP__MLP_INPUT,
+    EITP__MLP_OUTPUT,
+    EITP__LINEAR_SLOTS,
+    EITP__ATTENTION_NORM = EITP__LINEAR_SLOTS,
+    EITP__MLP_NORM,
+    EITP__TOKEN_EMBEDDING,
+    EITP__POSITION_EMBEDDING,
+    EITP__SEGMENT_EMBEDDING,
+    EITP__EMBEDDING_NORM,
+    EITP__FINAL_NORM,
+    EITP__HEAD
+} eitp__model_slot;
+
+/* A slot's matrix, or the gain of a norm; and its bias. */
+typedef enum eitp__part { EITP__WEIGHT, EITP__BIAS } eitp__part;
+
+/* Rows of a table are in this order. */
+typedef enum eitp__parameter_place {
+    EITP__BEFORE_BLOCKS,
+    EITP__IN_BLOCK,
+    EITP__AFTER_BLOCKS,
+    EITP__UNTIED_HEAD /* only where the head is not the token embedding; its name has no prefix */
+} eitp__parameter_place;
+
+/* A dimension of a parameter, by name. */
+typedef enum eitp__extent {
+    EITP__NONE,
+    EITP__VOCABULARY,
+    EITP__POSITIONS,
+    EITP__SEGMENTS,
+    EITP__WIDTH,
+    EITP__QKV,
+    EITP__INNER
+} eitp__extent;
 
 typedef enum eitp__fill_kind {
     EITP__FILL_NORMAL,
@@ -4137,20 +4430,147 @@ typedef enum eitp__fill_kind {
     EITP__FILL_ZERO
 } eitp__fill_kind;
 
-/* One parameter of a model, as the table and a layer number give it. */
+/* Tensors of a file that make up one parameter, at most. */
+enum { EITP__PIECES = 3 };
+
+/* One parameter, or one of each block. Matrices are [in, out] in memory. */
+typedef struct eitp__parameter_row {
+    eitp__model_slot slot;
+    eitp__part part;
+    eitp__parameter_place place;
+    const char *name; /* without the prefix of its place; of a weight "<layer>.weight" */
+    eitp__extent extents[2];
+    eitp__fill_kind fill;
+    int is_transposed;                /* files have [out, in] */
+    const char *pieces[EITP__PIECES]; /* files have these instead, the columns of one beside those of the next; NULL:
+                                         one tensor of the row's name */
+} eitp__parameter_row;
+
+/* The end of a row whose parameter is the same in files. */
+#define EITP__AS_IN_FILES                                                                                              \
+    0, {                                                                                                               \
+        NULL, NULL, NULL                                                                                               \
+    }
+
+/* A member of eitp_transformer_config that a key of config.json is about. */
+typedef enum eitp__field {
+    EITP__FIELD_ACTIVATION,
+    EITP__FIELD_VOCABULARY,
+    EITP__FIELD_POSITIONS,
+    EITP__FIELD_WIDTH,
+    EITP__FIELD_HEADS,
+    EITP__FIELD_LAYERS,
+    EITP__FIELD_INNER,
+    EITP__FIELD_SEGMENTS,
+    EITP__FIELD_EMBEDDING_DROPOUT,
+    EITP__FIELD_ATTENTION_DROPOUT,
+    EITP__FIELD_RESIDUAL_DROPOUT,
+    EITP__FIELD_EPSILON,
+    EITP__FIELD_INITIALIZER_RANGE,
+    EITP__FIELD_SCALE_ATTENTION,
+    EITP__FIELD_SCALE_ATTENTION_BY_LAYER,
+    EITP__FIELD_TIED,
+    EITP__FIELD_POST_NORM,
+    EITP__FIELD_BIDIRECTIONAL,
+    EITP__FIELDS,
+    EITP__NO_FIELD = EITP__FIELDS /* a key that may only have the value `only` */
+} eitp__field;
+
+/* A key of config.json. Keys are written in the order of the table. */
+typedef struct eitp__config_key {
+    const char *name;
+    eitp__field field;
+    int is_alias;     /* another key has the same field and goes first in reading; both are written */
+    const char *only; /* of EITP__NO_FIELD, which is not written: "true", "false" or a text */
+} eitp__config_key;
+
+typedef struct eitp__named_shape {
+    const char *name;
+    int64_t width, heads, layers, positions; /* the MLP is four times as wide */
+} eitp__named_shape;
+
+struct eitp_architecture {
+    const char *model_type;
+    const char *class_name;   /* config.json's "architectures" */
+    const char *prefix;       /* of parameters' names; files may leave it out */
+    const char *block_prefix; /* between it and a block's number */
+    const eitp_transformer_config *defaults;
+    const eitp__named_shape *shapes;
+    size_t shape_count;
+    const eitp__config_key *keys;
+    size_t key_count;
+    const eitp__parameter_row *rows;
+    size_t row_count;
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void);
+
+/* Number `index` of the table; NULL after the last. */
+EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index);
+
+/* That of a configuration, never NULL. */
+EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config);
+
+/* What a config.json of it means that leaves everything out; `inner` is 0. */
+EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture);
+
+/* The row of a slot; NULL if the architecture has none. */
+EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
+                                                        eitp__part part);
+
+/* ---- Parameters ---- */
+
+/* Longest name of a parameter, its zero byte included, and of a block: row names and the ends of adapters' fit after.
+ */
+enum { EITP__NAME_SIZE = 160, EITP__BLOCK_NAME_SIZE = 96 };
+
+/* One parameter of a model, as a row and a block give it. */
 typedef struct eitp__parameter {
-    char name[96]; /* Hugging Face's, with its prefix */
+    char name[EITP__NAME_SIZE];     /* whole */
+    const eitp__parameter_row *row; /* NULL: of an adapter */
+    int64_t layer;                  /* -1: outside the blocks */
     int rank;
     int64_t shape[2];
+    int is_f32; /* whatever the context's precision */
     eitp__fill_kind fill;
 } eitp__parameter;
+
+EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent);
+
+/* The name of a model's block, to which ".<row's name>" is added. */
+EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size);
+
+/* The parameter of a row; `block` is the name of its block, NULL outside. `layer` is left at -1. */
+EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
+                                                  const char *block);
 
 /* All parameters in a fixed order: the count, and number `index`. */
 EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config);
 EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index);
 
+/* The parameter of that whole name; 0: none. */
+EITP__PRIVATE int eitp__parameter_find(const eitp_transformer_config *config, const char *name,
+                                       eitp__parameter *parameter);
+
+EITP__PRIVATE int64_t eitp__parameter_elements(const eitp__parameter *parameter);
+
+/* A name without the architecture's prefix, or as it is where it does not begin with that. */
+EITP__PRIVATE const char *eitp__without_prefix(const eitp_transformer_config *config, const char *name);
+
+/* Tensors that files have for it, and the name of one. */
+EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter);
+EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size);
+/* <<src/model/architecture.h */
+
+/* >>src/model/transformer_config.h */
+/* What other modules use of configurations. */
+
 /* Sizes that are positive, consistent, and small enough that no product of them overflows. */
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error);
+
+/* Reads the object of a config.json of an architecture, whatever its model_type. */
+EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
+                                                         eitp_transformer_config *config, eitp_error *error);
 
 /* Reads bos_token_id, eos_token_id and pad_token_id, a number or a list each; what is missing stays as it is, null is
    none. */
@@ -4163,49 +4583,93 @@ EITP__PRIVATE void eitp__config_write_special_tokens(eitp__buffer *text, const e
 /* See eitp_model_set_special_tokens. */
 EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *config, int32_t begin, int32_t end,
                                                    int32_t padding);
+/* <<src/model/transformer_config.h */
 
-/* The model's parameter of that whole name in a graph. */
-EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name);
+/* >>src/model/parameters.h */
+/* Parameters of an architecture's rows in a context: declared, filled, and used in a graph. */
 
-/* How a block attends: to the packed batch, or to a cache that it also fills. */
-typedef struct eitp__attending {
-    eitp_tensor *offsets, *key;
-    int64_t longest;
-    eitp_tensor
-        *position; /* not NULL: with a cache of `longest` tokens, variables "cache.<layer>.keys" and ".values" */
-} eitp__attending;
+/*
+ * Declares a parameter in the context if it is not there yet: vectors and adapters in F32, matrices in the context's
+ * precision, with a remainder where that is asked for.
+ */
+EITP__PRIVATE eitp_status eitp__parameter_declare(eitp_context *context, const eitp__parameter *parameter,
+                                                  eitp_error *error);
 
-/* The hidden states [n, width] after the last layer norm, and the logits of hidden states. */
-EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph,
-                                             const eitp_model_inputs *inputs, const eitp__attending *attending);
+/* Gives it random values, ones or zeros, as its row says. */
+EITP__PRIVATE eitp_status eitp__parameter_fill(eitp_context *context, const eitp_transformer_config *config,
+                                               const eitp__parameter *parameter, uint64_t seed, eitp_error *error);
 
-/* True if the token embedding is trained and is the output head too, so that its gradient comes from both. */
-EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
-
-EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden);
-/* <<src/model/transformer.h */
+/* The parameter in a graph; declares it if it is not in the context yet. */
+EITP__PRIVATE eitp_tensor *eitp__parameter_tensor(eitp_graph *graph, const eitp__parameter *parameter);
+/* <<src/model/parameters.h */
 
 /* >>src/model/lora.h */
-/* The adapters' parameters, and what they add to a layer. */
+/* Adapters of a linear layer: their configuration, their parameters, and what they add. */
 
 EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config, eitp_error *error);
 EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp_lora_config *b);
+
+/* What B A is multiplied by. */
+EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config);
 
 /* Adapters in a fixed order: how many parameters they have, and number `index`; each A is followed by its B. */
 EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config);
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index);
 
-/* Is it the name of a parameter of adapters? */
+/* True if it is the name of a parameter of adapters. */
 EITP__PRIVATE int eitp__lora_is_adapter(const char *name);
 
-/* What the adapter of a layer's linear `name` adds for x; NULL where it has none. `key` NULL: no dropout. */
-EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
-                                            eitp_tensor *key);
+/*
+ * What the adapter of a block's linear layer adds for x; NULL where it has none. `config` NULL: no adapters; `key`
+ * NULL: no dropout.
+ */
+EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
+                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key);
 /* <<src/model/lora.h */
 
+/* >>src/model/layers.h */
+/* Layers of an architecture in a graph, by their slots. `block` is the name of a block, NULL outside of blocks. */
+
+/* The parameter of a slot; NULL if the architecture has none. */
+EITP__PRIVATE eitp_tensor *eitp__slot_tensor(eitp_graph *graph, const eitp_transformer_config *config,
+                                             const char *block, eitp__model_slot slot, eitp__part part);
+
+/* x through the layer norm of a slot; x where the architecture has none. */
+EITP__PRIVATE eitp_tensor *eitp__slot_norm(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
+                                           eitp__model_slot slot);
+
+/* x through a linear layer, its adapter if it has one, and the activation. */
+EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
+                                             eitp__model_slot slot, const eitp_block_inputs *inputs,
+                                             eitp_activation activation);
+
+/* x with dropout; x itself where `key` is NULL. */
+EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, double probability);
+/* <<src/model/layers.h */
+
+/* >>src/model/transformer.h */
+/* A model: a configuration's parameters in a context, and its graph. */
+
+struct eitp_model {
+    eitp_context *context;
+    eitp_host host;
+    eitp_transformer_config config;
+    eitp_lora_config lora; /* rank 0: none */
+    char *source;          /* the directory that its weights are from; NULL: none */
+    char *generation;      /* members of generation_config.json that are kept; NULL: none */
+};
+
+/* eitp_model_hidden of rows that attend as `attention` says. */
+EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
+                                                   const eitp_model_inputs *inputs, const eitp_block_inputs *attention);
+
+/* True if the token embedding is trained and is the output head too, so that its gradient comes from both. */
+EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model);
+/* <<src/model/transformer.h */
+
 /* >>src/optim/update.h */
-/* What the files of an optimizer's step share: pieces of parameters, and the nodes that update them. */
+/* What the files of an optimizer's step share: pieces of parameters, and the operands of the nodes that update them. */
 
 /* Room for the name of a state. */
 #define EITP__STATE_NAME 256
@@ -4214,20 +4678,13 @@ EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor
 typedef struct eitp__update_piece {
     eitp_tensor *parameter, *gradient;
     int64_t begin, end;
-    /* Of a factored update: the squares of the gradient by rows and columns, and its products with the directions of
-     * the first moment, up to this piece; the roots of the second moment, and what the first changes, of the whole
-     * parameter. */
-    eitp_tensor *row_squares, *column_squares, *row_products, *column_products;
+    /* Sums of squares of the gradient up to this piece: of blocks of it, or of rows where the update is factored. */
+    eitp_tensor *squares;
+    /* Of a factored update: the squares of the gradient by columns, and its products with the directions of the first
+     * moment, up to this piece; the roots of the second moment, and what the first changes, of the whole parameter. */
+    eitp_tensor *column_squares, *row_products, *column_products;
     eitp_tensor *row_roots, *column_roots, *moved, *along;
 } eitp__update_piece;
-
-typedef struct eitp__update_pieces {
-    const eitp_host *host;
-    eitp__update_piece *pieces;
-    size_t count, capacity;
-} eitp__update_pieces;
-
-/* update.c */
 
 /* A variable of the optimizer for a parameter, "<family>.<what>.<name>". */
 EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
@@ -4239,35 +4696,55 @@ EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_
 /* Appends the blocks of a piece to those of the pieces before it, which may be NULL. */
 EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more);
 
+/* Sums the squares of a piece's gradient by blocks; `before` is the piece before it, NULL for a parameter's first. */
+EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp__update_piece *before);
+
 /* Fills in what every update of a piece is given: parameter, gradient, hyper, commit and remainder, which are inputs 0,
  * 1, 4, 5 and 6, and how it is rounded; returns the key, or NULL where it is not. */
 EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
                                                  eitp_tensor **inputs, eitp__attributes *attributes);
 
-EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter);
+/* True if the parameter is rounded stochastically. */
+EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter);
 
-/* adamw.c: adds the update of one piece; returns the sums of squares of update and parameter, a row for each block. */
+EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter);
+/* <<src/optim/update.h */
+
+/* >>src/optim/update_rules.h */
+/*
+ * How each optimizer updates a parameter. A new one is a file beside sgd.c, its functions below, and an entry of the
+ * table in optimizers.c; minimize.c calls them.
+ */
+
+typedef struct eitp__update_rule {
+    /* Sets the piece's sums of squares, which the norm of the gradient follows from; `before` is the piece before it,
+     * NULL for a parameter's first. */
+    void (*squares)(eitp__update_piece *piece, const eitp__update_piece *before);
+    /* Adds what the updates of all pieces of one parameter share, after the norm; NULL: nothing. */
+    void (*prepare)(const eitp_adamw_config *config, const eitp_update *update, eitp__update_piece *pieces,
+                    size_t count);
+    /* Adds the update of one piece; returns the sums of squares of update and parameter, a row for each block. */
+    eitp_tensor *(*node)(const eitp_adamw_config *config, const eitp_update *update, const eitp__update_piece *piece);
+} eitp__update_rule;
+
+/* adamw.c */
 EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, const eitp_update *update,
                                             const eitp__update_piece *piece);
 
-/* factored.c: is the parameter's second moment factored? That of vectors is not. */
-EITP__PRIVATE int eitp__is_factored(const eitp_adamw_config *config, const eitp_tensor *parameter);
-
-/* Adds a piece's gradient to the squares of the pieces before it (NULL: there are none); returns what adds
- * up to the sum of squares of all of them. */
-EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before);
-
-/* Moves the means of all parameters, and lets the pieces have the roots that follow from them. */
+/* factored.c */
+EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before);
 EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
-                                        const eitp__update_pieces *list);
-
+                                        eitp__update_piece *pieces, size_t count);
 EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, const eitp_update *update,
                                                const eitp__update_piece *piece);
 
 /* sgd.c */
 EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const eitp_update *update,
                                           const eitp__update_piece *piece);
-/* <<src/optim/update.h */
+
+/* optimizers.c: how parameters with such moments are updated; NULL if no optimizer has them. */
+EITP__PRIVATE const eitp__update_rule *eitp__update_rule_of(eitp_moments moments);
+/* <<src/optim/update_rules.h */
 
 /* >>src/text/bpe.h */
 /* Byte-pair encoding of one piece of text, and the alphabet in which files write bytes. */
@@ -4807,6 +5284,40 @@ EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *wri
 EITP__PRIVATE void eitp__safetensors_abandon(eitp__safetensors_writer *writer);
 /* <<src/io/safetensors_writer.h */
 
+/* >>src/io/pieces.h */
+/* Tensors of a file that hold a variable together: its columns side by side, or its transpose. */
+
+/* One tensor of a file, and what it is of its variable. */
+typedef struct eitp__piece {
+    char name[EITP__NAME_SIZE]; /* "": that of the variable */
+    int rank;
+    int64_t shape[EITP_MAX_RANK];
+    int is_whole;      /* the variable as it is in memory */
+    int64_t column;    /* or its columns from this one on, */
+    int is_transposed; /* with rows and columns exchanged */
+} eitp__piece;
+
+/* The pieces of a variable, as the configuration's architecture lays it out in files (NULL: whole); how many. */
+EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
+                                        eitp__piece pieces[EITP__PIECES]);
+
+/* True if some parameter of the architecture is not whole in files. */
+EITP__PRIVATE int eitp__has_pieces(const eitp_transformer_config *config);
+
+/*
+ * Reads a tensor into columns of a matrix or vector, or writes it from there, as f32 and through a buffer of 1 MB, or
+ * of a row of the tensor where that is more. `checksum` goes on over the bytes in the file; where `loads` is 0 the
+ * variable is not changed.
+ */
+EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_variable *variable,
+                                           const eitp__piece *piece, const eitp__safetensors *collection,
+                                           const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                           eitp_error *error);
+EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
+                                            const eitp__piece *piece, eitp__safetensors_writer *writer, size_t index,
+                                            uint32_t *checksum, eitp_error *error);
+/* <<src/io/pieces.h */
+
 /* >>src/io/variables.h */
 /* Variables from and to files: one tensor, a role, a selection. */
 
@@ -4819,15 +5330,27 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
                                                     const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error);
 
+/* The same for one of the tensors that hold a variable together. */
+EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__piece *piece, const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                                    eitp_error *error);
+
 /* eitp_variables_load, or only its checks and the checksum. */
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
                                                uint32_t *checksum, eitp_error *error);
+
+/* The same where parameters of `config` are laid out as its architecture does it; NULL: none. */
+EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
+                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
+                                                  eitp_error *error);
 
 /* Which variables of a role a file has, and what stands before their names in it. */
 typedef struct eitp__selection {
     eitp_role role;
     int (*selects)(const char *name); /* NULL: all */
     const char *prefix;
+    const eitp_transformer_config *config; /* its parameters are laid out as its architecture does it; NULL: none */
 } eitp__selection;
 
 /* eitp_variables_save of these. */
@@ -4843,6 +5366,10 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
 
 /* Keeps what a directory's generation_config.json says, beside special tokens, for when the model is saved. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
+
+/* Reads a model.safetensors that eitp_model_save wrote; where `loads` is 0, only its checks and the checksum. */
+EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
+                                           eitp_error *error);
 /* <<src/io/model_directory.h */
 
 /* >>src/io/lora_files.h */
@@ -4853,7 +5380,8 @@ EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const c
 
 /* Writes adapter_config.json; `base` may be NULL. */
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
-                                                  const eitp_lora_config *config, const char *base, eitp_error *error);
+                                                  const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                  const char *base, eitp_error *error);
 
 /* eitp_lora_load, or, for a model that has adapters, only its checks and the checksum. */
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,
@@ -5141,6 +5669,28 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
                                              const eitp_checkpoint_info *written, const eitp_adamw_config *config,
                                              int loads, eitp_error *error);
 /* <<src/train/moments.h */
+
+/* >>src/train/settings.h */
+/* Tables of values, of a trainer's configuration and its state: bounds, form in JSON, comparison. */
+
+/* Bounds that are none, and the largest count that a double holds exactly. */
+#define EITP__UNBOUNDED HUGE_VAL
+#define EITP__LARGEST_COUNT 9007199254740992.0
+
+/* Checks the bounds of every setting. */
+EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error);
+
+/*
+ * The same for the members of any struct: `values` is where the struct begins that the setting's offset is in. Reading
+ * needs the member, unless the setting is optional; then *values keeps what it has.
+ */
+EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error);
+EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b);
+EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const void *values, char *text, size_t size);
+EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *values, eitp__buffer *text);
+EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *values,
+                                             eitp_error *error);
+/* <<src/train/settings.h */
 
 /* >>src/train/trainer.h */
 /* The trainer's inside, shared by its steps and its checkpoints. */
@@ -8042,16 +8592,15 @@ EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text,
     eitp__buffer_add(buffer, "\"", 1);
 }
 
-EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
-    char text[40];
+EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
     size_t length, kept = 0;
     int in_point = 0;
     if (!(value >= -DBL_MAX && value <= DBL_MAX)) {
-        eitp__buffer_add(buffer, "null", 4);
-        return;
+        memcpy(text, "null", 5);
+        return 4;
     }
     for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
+        snprintf(text, 40, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;
     }
@@ -8066,7 +8615,13 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
             in_point = 1;
         }
     }
-    eitp__buffer_add(buffer, text, kept);
+    text[kept] = 0;
+    return kept;
+}
+
+EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
+    char text[40];
+    eitp__buffer_add(buffer, text, eitp__json_format_number(value, text));
 }
 
 /* Other programs tell a whole number from a float: what has no fraction is written with all its digits. */
@@ -8272,12 +8827,15 @@ static void EITP__FINISH(set)(const eitp__operand *x, int64_t index, EITP__FINIS
     }
 }
 
-/* GELU is x times a gate: sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), or the normal distribution function. */
+/* GELU is x times a gate: sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), or the normal distribution function; that
+ * of SiLU is sigmoid(x). */
 static EITP__FINISH_REAL EITP__FINISH(gate)(eitp__epilogue epilogue, EITP__FINISH_REAL x) {
     const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
     const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.044715;
     if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_TANH_BACKWARD)
         return 1 / (1 + EITP__FINISH_MATH(exp)(-twice * x * (1 + cubic * x * x)));
+    if (epilogue == EITP__EPILOGUE_SILU || epilogue == EITP__EPILOGUE_SILU_BACKWARD)
+        return 1 / (1 + EITP__FINISH_MATH(exp)(-x));
     return (EITP__FINISH_REAL)0.5 * EITP__FINISH_MATH(erfc)(x * -(EITP__FINISH_REAL)0.70710678118654752440);
 }
 
@@ -8286,6 +8844,8 @@ static EITP__FINISH_REAL EITP__FINISH(slope)(eitp__epilogue epilogue, EITP__FINI
     const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
     const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.134145, density = (EITP__FINISH_REAL)0.39894228040143267794;
     EITP__FINISH_REAL gate = EITP__FINISH(gate)(epilogue, x);
+    if (epilogue == EITP__EPILOGUE_SILU_BACKWARD)
+        return gate + x * gate * (1 - gate);
     if (epilogue != EITP__EPILOGUE_GELU_TANH_BACKWARD)
         return gate + x * density * EITP__FINISH_MATH(exp)(x * x / -2);
     /* Far from 0 the gate is 0 or 1, and the cube would overflow. */
@@ -8305,7 +8865,8 @@ static void EITP__FINISH(row)(const eitp__call *call, const EITP__FINISH_REAL *s
         }
         if (epilogue == EITP__EPILOGUE_ADD)
             p += EITP__FINISH(get)(operand, index + j);
-        else if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_ERF)
+        else if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_ERF ||
+                 epilogue == EITP__EPILOGUE_SILU)
             p *= EITP__FINISH(gate)(epilogue, p);
         else if (epilogue != EITP__EPILOGUE_NONE)
             p *= EITP__FINISH(slope)(epilogue, EITP__FINISH(get)(operand, index + j));
@@ -8387,12 +8948,15 @@ static void EITP__FINISH(set)(const eitp__operand *x, int64_t index, EITP__FINIS
     }
 }
 
-/* GELU is x times a gate: sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), or the normal distribution function. */
+/* GELU is x times a gate: sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3), or the normal distribution function; that
+ * of SiLU is sigmoid(x). */
 static EITP__FINISH_REAL EITP__FINISH(gate)(eitp__epilogue epilogue, EITP__FINISH_REAL x) {
     const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
     const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.044715;
     if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_TANH_BACKWARD)
         return 1 / (1 + EITP__FINISH_MATH(exp)(-twice * x * (1 + cubic * x * x)));
+    if (epilogue == EITP__EPILOGUE_SILU || epilogue == EITP__EPILOGUE_SILU_BACKWARD)
+        return 1 / (1 + EITP__FINISH_MATH(exp)(-x));
     return (EITP__FINISH_REAL)0.5 * EITP__FINISH_MATH(erfc)(x * -(EITP__FINISH_REAL)0.70710678118654752440);
 }
 
@@ -8401,6 +8965,8 @@ static EITP__FINISH_REAL EITP__FINISH(slope)(eitp__epilogue epilogue, EITP__FINI
     const EITP__FINISH_REAL twice = (EITP__FINISH_REAL)1.5957691216057307118;
     const EITP__FINISH_REAL cubic = (EITP__FINISH_REAL)0.134145, density = (EITP__FINISH_REAL)0.39894228040143267794;
     EITP__FINISH_REAL gate = EITP__FINISH(gate)(epilogue, x);
+    if (epilogue == EITP__EPILOGUE_SILU_BACKWARD)
+        return gate + x * gate * (1 - gate);
     if (epilogue != EITP__EPILOGUE_GELU_TANH_BACKWARD)
         return gate + x * density * EITP__FINISH_MATH(exp)(x * x / -2);
     /* Far from 0 the gate is 0 or 1, and the cube would overflow. */
@@ -8420,7 +8986,8 @@ static void EITP__FINISH(row)(const eitp__call *call, const EITP__FINISH_REAL *s
         }
         if (epilogue == EITP__EPILOGUE_ADD)
             p += EITP__FINISH(get)(operand, index + j);
-        else if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_ERF)
+        else if (epilogue == EITP__EPILOGUE_GELU_TANH || epilogue == EITP__EPILOGUE_GELU_ERF ||
+                 epilogue == EITP__EPILOGUE_SILU)
             p *= EITP__FINISH(gate)(epilogue, p);
         else if (epilogue != EITP__EPILOGUE_NONE)
             p *= EITP__FINISH(slope)(epilogue, EITP__FINISH(get)(operand, index + j));
@@ -11534,9 +12101,13 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
     }
 
 EITP__REF_UNARY(negate, -x)
+EITP__REF_UNARY(abs, EITP__REF_MATH(fabs)(x))
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(rsqrt, 1 / EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
+EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
 EITP__REF_UNARY(sigmoid, 1 / (1 + EITP__REF_MATH(exp)(-x)))
 EITP__REF_UNARY(relu, x < 0 ? 0 : x)
@@ -11568,6 +12139,10 @@ EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELE
 EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
 EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
 EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(minimum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a < b || a != a ? a : b)
+EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a > b || a != a ? a : b)
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
@@ -11707,6 +12282,27 @@ static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, v
                 largest = EITP__REF(larger)(largest, EITP__GET(row[j * step]));
         }
         y[i] = EITP__PUT(largest);
+    }
+}
+
+static void EITP__REF(argmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    const eitp__ref_grid *reduced = &reduction.reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction.kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
+        EITP__REAL largest = 0;
+        int32_t found = -1;
+        for (int64_t t = 0; t < reduction.terms; t++, eitp__ref_walk_on(reduced, &walk, 1)) {
+            EITP__REAL value = EITP__GET(x[kept.offset[0] + walk.offset[0]]);
+            if (found >= 0 && !(value > largest || (value != value && largest == largest)))
+                continue;
+            largest = value;
+            found = (int32_t)t;
+        }
+        ((int32_t *)call->outputs[0].data)[i] = found;
     }
 }
 
@@ -12021,9 +12617,13 @@ static void EITP__REF(sgd)(const eitp__call *call, int64_t begin, int64_t end, v
     }
 
 EITP__REF_UNARY(negate, -x)
+EITP__REF_UNARY(abs, EITP__REF_MATH(fabs)(x))
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(rsqrt, 1 / EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
+EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
 EITP__REF_UNARY(sigmoid, 1 / (1 + EITP__REF_MATH(exp)(-x)))
 EITP__REF_UNARY(relu, x < 0 ? 0 : x)
@@ -12055,6 +12655,10 @@ EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELE
 EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
 EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
 EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(minimum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a < b || a != a ? a : b)
+EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a > b || a != a ? a : b)
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
@@ -12194,6 +12798,27 @@ static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, v
                 largest = EITP__REF(larger)(largest, EITP__GET(row[j * step]));
         }
         y[i] = EITP__PUT(largest);
+    }
+}
+
+static void EITP__REF(argmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    const eitp__ref_grid *reduced = &reduction.reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction.kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
+        EITP__REAL largest = 0;
+        int32_t found = -1;
+        for (int64_t t = 0; t < reduction.terms; t++, eitp__ref_walk_on(reduced, &walk, 1)) {
+            EITP__REAL value = EITP__GET(x[kept.offset[0] + walk.offset[0]]);
+            if (found >= 0 && !(value > largest || (value != value && largest == largest)))
+                continue;
+            largest = value;
+            found = (int32_t)t;
+        }
+        ((int32_t *)call->outputs[0].data)[i] = found;
     }
 }
 
@@ -12486,8 +13111,8 @@ static void EITP__REF(sgd)(const eitp__call *call, int64_t begin, int64_t end, v
 
 /* >>kernels/ref/network.inc */
 /*
- * The layers of a network, of one element type: softmax, GELU, layer norm, embedding. Sums along a row are made in
- * double; those over rows are one chain of additions for each column, in the order of the rows.
+ * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, RMS norm, embedding. Sums along a row
+ * are made in double; those over rows are one chain of additions for each column, in the order of the rows.
  */
 
 static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
@@ -12625,6 +13250,26 @@ static void EITP__REF(gelu_erf_backward)(const eitp__call *call, int64_t begin, 
     }
 }
 
+static void EITP__REF(silu)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(EITP__GET(x[i]) / (1 + EITP__REF_MATH(exp)(-EITP__GET(x[i]))));
+}
+
+/* With s = sigmoid(x): s + x s (1 - s). */
+static void EITP__REF(silu_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL x = EITP__GET(from[i]), gate = 1 / (1 + EITP__REF_MATH(exp)(-x));
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (gate + x * gate * (1 - gate)));
+    }
+}
+
 static void EITP__REF(layer_norm)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = eitp__ref_columns(&call->inputs[0]);
     const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
@@ -12692,6 +13337,57 @@ static void EITP__REF(layer_norm_backward_parameters)(const eitp__call *call, in
             dgain[j] += d * ((EITP__GET(x[j]) - mean) * deviation);
             dbias[j] += d;
         }
+    }
+}
+
+static void EITP__REF(rms_norm)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    EITP__REAL *deviations = (EITP__REAL *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        double squares = EITP__REF(squares)(x, c) / (double)c;
+        EITP__REAL deviation = deviations[row] = (EITP__REAL)(1 / sqrt(squares + call->reals[0]));
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT(EITP__GET(x[j]) * deviation * gain[j]);
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)), where g = gain * dy and z = x * deviation. */
+static void EITP__REF(rms_norm_backward_input)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean, deviation = ((const EITP__REAL *)call->inputs[2].data)[row];
+        double sum = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += (double)gain[j] * (double)EITP__GET(dy[j]) * (double)(EITP__GET(x[j]) * deviation);
+        mean = (EITP__REAL)(sum / (double)c);
+        for (int64_t j = 0; j < c; j++)
+            dx[j] = EITP__PUT(deviation * (gain[j] * EITP__GET(dy[j]) - EITP__GET(x[j]) * deviation * mean));
+    }
+}
+
+static void EITP__REF(rms_norm_backward_parameters)(const eitp__call *call, int64_t begin, int64_t end,
+                                                    void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const EITP__REAL *deviations = (const EITP__REAL *)call->inputs[2].data;
+    EITP__REAL *dgain = (EITP__REAL *)call->outputs[0].data;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0 ? carry * dgain[j] : 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        for (int64_t j = begin; j < end; j++)
+            dgain[j] += EITP__GET(dy[j]) * (EITP__GET(x[j]) * deviations[row]);
     }
 }
 
@@ -12836,9 +13532,13 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     }
 
 EITP__REF_UNARY(negate, -x)
+EITP__REF_UNARY(abs, EITP__REF_MATH(fabs)(x))
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(rsqrt, 1 / EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
+EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
 EITP__REF_UNARY(sigmoid, 1 / (1 + EITP__REF_MATH(exp)(-x)))
 EITP__REF_UNARY(relu, x < 0 ? 0 : x)
@@ -12870,6 +13570,10 @@ EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELE
 EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
 EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
 EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(minimum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a < b || a != a ? a : b)
+EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a > b || a != a ? a : b)
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
@@ -13012,6 +13716,27 @@ static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, v
     }
 }
 
+static void EITP__REF(argmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    const eitp__ref_grid *reduced = &reduction.reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction.kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
+        EITP__REAL largest = 0;
+        int32_t found = -1;
+        for (int64_t t = 0; t < reduction.terms; t++, eitp__ref_walk_on(reduced, &walk, 1)) {
+            EITP__REAL value = EITP__GET(x[kept.offset[0] + walk.offset[0]]);
+            if (found >= 0 && !(value > largest || (value != value && largest == largest)))
+                continue;
+            largest = value;
+            found = (int32_t)t;
+        }
+        ((int32_t *)call->outputs[0].data)[i] = found;
+    }
+}
+
 static double EITP__REF(square)(EITP__ELEMENT x) {
     return (double)EITP__GET(x) * (double)EITP__GET(x);
 }
@@ -13097,8 +13822,8 @@ static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int
 
 /* >>kernels/ref/network.inc */
 /*
- * The layers of a network, of one element type: softmax, GELU, layer norm, embedding. Sums along a row are made in
- * double; those over rows are one chain of additions for each column, in the order of the rows.
+ * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, RMS norm, embedding. Sums along a row
+ * are made in double; those over rows are one chain of additions for each column, in the order of the rows.
  */
 
 static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
@@ -13236,6 +13961,26 @@ static void EITP__REF(gelu_erf_backward)(const eitp__call *call, int64_t begin, 
     }
 }
 
+static void EITP__REF(silu)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(EITP__GET(x[i]) / (1 + EITP__REF_MATH(exp)(-EITP__GET(x[i]))));
+}
+
+/* With s = sigmoid(x): s + x s (1 - s). */
+static void EITP__REF(silu_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL x = EITP__GET(from[i]), gate = 1 / (1 + EITP__REF_MATH(exp)(-x));
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (gate + x * gate * (1 - gate)));
+    }
+}
+
 static void EITP__REF(layer_norm)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = eitp__ref_columns(&call->inputs[0]);
     const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
@@ -13303,6 +14048,57 @@ static void EITP__REF(layer_norm_backward_parameters)(const eitp__call *call, in
             dgain[j] += d * ((EITP__GET(x[j]) - mean) * deviation);
             dbias[j] += d;
         }
+    }
+}
+
+static void EITP__REF(rms_norm)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    EITP__REAL *deviations = (EITP__REAL *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        double squares = EITP__REF(squares)(x, c) / (double)c;
+        EITP__REAL deviation = deviations[row] = (EITP__REAL)(1 / sqrt(squares + call->reals[0]));
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT(EITP__GET(x[j]) * deviation * gain[j]);
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)), where g = gain * dy and z = x * deviation. */
+static void EITP__REF(rms_norm_backward_input)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean, deviation = ((const EITP__REAL *)call->inputs[2].data)[row];
+        double sum = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += (double)gain[j] * (double)EITP__GET(dy[j]) * (double)(EITP__GET(x[j]) * deviation);
+        mean = (EITP__REAL)(sum / (double)c);
+        for (int64_t j = 0; j < c; j++)
+            dx[j] = EITP__PUT(deviation * (gain[j] * EITP__GET(dy[j]) - EITP__GET(x[j]) * deviation * mean));
+    }
+}
+
+static void EITP__REF(rms_norm_backward_parameters)(const eitp__call *call, int64_t begin, int64_t end,
+                                                    void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const EITP__REAL *deviations = (const EITP__REAL *)call->inputs[2].data;
+    EITP__REAL *dgain = (EITP__REAL *)call->outputs[0].data;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0 ? carry * dgain[j] : 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        for (int64_t j = begin; j < end; j++)
+            dgain[j] += EITP__GET(dy[j]) * (EITP__GET(x[j]) * deviations[row]);
     }
 }
 
@@ -13445,9 +14241,13 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     }
 
 EITP__REF_UNARY(negate, -x)
+EITP__REF_UNARY(abs, EITP__REF_MATH(fabs)(x))
 EITP__REF_UNARY(exp, EITP__REF_MATH(exp)(x))
 EITP__REF_UNARY(log, EITP__REF_MATH(log)(x))
 EITP__REF_UNARY(sqrt, EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(rsqrt, 1 / EITP__REF_MATH(sqrt)(x))
+EITP__REF_UNARY(sin, EITP__REF_MATH(sin)(x))
+EITP__REF_UNARY(cos, EITP__REF_MATH(cos)(x))
 EITP__REF_UNARY(tanh, EITP__REF_MATH(tanh)(x))
 EITP__REF_UNARY(sigmoid, 1 / (1 + EITP__REF_MATH(exp)(-x)))
 EITP__REF_UNARY(relu, x < 0 ? 0 : x)
@@ -13479,6 +14279,10 @@ EITP__REF_BINARY(EITP__REF(add), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELE
 EITP__REF_BINARY(EITP__REF(subtract), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a - b)
 EITP__REF_BINARY(EITP__REF(multiply), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, (a) * (b))
 EITP__REF_BINARY(EITP__REF(divide), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT, a / b)
+EITP__REF_BINARY(EITP__REF(minimum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a < b || a != a ? a : b)
+EITP__REF_BINARY(EITP__REF(maximum), EITP__ELEMENT, EITP__REAL, EITP__GET, EITP__ELEMENT, EITP__PUT,
+                 a > b || a != a ? a : b)
 EITP__REF_BINARY(EITP__REF(less), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a < b)
 EITP__REF_BINARY(EITP__REF(equal), EITP__ELEMENT, EITP__REAL, EITP__GET, uint8_t, EITP__REF_TRUTH, a == b)
 
@@ -13621,6 +14425,27 @@ static void EITP__REF(max)(const eitp__call *call, int64_t begin, int64_t end, v
     }
 }
 
+static void EITP__REF(argmax)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    eitp__ref_reduction reduction = eitp__ref_reduction_of(call);
+    const eitp__ref_grid *reduced = &reduction.reduced;
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    eitp__ref_walk kept = eitp__ref_walk_from(&reduction.kept, begin);
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++, eitp__ref_walk_on(&reduction.kept, &kept, 1)) {
+        eitp__ref_walk walk = eitp__ref_walk_from(reduced, 0);
+        EITP__REAL largest = 0;
+        int32_t found = -1;
+        for (int64_t t = 0; t < reduction.terms; t++, eitp__ref_walk_on(reduced, &walk, 1)) {
+            EITP__REAL value = EITP__GET(x[kept.offset[0] + walk.offset[0]]);
+            if (found >= 0 && !(value > largest || (value != value && largest == largest)))
+                continue;
+            largest = value;
+            found = (int32_t)t;
+        }
+        ((int32_t *)call->outputs[0].data)[i] = found;
+    }
+}
+
 static double EITP__REF(square)(EITP__ELEMENT x) {
     return (double)EITP__GET(x) * (double)EITP__GET(x);
 }
@@ -13706,8 +14531,8 @@ static void EITP__REF(column_squares)(const eitp__call *call, int64_t begin, int
 
 /* >>kernels/ref/network.inc */
 /*
- * The layers of a network, of one element type: softmax, GELU, layer norm, embedding. Sums along a row are made in
- * double; those over rows are one chain of additions for each column, in the order of the rows.
+ * The layers of a network, of one element type: softmax, GELU, SiLU, layer norm, RMS norm, embedding. Sums along a row
+ * are made in double; those over rows are one chain of additions for each column, in the order of the rows.
  */
 
 static EITP__REAL EITP__REF(row_largest)(const EITP__ELEMENT *x, int64_t count) {
@@ -13845,6 +14670,26 @@ static void EITP__REF(gelu_erf_backward)(const eitp__call *call, int64_t begin, 
     }
 }
 
+static void EITP__REF(silu)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data;
+    EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++)
+        y[i] = EITP__PUT(EITP__GET(x[i]) / (1 + EITP__REF_MATH(exp)(-EITP__GET(x[i]))));
+}
+
+/* With s = sigmoid(x): s + x s (1 - s). */
+static void EITP__REF(silu_backward)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    const EITP__ELEMENT *from = (const EITP__ELEMENT *)call->inputs[0].data;
+    const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[1].data;
+    EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data;
+    (void)workspace;
+    for (int64_t i = begin; i < end; i++) {
+        EITP__REAL x = EITP__GET(from[i]), gate = 1 / (1 + EITP__REF_MATH(exp)(-x));
+        dx[i] = EITP__PUT(EITP__GET(dy[i]) * (gate + x * gate * (1 - gate)));
+    }
+}
+
 static void EITP__REF(layer_norm)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = eitp__ref_columns(&call->inputs[0]);
     const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
@@ -13912,6 +14757,57 @@ static void EITP__REF(layer_norm_backward_parameters)(const eitp__call *call, in
             dgain[j] += d * ((EITP__GET(x[j]) - mean) * deviation);
             dbias[j] += d;
         }
+    }
+}
+
+static void EITP__REF(rms_norm)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    EITP__REAL *deviations = (EITP__REAL *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        EITP__ELEMENT *y = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        double squares = EITP__REF(squares)(x, c) / (double)c;
+        EITP__REAL deviation = deviations[row] = (EITP__REAL)(1 / sqrt(squares + call->reals[0]));
+        for (int64_t j = 0; j < c; j++)
+            y[j] = EITP__PUT(EITP__GET(x[j]) * deviation * gain[j]);
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)), where g = gain * dy and z = x * deviation. */
+static void EITP__REF(rms_norm_backward_input)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]);
+    const EITP__REAL *gain = (const EITP__REAL *)call->inputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        EITP__ELEMENT *dx = (EITP__ELEMENT *)call->outputs[0].data + row * c;
+        EITP__REAL mean, deviation = ((const EITP__REAL *)call->inputs[2].data)[row];
+        double sum = 0;
+        for (int64_t j = 0; j < c; j++)
+            sum += (double)gain[j] * (double)EITP__GET(dy[j]) * (double)(EITP__GET(x[j]) * deviation);
+        mean = (EITP__REAL)(sum / (double)c);
+        for (int64_t j = 0; j < c; j++)
+            dx[j] = EITP__PUT(deviation * (gain[j] * EITP__GET(dy[j]) - EITP__GET(x[j]) * deviation * mean));
+    }
+}
+
+static void EITP__REF(rms_norm_backward_parameters)(const eitp__call *call, int64_t begin, int64_t end,
+                                                    void *workspace) {
+    int64_t c = eitp__ref_columns(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const EITP__REAL *deviations = (const EITP__REAL *)call->inputs[2].data;
+    EITP__REAL *dgain = (EITP__REAL *)call->outputs[0].data;
+    EITP__REAL carry = (EITP__REAL)eitp__ref_carry(call);
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0 ? carry * dgain[j] : 0;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__ELEMENT *x = (const EITP__ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__ELEMENT *dy = (const EITP__ELEMENT *)call->inputs[3].data + row * c;
+        for (int64_t j = begin; j < end; j++)
+            dgain[j] += EITP__GET(dy[j]) * (EITP__GET(x[j]) * deviations[row]);
     }
 }
 
@@ -14041,9 +14937,13 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
 /* Slots of every floating type, with the function's name. */
 #define EITP__REF_PRIMITIVES(X)                                                                                        \
     X(NEGATE, negate)                                                                                                  \
+    X(ABS, abs)                                                                                                        \
     X(EXP, exp)                                                                                                        \
     X(LOG, log)                                                                                                        \
     X(SQRT, sqrt)                                                                                                      \
+    X(RSQRT, rsqrt)                                                                                                    \
+    X(SIN, sin)                                                                                                        \
+    X(COS, cos)                                                                                                        \
     X(TANH, tanh)                                                                                                      \
     X(SIGMOID, sigmoid)                                                                                                \
     X(RELU, relu)                                                                                                      \
@@ -14054,10 +14954,13 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     X(SUBTRACT, subtract)                                                                                              \
     X(MULTIPLY, multiply)                                                                                              \
     X(DIVIDE, divide)                                                                                                  \
+    X(MINIMUM, minimum)                                                                                                \
+    X(MAXIMUM, maximum)                                                                                                \
     X(LESS, less)                                                                                                      \
     X(EQUAL, equal)                                                                                                    \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \
+    X(ARGMAX, argmax)                                                                                                  \
     X(DROPOUT, dropout)                                                                                                \
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \
@@ -14082,9 +14985,14 @@ static void EITP__REF(head_backward)(const eitp__call *call, int64_t begin, int6
     X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
     X(GELU_ERF, gelu_erf)                                                                                              \
     X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
+    X(SILU, silu)                                                                                                      \
+    X(SILU_BACKWARD, silu_backward)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(RMS_NORM, rms_norm)                                                                                              \
+    X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input)                                                                \
+    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
     X(EMBEDDING, embedding)                                                                                            \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
@@ -14526,9 +15434,13 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(zeros)(void) {
     return EITP__SIMD(spread)(0.0f);
 }
 
-/* In each lane the larger one; what is not a number stays. */
+/* In each lane the larger one, and the smaller; what is not a number stays. */
 EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(larger)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
     return EITP__SIMD(choose_number)(a, EITP__SIMD(at_least)(a, b), a);
+}
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(smaller)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
+    return EITP__SIMD(choose_number)(a, EITP__SIMD(at_most)(a, b), a);
 }
 
 /* The largest of the lanes; one that is not a number stays. */
@@ -14686,6 +15598,16 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_erf_slope)(EITP__SIMD(vecto
     EITP__SIMD(vector) limit = EITP__SIMD(spread)(20.0f), density, below = EITP__SIMD(normal_distribution)(x, &density);
     x = EITP__SIMD(at_most)(limit, EITP__SIMD(at_least)(EITP__SIMD(zeros)() - limit, x));
     return EITP__SIMD(multiply_add)(x * EITP__SIMD(spread)(0.398942292f), density, below);
+}
+
+/* x / (1 + e^-x) within 3 units, but 0 where it is above -3e-37. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(silu)(EITP__SIMD(vector) x) {
+    return x / (EITP__SIMD(spread)(1.0f) + EITP__SIMD(exp)(EITP__SIMD(zeros)() - x));
+}
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(silu_slope)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) gate = EITP__SIMD(sigmoid)(x);
+    return EITP__SIMD(multiply_add)(x * gate, EITP__SIMD(spread)(1.0f) - gate, gate);
 }
 /* <<kernels/simd/math.inc */
 
@@ -14912,9 +15834,11 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
 /* Slots and the functions for them. */
 #define EITP__SIMD_COLUMN(X)                                                                                           \
     X(NEGATE, negate)                                                                                                  \
+    X(ABS, abs)                                                                                                        \
     X(EXP, exp)                                                                                                        \
     X(LOG, log)                                                                                                        \
     X(SQRT, sqrt)                                                                                                      \
+    X(RSQRT, rsqrt)                                                                                                    \
     X(TANH, tanh)                                                                                                      \
     X(SIGMOID, sigmoid)                                                                                                \
     X(RELU, relu)                                                                                                      \
@@ -14925,6 +15849,8 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(SUBTRACT, subtract)                                                                                              \
     X(MULTIPLY, multiply)                                                                                              \
     X(DIVIDE, divide)                                                                                                  \
+    X(MINIMUM, minimum)                                                                                                \
+    X(MAXIMUM, maximum)                                                                                                \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \
     X(SOFTMAX, softmax)                                                                                                \
@@ -14935,9 +15861,14 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
     X(GELU_ERF, gelu_erf)                                                                                              \
     X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
+    X(SILU, silu)                                                                                                      \
+    X(SILU_BACKWARD, silu_backward)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(RMS_NORM, rms_norm)                                                                                              \
+    X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input)                                                                \
+    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
     X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
@@ -14975,9 +15906,11 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -14987,6 +15920,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -15006,6 +15940,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -15017,7 +15952,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -15035,15 +15970,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -15382,7 +16319,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -15536,6 +16473,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -15794,9 +16800,11 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -15806,6 +16814,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -15825,6 +16834,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -15836,7 +16846,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -15854,15 +16864,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -16201,7 +17213,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -16355,6 +17367,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -16611,9 +17692,11 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -16623,6 +17706,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -16642,6 +17726,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -16653,7 +17738,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -16671,15 +17756,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -17018,7 +18105,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -17172,6 +18259,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -17465,11 +18621,17 @@ static void EITP__SIMD(matmul_finish_row)(const eitp__call *call, const float *s
         case EITP__EPILOGUE_GELU_ERF:
             p = EITP__SIMD(gelu_erf)(x);
             break;
+        case EITP__EPILOGUE_SILU:
+            p = EITP__SIMD(silu)(x);
+            break;
         case EITP__EPILOGUE_GELU_TANH_BACKWARD:
             p = EITP__SIMD(gelu_tanh_slope)(x) * p;
             break;
         case EITP__EPILOGUE_GELU_ERF_BACKWARD:
             p = EITP__SIMD(gelu_erf_slope)(x) * p;
+            break;
+        case EITP__EPILOGUE_SILU_BACKWARD:
+            p = EITP__SIMD(silu_slope)(x) * p;
             break;
         case EITP__EPILOGUE_NONE:
         case EITP__EPILOGUE_COUNT:
@@ -20166,9 +21328,13 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(zeros)(void) {
     return EITP__SIMD(spread)(0.0f);
 }
 
-/* In each lane the larger one; what is not a number stays. */
+/* In each lane the larger one, and the smaller; what is not a number stays. */
 EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(larger)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
     return EITP__SIMD(choose_number)(a, EITP__SIMD(at_least)(a, b), a);
+}
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(smaller)(EITP__SIMD(vector) a, EITP__SIMD(vector) b) {
+    return EITP__SIMD(choose_number)(a, EITP__SIMD(at_most)(a, b), a);
 }
 
 /* The largest of the lanes; one that is not a number stays. */
@@ -20326,6 +21492,16 @@ EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(gelu_erf_slope)(EITP__SIMD(vecto
     EITP__SIMD(vector) limit = EITP__SIMD(spread)(20.0f), density, below = EITP__SIMD(normal_distribution)(x, &density);
     x = EITP__SIMD(at_most)(limit, EITP__SIMD(at_least)(EITP__SIMD(zeros)() - limit, x));
     return EITP__SIMD(multiply_add)(x * EITP__SIMD(spread)(0.398942292f), density, below);
+}
+
+/* x / (1 + e^-x) within 3 units, but 0 where it is above -3e-37. */
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(silu)(EITP__SIMD(vector) x) {
+    return x / (EITP__SIMD(spread)(1.0f) + EITP__SIMD(exp)(EITP__SIMD(zeros)() - x));
+}
+
+EITP__SIMD_INLINE EITP__SIMD(vector) EITP__SIMD(silu_slope)(EITP__SIMD(vector) x) {
+    EITP__SIMD(vector) gate = EITP__SIMD(sigmoid)(x);
+    return EITP__SIMD(multiply_add)(x * gate, EITP__SIMD(spread)(1.0f) - gate, gate);
 }
 /* <<kernels/simd/math.inc */
 
@@ -20552,9 +21728,11 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
 /* Slots and the functions for them. */
 #define EITP__SIMD_COLUMN(X)                                                                                           \
     X(NEGATE, negate)                                                                                                  \
+    X(ABS, abs)                                                                                                        \
     X(EXP, exp)                                                                                                        \
     X(LOG, log)                                                                                                        \
     X(SQRT, sqrt)                                                                                                      \
+    X(RSQRT, rsqrt)                                                                                                    \
     X(TANH, tanh)                                                                                                      \
     X(SIGMOID, sigmoid)                                                                                                \
     X(RELU, relu)                                                                                                      \
@@ -20565,6 +21743,8 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(SUBTRACT, subtract)                                                                                              \
     X(MULTIPLY, multiply)                                                                                              \
     X(DIVIDE, divide)                                                                                                  \
+    X(MINIMUM, minimum)                                                                                                \
+    X(MAXIMUM, maximum)                                                                                                \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \
     X(SOFTMAX, softmax)                                                                                                \
@@ -20575,9 +21755,14 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
     X(GELU_ERF, gelu_erf)                                                                                              \
     X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
+    X(SILU, silu)                                                                                                      \
+    X(SILU_BACKWARD, silu_backward)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(RMS_NORM, rms_norm)                                                                                              \
+    X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input)                                                                \
+    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \
     X(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                                  \
@@ -20615,9 +21800,11 @@ static void EITP__SIMD(head_loss_run)(const eitp__call *call, int64_t begin, int
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -20627,6 +21814,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -20646,6 +21834,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -20657,7 +21846,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -20675,15 +21864,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -21022,7 +22213,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -21176,6 +22367,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -21434,9 +22694,11 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -21446,6 +22708,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -21465,6 +22728,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -21476,7 +22740,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -21494,15 +22758,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -21841,7 +23107,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -21995,6 +23261,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -22251,9 +23586,11 @@ static void EITP__SIMD_TYPED(register_column)(eitp__kernel_table *table) {
     }
 
 EITP__SIMD_UNARY(negate, -x)
+EITP__SIMD_UNARY(abs, EITP__SIMD(magnitude)(x))
 EITP__SIMD_UNARY(exp, EITP__SIMD(exp)(x))
 EITP__SIMD_UNARY(log, EITP__SIMD(log)(x))
 EITP__SIMD_UNARY(sqrt, EITP__SIMD(square_root)(x))
+EITP__SIMD_UNARY(rsqrt, EITP__SIMD(spread)(1.0f) / EITP__SIMD(square_root)(x))
 EITP__SIMD_UNARY(tanh, EITP__SIMD(tanh)(x))
 EITP__SIMD_UNARY(sigmoid, EITP__SIMD(sigmoid)(x))
 EITP__SIMD_UNARY(relu, EITP__SIMD(choose_less)(x, zero, zero, x))
@@ -22263,6 +23600,7 @@ EITP__SIMD_UNARY(clamp, EITP__SIMD(at_most)(EITP__SIMD(spread)((float)call->real
                                             EITP__SIMD(at_least)(EITP__SIMD(spread)((float)call->reals[0]), x)))
 EITP__SIMD_UNARY(gelu_tanh, EITP__SIMD(gelu_tanh)(x))
 EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
+EITP__SIMD_UNARY(silu, EITP__SIMD(silu)(x))
 
 #undef EITP__SIMD_UNARY
 
@@ -22282,6 +23620,7 @@ EITP__SIMD_UNARY(gelu_erf, EITP__SIMD(gelu_erf)(x))
 
 EITP__SIMD_BACKWARD(gelu_tanh_backward, gelu_tanh_slope)
 EITP__SIMD_BACKWARD(gelu_erf_backward, gelu_erf_slope)
+EITP__SIMD_BACKWARD(silu_backward, silu_slope)
 
 #undef EITP__SIMD_BACKWARD
 
@@ -22293,7 +23632,7 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                   : EITP__SIMD(spread)(EITP__SIMD_GET(*p));
 }
 
-#define EITP__SIMD_BINARY(name, operator)                                                                              \
+#define EITP__SIMD_BINARY(name, expression)                                                                            \
     static void EITP__SIMD_TYPED(name##_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {    \
         EITP__SIMD(runs) runs = EITP__SIMD(find_runs)(call);                                                           \
         EITP__SIMD_ELEMENT *to = (EITP__SIMD_ELEMENT *)call->outputs[0].data;                                          \
@@ -22311,15 +23650,17 @@ EITP__SIMD_INLINE EITP__SIMD(vector)
                 EITP__SIMD(vector) u, v;                                                                               \
                 u = EITP__SIMD_TYPED(fetch_repeated)(a, runs.strides[0][0], column + j, count - j);                    \
                 v = EITP__SIMD_TYPED(fetch_repeated)(b, runs.strides[1][0], column + j, count - j);                    \
-                EITP__SIMD_TYPED(put)(to + i + j, count - j, u operator v);                                            \
+                EITP__SIMD_TYPED(put)(to + i + j, count - j, (expression));                                            \
             }                                                                                                          \
         }                                                                                                              \
     }
 
-EITP__SIMD_BINARY(add, +)
-EITP__SIMD_BINARY(subtract, -)
-EITP__SIMD_BINARY(multiply, *)
-EITP__SIMD_BINARY(divide, /)
+EITP__SIMD_BINARY(add, u + v)
+EITP__SIMD_BINARY(subtract, u - v)
+EITP__SIMD_BINARY(multiply, (u) * (v))
+EITP__SIMD_BINARY(divide, u / v)
+EITP__SIMD_BINARY(minimum, EITP__SIMD(smaller)(u, v))
+EITP__SIMD_BINARY(maximum, EITP__SIMD(larger)(u, v))
 
 #undef EITP__SIMD_BINARY
 
@@ -22658,7 +23999,7 @@ static void EITP__SIMD_TYPED(column_products_run)(const eitp__call *call, int64_
 /* <<kernels/simd/reduce.inc */
 
 /* >>kernels/simd/rows.inc */
-/* Kernels over rows of one element type: softmax, layer norm, embedding, cross-entropy. */
+/* Kernels over rows of one element type: softmax, layer norm, RMS norm, embedding, cross-entropy. */
 
 static void EITP__SIMD_TYPED(softmax_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
     int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
@@ -22812,6 +24153,75 @@ static void EITP__SIMD_TYPED(layer_norm_backward_parameters_run)(const eitp__cal
             EITP__SIMD(put)
             (dgain + j, end - j, EITP__SIMD(multiply_add)(d, z, EITP__SIMD(fetch)(dgain + j, end - j, none)));
             EITP__SIMD(put)(dbias + j, end - j, EITP__SIMD(fetch)(dbias + j, end - j, none) + d);
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_run)(const eitp__call *call, int64_t begin, int64_t end, void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    float *deviations = (float *)call->outputs[1].data;
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        EITP__SIMD_ELEMENT *y = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale;
+        deviations[row] = 1.0f / sqrtf(EITP__SIMD_TYPED(row_dot)(x, x, c) / (float)c + (float)call->reals[0]);
+        scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, scale) * scale;
+            EITP__SIMD_TYPED(put)(y + j, c - j, z * EITP__SIMD(fetch)(gain + j, c - j, scale));
+        }
+    }
+}
+
+/* dx = deviation * (g - z * mean(g * z)) with g = gain * dy and z = x * deviation. */
+static void EITP__SIMD_TYPED(rms_norm_backward_input_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                          void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]);
+    const float *gain = (const float *)call->inputs[1].data;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t row = begin; row < end; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD_ELEMENT *dx = (EITP__SIMD_ELEMENT *)call->outputs[0].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(((const float *)call->inputs[2].data)[row]);
+        EITP__SIMD(vector) product = none, slope;
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            product = EITP__SIMD(multiply_add)(g, EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale, product);
+        }
+        slope = EITP__SIMD(spread)(EITP__SIMD(sum)(product) / (float)c);
+        for (int64_t j = 0; j < c; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector)
+            g = EITP__SIMD(fetch)(gain + j, c - j, none) * EITP__SIMD_TYPED(fetch)(dy + j, c - j, none);
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, c - j, none) * scale;
+            EITP__SIMD_TYPED(put)(dx + j, c - j, scale * EITP__SIMD(subtract_product)(g, z, slope));
+        }
+    }
+}
+
+static void EITP__SIMD_TYPED(rms_norm_backward_parameters_run)(const eitp__call *call, int64_t begin, int64_t end,
+                                                               void *workspace) {
+    int64_t c = EITP__SIMD(columns)(&call->inputs[0]), rows = c ? call->inputs[0].elements / c : 0;
+    const float *deviations = (const float *)call->inputs[2].data;
+    float *dgain = (float *)call->outputs[0].data;
+    float carry = !call->accumulates ? 0.0f : call->carry ? call->carry[0] : 1.0f;
+    EITP__SIMD(vector) none = EITP__SIMD(zeros)();
+    (void)workspace;
+    for (int64_t j = begin; j < end; j++)
+        dgain[j] = carry != 0.0f ? carry * dgain[j] : 0.0f;
+    for (int64_t row = 0; row < rows; row++) {
+        const EITP__SIMD_ELEMENT *x = (const EITP__SIMD_ELEMENT *)call->inputs[0].data + row * c;
+        const EITP__SIMD_ELEMENT *dy = (const EITP__SIMD_ELEMENT *)call->inputs[3].data + row * c;
+        EITP__SIMD(vector) scale = EITP__SIMD(spread)(deviations[row]);
+        for (int64_t j = begin; j < end; j += EITP__SIMD_LANES) {
+            EITP__SIMD(vector) z = EITP__SIMD_TYPED(fetch)(x + j, end - j, none) * scale, sum;
+            sum = EITP__SIMD(fetch)(dgain + j, end - j, none);
+            sum = EITP__SIMD(multiply_add)(EITP__SIMD_TYPED(fetch)(dy + j, end - j, none), z, sum);
+            EITP__SIMD(put)(dgain + j, end - j, sum);
         }
     }
 }
@@ -23105,11 +24515,17 @@ static void EITP__SIMD(matmul_finish_row)(const eitp__call *call, const float *s
         case EITP__EPILOGUE_GELU_ERF:
             p = EITP__SIMD(gelu_erf)(x);
             break;
+        case EITP__EPILOGUE_SILU:
+            p = EITP__SIMD(silu)(x);
+            break;
         case EITP__EPILOGUE_GELU_TANH_BACKWARD:
             p = EITP__SIMD(gelu_tanh_slope)(x) * p;
             break;
         case EITP__EPILOGUE_GELU_ERF_BACKWARD:
             p = EITP__SIMD(gelu_erf_slope)(x) * p;
+            break;
+        case EITP__EPILOGUE_SILU_BACKWARD:
+            p = EITP__SIMD(silu_slope)(x) * p;
             break;
         case EITP__EPILOGUE_NONE:
         case EITP__EPILOGUE_COUNT:
@@ -26703,7 +28119,7 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
     if (automatic)
         name = "cpu";
     if (!strcmp(name, "cuda"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' cannot be used: %s; use --device cpu",
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' cannot be used: %s; use device 'cpu'",
                           eitp__no_cuda_reason());
     for (size_t i = 0; i < EITP__COUNT(eitp__backends); i++) {
         const eitp__backend_interface *interface = eitp__backends[i]();
@@ -27612,7 +29028,7 @@ static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_c
         return EITP_OK;
     if (!context->backend->interface->is_host_memory)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "variables of device '%s' cannot be streamed from a file; use --device cpu",
+                          "variables of device '%s' cannot be streamed from a file; use device 'cpu'",
                           context->backend->interface->name);
     if (!config->stream_path || !*config->stream_path)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
@@ -28216,34 +29632,7 @@ size_t eitp_context_arena_bytes(const eitp_context *context) {
 /* <<src/tensor/context.c */
 
 /* >>src/tensor/graph.c */
-eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
-    if (!context || !graph)
-        return eitp__fail_null(error, "eitp_graph_create", "context and graph");
-    *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
-    if (!*graph)
-        return eitp__fail_memory(error, sizeof **graph, "a graph");
-    (*graph)->context = context;
-    context->graph_count++;
-    (*graph)->capacity = -1;
-    return EITP_OK;
-}
-
-void eitp_graph_destroy(eitp_graph *graph) {
-    const eitp_host *host;
-    if (!graph)
-        return;
-    host = &graph->context->host;
-    graph->context->graph_count--;
-    while (graph->blocks) {
-        eitp__graph_block *block = graph->blocks;
-        graph->blocks = block->next;
-        eitp__release(host, block, block->size);
-    }
-    eitp__release(host, graph->tensors, graph->tensor_capacity * sizeof *graph->tensors);
-    eitp__release(host, graph->nodes, graph->node_capacity * sizeof *graph->nodes);
-    eitp__release(host, graph->variables, graph->variable_capacity * sizeof *graph->variables);
-    eitp__release(host, graph, sizeof *graph);
-}
+/* What a graph is built of: tensors, nodes, and its first error. */
 
 eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error) {
     if (!graph)
@@ -28555,7 +29944,7 @@ static int eitp__check_inputs(eitp_graph *graph, const eitp__op_info *info, eitp
 }
 
 EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output) {
-    const int *shares = eitp__op(node->op)->shares;
+    const int *shares = eitp__op(node->graph, node->op)->shares;
     for (int i = 0; i < EITP__MAX_OUTPUTS; i++) {
         eitp_tensor *input = shares[i] && shares[i] <= node->input_count ? node->inputs[shares[i] - 1] : NULL;
         if (shares[i] && !input)
@@ -28568,7 +29957,7 @@ EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output
 
 /* Whether something computes a node: a kernel of its dtype or, where that is of 16 bits, of F32; or other ops. */
 static int eitp__can_compute(const eitp__node *node) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     const eitp__backend *backend = node->graph->context->backend;
     eitp_dtype dtype = eitp__node_dtype(node);
     if ((int)node->op >= (int)EITP__SLOT_COUNT || info->expand || info->backward_of)
@@ -28579,10 +29968,13 @@ static int eitp__can_compute(const eitp__node *node) {
 
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes) {
-    const eitp__op_info *info = eitp__op(op);
+    const eitp__op_info *info;
     eitp__node *node;
     eitp_error error = EITP__ZERO;
-    if (!graph || graph->error.status || !eitp__check_inputs(graph, info, inputs, input_count))
+    if (!graph || graph->error.status)
+        return NULL;
+    info = eitp__op(graph, op);
+    if (!eitp__check_inputs(graph, info, inputs, input_count))
         return NULL;
     if (!eitp__reserve(&graph->context->host, (void **)&graph->nodes, &graph->node_capacity, graph->node_count + 1,
                        sizeof *graph->nodes)) {
@@ -28633,7 +30025,8 @@ EITP__PRIVATE eitp_tensor *eitp__apply(eitp__op_code op, eitp_tensor *const *inp
 
 EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, int rank, const int64_t *shape,
                                             int rows, eitp_error *error) {
-    eitp_tensor *tensor = eitp__tensor_create(node->graph, eitp__op(node->op)->name, dtype, rank, shape, rows);
+    eitp_tensor *tensor =
+        eitp__tensor_create(node->graph, eitp__op(node->graph, node->op)->name, dtype, rank, shape, rows);
     if (!tensor) {
         if (error)
             *error = node->graph->error;
@@ -28802,6 +30195,10 @@ eitp_tensor *eitp_negate(eitp_tensor *x) {
     return eitp__unary(EITP__OP_NEGATE, x, 0, 0);
 }
 
+eitp_tensor *eitp_abs(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_ABS, x, 0, 0);
+}
+
 eitp_tensor *eitp_exp(eitp_tensor *x) {
     return eitp__unary(EITP__OP_EXP, x, 0, 0);
 }
@@ -28812,6 +30209,18 @@ eitp_tensor *eitp_log(eitp_tensor *x) {
 
 eitp_tensor *eitp_sqrt(eitp_tensor *x) {
     return eitp__unary(EITP__OP_SQRT, x, 0, 0);
+}
+
+eitp_tensor *eitp_rsqrt(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_RSQRT, x, 0, 0);
+}
+
+eitp_tensor *eitp_sin(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_SIN, x, 0, 0);
+}
+
+eitp_tensor *eitp_cos(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_COS, x, 0, 0);
 }
 
 eitp_tensor *eitp_tanh(eitp_tensor *x) {
@@ -28864,6 +30273,14 @@ eitp_tensor *eitp_divide(eitp_tensor *a, eitp_tensor *b) {
     return eitp__binary(EITP__OP_DIVIDE, a, b);
 }
 
+eitp_tensor *eitp_minimum(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_MINIMUM, a, b);
+}
+
+eitp_tensor *eitp_maximum(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_MAXIMUM, a, b);
+}
+
 eitp_tensor *eitp_less(eitp_tensor *a, eitp_tensor *b) {
     return eitp__binary(EITP__OP_LESS, a, b);
 }
@@ -28904,7 +30321,7 @@ EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value) {
 /* ---- Gradients ---- */
 
 EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like) {
-    unsigned dimensions = 0;
+    eitp__attributes sums = EITP__ZERO, shape = EITP__ZERO;
     int extra;
     eitp_tensor *sum = x;
     if (!x || eitp__same_shape(x, like))
@@ -28912,11 +30329,14 @@ EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like)
     extra = x->rank - like->rank;
     for (int d = 0; d < x->rank; d++) {
         if (d < extra || (like->shape[d - extra] == 1 && x->shape[d] != 1))
-            dimensions |= 1u << d;
+            sums.integers[0] |= 1 << d;
     }
-    if (dimensions)
-        sum = eitp_sum(x, dimensions, 1);
-    return extra ? eitp_reshape(sum, like->rank, like->shape) : sum;
+    /* Not by eitp_sum and eitp_reshape, whose gradients are made of the ops above. */
+    if (sums.integers[0])
+        sum = eitp__apply(EITP__OP_SUM, &x, 1, &sums);
+    shape.rank = like->rank;
+    memcpy(shape.shape, like->shape, sizeof shape.shape);
+    return extra ? eitp__apply(EITP__OP_RESHAPE, &sum, 1, &shape) : sum;
 }
 
 EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contribution) {
@@ -28934,6 +30354,12 @@ EITP__PRIVATE void eitp__gradient_negate(const eitp__node *node, eitp_tensor *co
     eitp__add_gradient(&dx[0], eitp_negate(dy[0]));
 }
 
+EITP__PRIVATE void eitp__gradient_abs(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0);
+    eitp_tensor *below = eitp_where(eitp_less(x, zero), eitp_negate(dy[0]), zero);
+    eitp__add_gradient(&dx[0], eitp_where(eitp_less(zero, x), dy[0], below));
+}
+
 EITP__PRIVATE void eitp__gradient_exp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], node->outputs[0]));
 }
@@ -28944,6 +30370,20 @@ EITP__PRIVATE void eitp__gradient_log(const eitp__node *node, eitp_tensor *const
 
 EITP__PRIVATE void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_divide(eitp_affine(dy[0], 0.5, 0), node->outputs[0]));
+}
+
+/* -y^3 / 2 */
+EITP__PRIVATE void eitp__gradient_rsqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *y = node->outputs[0], *cube = eitp_multiply(y, eitp_multiply(y, y));
+    eitp__add_gradient(&dx[0], eitp_multiply(eitp_affine(dy[0], -0.5, 0), cube));
+}
+
+EITP__PRIVATE void eitp__gradient_sin(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_cos(node->inputs[0])));
+}
+
+EITP__PRIVATE void eitp__gradient_cos(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_negate(eitp_multiply(dy[0], eitp_sin(node->inputs[0]))));
 }
 
 /* 1 - y^2 */
@@ -29004,6 +30444,24 @@ EITP__PRIVATE void eitp__gradient_divide(const eitp__node *node, eitp_tensor *co
     eitp_tensor *da = eitp_divide(dy[0], node->inputs[1]);
     eitp__add_gradient(&dx[0], eitp__sum_to(da, node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(eitp_multiply(da, node->outputs[0])), node->inputs[1]));
+}
+
+/* To the operand that was chosen; half to each where they are equal. Where either is not a number, both get all. */
+static void eitp__gradient_chosen(const eitp__node *node, eitp_tensor *dy, eitp_tensor **dx, int is_maximum) {
+    eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *zero = eitp__scalar_like(dy, 0);
+    eitp_tensor *shared = eitp_where(eitp_equal(a, b), eitp_affine(dy, 0.5, 0), dy);
+    eitp_tensor *is_not_a = is_maximum ? eitp_less(a, b) : eitp_less(b, a);
+    eitp_tensor *is_not_b = is_maximum ? eitp_less(b, a) : eitp_less(a, b);
+    eitp__add_gradient(&dx[0], eitp__sum_to(eitp_where(is_not_a, zero, shared), a));
+    eitp__add_gradient(&dx[1], eitp__sum_to(eitp_where(is_not_b, zero, shared), b));
+}
+
+EITP__PRIVATE void eitp__gradient_minimum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__gradient_chosen(node, dy[0], dx, 0);
+}
+
+EITP__PRIVATE void eitp__gradient_maximum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__gradient_chosen(node, dy[0], dx, 1);
 }
 
 EITP__PRIVATE void eitp__gradient_where(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -29150,7 +30608,7 @@ EITP__PRIVATE eitp_status eitp__shape_concat(eitp__node *node, eitp_error *error
 
 static eitp_status eitp__check_indices(const eitp_tensor *x, const eitp_tensor *indices, int along, eitp_error *error) {
     char a[100], b[100];
-    int fits = indices->dtype == EITP_I32 && x->rank == indices->rank && x->rows == indices->rows;
+    int fits = indices->dtype == EITP_I32 && x->rank == indices->rank && (along == 0 || x->rows == indices->rows);
     for (int d = 0; d < x->rank && fits; d++)
         fits = d == along || x->shape[d] == indices->shape[d];
     return eitp__require(fits, error, "%s %s cannot be indexed by %s %s along dimension %d", eitp_dtype_name(x->dtype),
@@ -29161,27 +30619,24 @@ static eitp_status eitp__check_indices(const eitp_tensor *x, const eitp_tensor *
 EITP__PRIVATE eitp_status eitp__shape_gather(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *indices = node->inputs[1];
     int along = (int)node->attributes.integers[0];
-    /* Along dimension 0, x is a table and rows are those of the indices. */
-    int rows = along == 0 ? x->rows : indices->rows;
-    eitp_status status = along == 0 ? eitp__refuse_rows(x->rows || indices->rows, error) : EITP_OK;
-    if (!status)
-        status = eitp__check_indices(x, indices, along, error);
-    return status ? status : eitp__node_output(node, x->dtype, indices->rank, indices->shape, rows, error);
+    /* Along dimension 0, x is a table, and the rows are those of the indices. */
+    eitp_status status = eitp__check_indices(x, indices, along, error);
+    return status ? status : eitp__node_output(node, x->dtype, indices->rank, indices->shape, indices->rows, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_scatter_add(eitp__node *node, eitp_error *error) {
     const eitp_tensor *indices = node->inputs[0], *x = node->inputs[1];
     int along = (int)node->attributes.integers[0];
+    int rows = along == 0 ? (int)node->attributes.integers[2] : x->rows;
     int64_t shape[EITP_MAX_RANK];
     char a[100], b[100];
-    eitp_status status = eitp__require(indices->dtype == EITP_I32 && eitp__same_shape(x, indices), error,
-                                       "values %s and indices %s must have one shape", eitp__shape_text(x, a, sizeof a),
-                                       eitp__shape_text(indices, b, sizeof b));
-    if (!status)
-        status = eitp__refuse_rows(along == 0 && (x->rows || indices->rows), error);
+    eitp_status status = eitp__require(indices->dtype == EITP_I32 && eitp__same_shape(x, indices) &&
+                                           (along != 0 || x->rows == indices->rows),
+                                       error, "values %s and indices %s must have one shape",
+                                       eitp__shape_text(x, a, sizeof a), eitp__shape_text(indices, b, sizeof b));
     memcpy(shape, x->shape, sizeof shape);
     shape[along] = node->attributes.integers[1];
-    return status ? status : eitp__node_output(node, x->dtype, x->rank, shape, x->rows, error);
+    return status ? status : eitp__node_output(node, x->dtype, x->rank, shape, rows, error);
 }
 
 /* ---- Builders ---- */
@@ -29249,20 +30704,74 @@ eitp_tensor *eitp_transpose(eitp_tensor *x) {
     return eitp_permute(x, order);
 }
 
+/* Is [begin, end) a part of a dimension? If not, the graph's error is set. */
+static int eitp__check_range(eitp_tensor *x, int along, int64_t begin, int64_t end, const char *op) {
+    if (begin >= 0 && begin < end && end <= x->shape[along])
+        return 1;
+    eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "%s: %lld to %lld is outside dimension %d, which has %lld", op,
+                     (long long)begin, (long long)end, along, (long long)x->shape[along]);
+    return 0;
+}
+
 eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, int64_t end) {
     eitp__attributes attributes = EITP__ZERO;
     int along;
     if (!x || (along = eitp__checked_dimension(x, dimension, "slice")) < 0)
         return NULL;
-    if (begin < 0 || begin >= end || end > x->shape[along]) {
-        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "slice: %lld to %lld is outside dimension %d, which has %lld",
-                         (long long)begin, (long long)end, along, (long long)x->shape[along]);
+    if (!eitp__check_range(x, along, begin, end, "slice"))
         return NULL;
-    }
     memcpy(attributes.shape, x->shape, sizeof attributes.shape);
     attributes.integers[along] = begin;
     attributes.shape[along] = end - begin;
     return eitp__apply(EITP__OP_SLICE, &x, 1, &attributes);
+}
+
+/* `count` places from `begin` on, each `step` after the one before: the dimension is cut into blocks of `step`, and one
+ * place taken of each block. What is before it stays one dimension beside the first, which may be of the capacity. */
+static eitp_tensor *eitp__slice_blocks(eitp_tensor *x, int along, int64_t begin, int64_t count, int64_t step) {
+    eitp__attributes attributes = EITP__ZERO;
+    int64_t extent = x->shape[along], first = begin / step, shape[5] = {1, 1, 0, step, 1}, sliced[EITP_MAX_RANK];
+    int64_t whole = extent % step ? (first + count) * step : extent;
+    eitp_tensor *y = x;
+    if (whole != extent)
+        y = whole > extent ? eitp_pad(x, along, 0, whole - extent) : eitp_slice(x, along, 0, whole);
+    shape[2] = whole / step;
+    for (int d = 0; d < x->rank; d++) {
+        if (d != along)
+            shape[d > along ? 4 : d > 0] *= x->shape[d];
+    }
+    memcpy(attributes.shape, shape, sizeof shape);
+    attributes.shape[2] = count;
+    attributes.shape[3] = 1;
+    attributes.integers[2] = first;
+    attributes.integers[3] = begin % step;
+    y = eitp_reshape(y, 5, shape);
+    memcpy(sliced, x->shape, sizeof sliced);
+    sliced[along] = count;
+    return eitp_reshape(eitp__apply(EITP__OP_SLICE, &y, 1, &attributes), x->rank, sliced);
+}
+
+eitp_tensor *eitp_slice_step(eitp_tensor *x, int dimension, int64_t begin, int64_t end, int64_t step) {
+    int64_t count;
+    int along;
+    if (!x || (along = eitp__checked_dimension(x, dimension, "slice_step")) < 0)
+        return NULL;
+    if (!eitp__check_range(x, along, begin, end, "slice_step"))
+        return NULL;
+    if (step < 1) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "slice_step: the step is %lld; it must be 1 or more",
+                         (long long)step);
+        return NULL;
+    }
+    count = (end - begin - 1) / step + 1;
+    if (step == 1 || count == 1)
+        return eitp_slice(x, along, begin, begin + count);
+    if (x->rows && !along) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT,
+                         "slice_step: the leading dimension varies from run to run and cannot be cut");
+        return NULL;
+    }
+    return eitp__slice_blocks(x, along, begin, count, step);
 }
 
 eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t after) {
@@ -29318,17 +30827,23 @@ eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dimension) {
     return eitp__apply(EITP__OP_GATHER, inputs, 2, &attributes);
 }
 
-eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent) {
+EITP__PRIVATE eitp_tensor *eitp__scatter_along(eitp_tensor *x, eitp_tensor *indices, int along, int64_t extent,
+                                               int rows) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
-    int along;
-    if (!x || (along = eitp__checked_dimension(x, dimension, "scatter_add")) < 0)
-        return NULL;
     attributes.integers[0] = along;
     attributes.integers[1] = extent;
+    attributes.integers[2] = rows;
     inputs[0] = indices;
     inputs[1] = x;
     return eitp__apply(EITP__OP_SCATTER_ADD, inputs, 2, &attributes);
+}
+
+eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent) {
+    int along;
+    if (!x || (along = eitp__checked_dimension(x, dimension, "scatter_add")) < 0)
+        return NULL;
+    return eitp__scatter_along(x, indices, along, extent, 0);
 }
 
 /* ---- Gradients ---- */
@@ -29376,8 +30891,9 @@ EITP__PRIVATE void eitp__gradient_concat(const eitp__node *node, eitp_tensor *co
 }
 
 EITP__PRIVATE void eitp__gradient_gather(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    const eitp_tensor *x = node->inputs[0];
     int along = (int)node->attributes.integers[0];
-    eitp__add_gradient(&dx[0], eitp_scatter_add(dy[0], node->inputs[1], along, node->inputs[0]->shape[along]));
+    eitp__add_gradient(&dx[0], eitp__scatter_along(dy[0], node->inputs[1], along, x->shape[along], x->rows));
 }
 
 EITP__PRIVATE void eitp__gradient_scatter_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
@@ -29392,7 +30908,9 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
     const eitp_tensor *x = node->inputs[0];
     int64_t shape[EITP_MAX_RANK];
     int reduces_rows = (int)(node->attributes.integers[0] & 1);
-    eitp_dtype dtype = node->op == EITP__OP_SUM ? eitp__wide(x->dtype) : x->dtype;
+    eitp_dtype dtype = node->op == EITP__OP_SUM      ? eitp__wide(x->dtype)
+                       : node->op == EITP__OP_ARGMAX ? EITP_I32
+                                                     : x->dtype;
     eitp_status status = eitp__require(eitp__is_floating(x->dtype), error,
                                        "the operand is %s; cast it to a floating type", eitp_dtype_name(x->dtype));
     memcpy(shape, x->shape, sizeof shape);
@@ -29421,7 +30939,7 @@ static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dime
     eitp_tensor *y;
     int64_t shape[EITP_MAX_RANK];
     int rank = 0;
-    if (!x || !eitp__check_dimensions(x, dimensions, eitp__op(op)->name))
+    if (!x || !eitp__check_dimensions(x, dimensions, eitp__op(x->graph, op)->name))
         return NULL;
     dimensions &= (1u << x->rank) - 1;
     attributes.integers[0] = dimensions;
@@ -29444,6 +30962,23 @@ eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep) {
 
 eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep) {
     return eitp__reduce(EITP__OP_MAX, x, dimensions, keep);
+}
+
+eitp_tensor *eitp_argmax(eitp_tensor *x, int dimension, int keep) {
+    int along = x && dimension < 0 ? x->rank + dimension : dimension;
+    if (!x)
+        return NULL;
+    if (along < 0 || along >= x->rank) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "argmax: a tensor of rank %d has no dimension %d", x->rank,
+                         dimension);
+        return NULL;
+    }
+    if (x->shape[along] > INT32_MAX) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "argmax: dimension %d has %lld elements; i32 counts up to %ld",
+                         along, (long long)x->shape[along], (long)INT32_MAX);
+        return NULL;
+    }
+    return eitp__reduce(EITP__OP_ARGMAX, x, 1u << along, keep);
 }
 
 eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {
@@ -29595,6 +31130,8 @@ EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activa
         return eitp_tanh(y);
     case EITP_SIGMOID:
         return eitp_sigmoid(y);
+    case EITP_SILU:
+        return eitp_silu(y);
     case EITP_NO_ACTIVATION:
     default:
         return y;
@@ -29602,7 +31139,7 @@ EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activa
 }
 
 eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
-    if (x && (unsigned)activation > EITP_SIGMOID) {
+    if (x && (unsigned)activation > EITP_SILU) {
         eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "linear: unknown activation %d", (int)activation);
         return NULL;
     }
@@ -29624,7 +31161,7 @@ EITP__PRIVATE void eitp__gradient_matmul(const eitp__node *node, eitp_tensor *co
 /* <<src/tensor/ops_product.c */
 
 /* >>src/tensor/ops_network.c */
-/* Softmax, GELU, layer norm, embedding, dropout: builders, shapes, gradients, expansions. */
+/* Softmax, GELU, SiLU, layer norm, RMS norm, embedding, dropout: builders, shapes, gradients, expansions. */
 
 static eitp_tensor *eitp__apply2(eitp__op_code op, eitp_tensor *a, eitp_tensor *b) {
     eitp_tensor *inputs[2];
@@ -29721,6 +31258,20 @@ EITP__PRIVATE void eitp__expand_gelu_erf(const eitp__node *node, eitp_tensor **o
     outputs[0] = eitp_multiply(x, eitp_affine(eitp_erf(eitp_affine(x, 0.7071067811865476, 0)), 0.5, 0.5));
 }
 
+/* ---- SiLU ---- */
+
+eitp_tensor *eitp_silu(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_SILU, &x, 1, NULL);
+}
+
+EITP__PRIVATE void eitp__gradient_silu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_SILU_BACKWARD, node->inputs[0], dy[0]));
+}
+
+EITP__PRIVATE void eitp__expand_silu(const eitp__node *node, eitp_tensor **outputs) {
+    outputs[0] = eitp_multiply(node->inputs[0], eitp_sigmoid(node->inputs[0]));
+}
+
 /* ---- Layer norm ---- */
 
 eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon) {
@@ -29733,7 +31284,8 @@ eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bia
     return eitp__apply(EITP__OP_LAYER_NORM, inputs, 3, &attributes);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
+/* Of a norm: the parameters, called `parameters`; y, and `saved` numbers of each row. */
+static eitp_status eitp__shape_norm(eitp__node *node, const char *parameters, int saved, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t channels = x->rank ? x->shape[x->rank - 1] : 0;
     eitp_status status = eitp__require(x->rank >= 2 && eitp__is_floating(x->dtype), error,
@@ -29741,17 +31293,21 @@ EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *e
     if (!status)
         status = eitp__require(node->attributes.reals[0] >= 0 && isfinite(node->attributes.reals[0]), error,
                                "epsilon is %g; it must be 0 or more", node->attributes.reals[0]);
-    for (int i = 1; i <= 2 && !status; i++) {
+    for (int i = 1; i < node->input_count && !status; i++) {
         const eitp_tensor *p = node->inputs[i];
         status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == eitp__wide(x->dtype), error,
-                               "gain and bias must be %s [%lld]", eitp_dtype_name(eitp__wide(x->dtype)),
+                               "%s must be %s [%lld]", parameters, eitp_dtype_name(eitp__wide(x->dtype)),
                                (long long)channels);
     }
     if (!status)
         status = eitp__node_output_like(node, x, error);
-    for (int i = 0; i < 2 && !status; i++)
+    for (int i = 0; i < saved && !status; i++)
         status = eitp__node_output(node, eitp__wide(x->dtype), x->rank - 1, x->shape, x->rows, error);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
+    return eitp__shape_norm(node, "gain and bias", 2, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_layer_norm_backward_input(eitp__node *node, eitp_error *error) {
@@ -29788,6 +31344,38 @@ EITP__PRIVATE void eitp__expand_layer_norm(const eitp__node *node, eitp_tensor *
     outputs[2] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
 }
 
+/* ---- RMS norm ---- */
+
+eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    attributes.reals[0] = epsilon;
+    inputs[0] = x;
+    inputs[1] = gain;
+    return eitp__apply(EITP__OP_RMS_NORM, inputs, 2, &attributes);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_rms_norm(eitp__node *node, eitp_error *error) {
+    return eitp__shape_norm(node, "gain", 1, error);
+}
+
+EITP__PRIVATE void eitp__gradient_rms_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *inputs[4];
+    inputs[0] = node->inputs[0];
+    inputs[1] = node->inputs[1];
+    inputs[2] = node->outputs[1];
+    inputs[3] = dy[0];
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_INPUT, inputs, 4, &node->attributes));
+    eitp__add_gradient(&dx[1], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_PARAMETERS, inputs, 4, &node->attributes));
+}
+
+EITP__PRIVATE void eitp__expand_rms_norm(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0], *squares = eitp_mean(eitp_multiply(x, x), eitp__last_dimension(x), 1);
+    eitp_tensor *reciprocal = eitp_rsqrt(eitp_affine(squares, 1, node->attributes.reals[0]));
+    outputs[0] = eitp_multiply(eitp_multiply(x, reciprocal), node->inputs[1]);
+    outputs[1] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
+}
+
 /* ---- Embedding ---- */
 
 eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids) {
@@ -29822,17 +31410,19 @@ EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *er
 }
 
 EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *error) {
-    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape, 0, error);
+    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape,
+                             (int)node->attributes.integers[2], error);
 }
 
-/* A table of the given shape to which the rows of dy are added at the ids. */
-static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int64_t columns,
+/* A table as wide as dy, to which the rows of dy are added at the ids; `varies`: its rows are the graph's capacity. */
+static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int varies,
                                              int is_deferred) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
     attributes.shape[0] = rows;
-    attributes.shape[1] = columns;
+    attributes.shape[1] = dy ? dy->shape[1] : 0;
     attributes.integers[1] = is_deferred;
+    attributes.integers[2] = varies;
     inputs[0] = ids;
     inputs[1] = dy;
     return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes);
@@ -29841,21 +31431,17 @@ static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, 
 EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     const eitp_tensor *table = node->inputs[0];
     eitp_tensor *ids = node->inputs[1], *rows = dy[0];
-    int is_unique = node->input_count > 2;
-    if (table->rows) {
-        eitp__graph_fail(node->graph, EITP_ERROR_UNSUPPORTED,
-                         "embedding: choosing among rows whose number varies has no gradient");
-        return;
-    }
+    /* A table whose number of rows varies is no parameter, which is what sums by distinct id are for. */
+    int is_unique = node->input_count > 2 && !table->rows;
     if (is_unique) {
         ids = node->inputs[2];
-        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], table->shape[1], 0);
+        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], 0, 0);
     }
-    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], is_unique));
+    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table->rows, is_unique));
 }
 
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table) {
-    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], 0) : NULL;
+    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->rows, 0) : NULL;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
@@ -29882,6 +31468,8 @@ EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eit
 /* ids [n] as an index for each of c columns: [n, c]. */
 static eitp_tensor *eitp__column_indices(eitp_tensor *ids, int64_t columns) {
     int64_t shape[2];
+    if (!ids)
+        return NULL;
     shape[0] = ids->shape[0];
     shape[1] = 1;
     ids = eitp_reshape(ids, 2, shape);
@@ -29895,9 +31483,9 @@ EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **
 }
 
 EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *dy = node->inputs[1];
-    outputs[0] =
-        eitp_scatter_add(dy, eitp__column_indices(eitp__table_rows(node), dy->shape[1]), 0, node->attributes.shape[0]);
+    eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__table_rows(node), dy->shape[1]);
+    if (indices)
+        outputs[0] = eitp__scatter_along(dy, indices, 0, node->attributes.shape[0], node->outputs[0]->rows);
 }
 
 /* ---- Dropout ---- */
@@ -29954,10 +31542,17 @@ static eitp_status eitp__check_offsets(const eitp__value_rule *rule, const eitp_
     return EITP_OK;
 }
 
+EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t longest) {
+    eitp__value_rule rule = EITP__ZERO;
+    rule.check = eitp__check_offsets;
+    rule.numbers[0] = rows;
+    rule.numbers[1] = longest;
+    eitp__add_rule(offsets, &rule);
+}
+
 eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                             const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp__value_rule rule = EITP__ZERO;
     eitp_tensor *inputs[4], *attended;
     if (!qkv)
         return NULL;
@@ -29977,11 +31572,8 @@ eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor 
     inputs[2] = config->dropout > 0 ? key : NULL;
     inputs[3] = lengths;
     attended = eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
-    rule.check = eitp__check_offsets;
-    rule.numbers[0] = qkv->shape[0];
-    rule.numbers[1] = config->longest;
     if (attended)
-        eitp__add_rule(offsets, &rule);
+        eitp__add_offsets_rule(offsets, qkv->shape[0], config->longest);
     return attended;
 }
 
@@ -30220,8 +31812,316 @@ EITP__PRIVATE eitp_status eitp__shape_attention_cached(eitp__node *node, eitp_er
 }
 /* <<src/tensor/ops_attention.c */
 
+/* >>src/tensor/ops_dot_product.c */
+/*
+ * Attention of separate queries, keys and values, with a mask or a bias: made of other ops, so that everything about it
+ * can be differentiated, and at the cost of storing the scores.
+ */
+
+/*
+ * The score of a key that a query does not see: its exponential is 0 beside that of any key that is seen, and, unlike
+ * minus infinity, a row of such scores has a softmax.
+ */
+#define EITP__HIDDEN_SCORE (-3.4028234663852886e38)
+
+/* x [.., h, t, c] as [.., heads, rows, c], where h t = heads rows. */
+static eitp_tensor *eitp__regroup(eitp_tensor *x, int64_t heads, int64_t rows) {
+    int64_t shape[EITP_MAX_RANK];
+    if (!x || x->rank < 3 || x->shape[x->rank - 3] == heads)
+        return x;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[x->rank - 3] = heads;
+    shape[x->rank - 2] = rows;
+    return eitp_reshape(x, x->rank, shape);
+}
+
+/* How many heads of q share one of k. */
+static int64_t eitp__head_group(const eitp_tensor *q, const eitp_tensor *k) {
+    int64_t heads = eitp_tensor_dimension(q, -3), key_heads = eitp_tensor_dimension(k, -3);
+    return key_heads && heads > key_heads ? heads / key_heads : 1;
+}
+
+/* scale * q k^T: [.., t, s]. Heads that share keys are one head of more queries. */
+static eitp_tensor *eitp__scores(eitp_tensor *q, eitp_tensor *k, double scale) {
+    int64_t group = eitp__head_group(q, k), heads = eitp_tensor_dimension(q, -3), rows = eitp_tensor_dimension(q, -2);
+    eitp_tensor *scores = eitp__regroup(q, heads / group, rows * group);
+    scores = eitp_affine(eitp_matmul_wide(scores, k, 0, 1), scale, 0);
+    return group > 1 ? eitp__regroup(scores, heads, rows) : scores;
+}
+
+/* The values weighted by the probabilities [.., t, s]: [.., t, e]. */
+static eitp_tensor *eitp__attended(eitp_tensor *probabilities, eitp_tensor *v) {
+    int64_t group = eitp__head_group(probabilities, v), heads = eitp_tensor_dimension(probabilities, -3);
+    int64_t rows = eitp_tensor_dimension(probabilities, -2);
+    eitp_tensor *y;
+    if (!probabilities || !v)
+        return NULL;
+    y = eitp__regroup(eitp_cast(probabilities, v->dtype), heads / group, rows * group);
+    y = eitp_matmul(y, v);
+    return group > 1 ? eitp__regroup(y, heads, rows) : y;
+}
+
+/* Scores with a bias added, or hidden where a mask is 0. */
+static eitp_tensor *eitp__masked(eitp_tensor *scores, eitp_tensor *mask) {
+    if (!scores || !mask)
+        return NULL;
+    if (mask->dtype == EITP_U8)
+        return eitp_where(mask, scores, eitp__scalar_like(scores, EITP__HIDDEN_SCORE));
+    return eitp_add(scores, eitp_clamp(mask, EITP__HIDDEN_SCORE, (double)INFINITY));
+}
+
+/* U8 [queries, keys]: 1 where the number of the key is at most that of the query. */
+static eitp_tensor *eitp__causal_mask(const eitp_tensor *scores) {
+    int64_t column[2] = {-1, 1}, row[2] = {1, -1};
+    eitp_tensor *queries, *keys;
+    if (!scores)
+        return NULL;
+    queries = eitp_arange(scores->graph, EITP_F32, scores->shape[scores->rank - 2]);
+    keys = eitp_arange(scores->graph, EITP_F32, scores->shape[scores->rank - 1]);
+    return eitp_less(eitp_reshape(keys, 2, row), eitp_reshape(eitp_affine(queries, 1, 1), 2, column));
+}
+
+/* y, but zeros where a query sees no key. */
+static eitp_tensor *eitp__where_seeing(eitp_tensor *y, eitp_tensor *scores) {
+    eitp_tensor *largest, *blind;
+    if (!y || !scores)
+        return NULL;
+    largest = eitp_stop_gradient(eitp_max(scores, 1u << (scores->rank - 1), 1));
+    blind = eitp_less(largest, eitp__scalar_like(scores, EITP__HIDDEN_SCORE / 2));
+    return eitp_where(blind, eitp__scalar_like(y, 0), y);
+}
+
+static eitp_status eitp__check_mask(const eitp_tensor *mask, const eitp_tensor *scores, eitp_error *error) {
+    int fits = mask->rank <= scores->rank && (mask->dtype == EITP_U8 || mask->dtype == scores->dtype);
+    char text[100], full[100];
+    for (int d = 0; d < mask->rank && fits; d++) {
+        int64_t extent = mask->shape[d];
+        fits = extent == 1 || extent == scores->shape[d + scores->rank - mask->rank];
+    }
+    return eitp__require(fits, error, "the mask is %s %s; it must be u8 or %s, and broadcast to %s",
+                         eitp_dtype_name(mask->dtype), eitp__shape_text(mask, text, sizeof text),
+                         eitp_dtype_name(scores->dtype), eitp__shape_text(scores, full, sizeof full));
+}
+
+/* The scores after mask and causality; NULL, with the graph's error set, where the mask does not fit. */
+static eitp_tensor *eitp__visible_scores(eitp_tensor *scores, eitp_tensor *mask, int causal, const char *op) {
+    eitp_error error = EITP__ZERO;
+    if (!scores)
+        return NULL;
+    if (mask && eitp__check_mask(mask, scores, &error)) {
+        eitp__graph_fail(scores->graph, EITP_ERROR_ARGUMENT, "%s: %s", op, error.message);
+        return NULL;
+    }
+    if (mask)
+        scores = eitp__masked(scores, mask);
+    return causal ? eitp__masked(scores, eitp__causal_mask(scores)) : scores;
+}
+
+/* Whether all inputs are there; if not, the graph of one that is has the error. */
+static int eitp__all_there(eitp_tensor *const *inputs, int count, const char *op) {
+    eitp_graph *graph = NULL;
+    int missing = -1;
+    for (int i = count - 1; i >= 0; i--) {
+        if (inputs[i])
+            graph = inputs[i]->graph;
+        else
+            missing = i;
+    }
+    if (graph && missing >= 0)
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "input %d of %s is NULL", missing, op);
+    return missing < 0;
+}
+
+static eitp_status eitp__check_probability(double probability, eitp_error *error) {
+    return eitp__require(probability >= 0 && probability < 1, error,
+                         "the probability is %g; it must be at least 0 and below 1", probability);
+}
+
+/* ---- Of any batches ---- */
+
+static eitp_status eitp__check_dot_product(const eitp_tensor *q, const eitp_tensor *k, const eitp_tensor *v,
+                                           const eitp_dot_product_config *config, eitp_error *error) {
+    int rank = q->rank, fits = rank >= 2 && k->rank == rank && v->rank == rank && eitp__is_floating(q->dtype) &&
+                               k->dtype == q->dtype && v->dtype == q->dtype;
+    char queries[100], keys[100], values[100];
+    eitp_status status = eitp__require(config != NULL, error, "the config is NULL");
+    if (!status)
+        status = eitp__check_probability(config->dropout, error);
+    if (status)
+        return status;
+    fits = fits && k->shape[rank - 1] == q->shape[rank - 1] && v->shape[rank - 2] == k->shape[rank - 2];
+    if (fits && rank > 2)
+        fits = k->shape[rank - 3] == v->shape[rank - 3] &&
+               (q->shape[rank - 3] < k->shape[rank - 3] || q->shape[rank - 3] % k->shape[rank - 3] == 0);
+    return eitp__require(
+        fits, error,
+        "queries %s, keys %s and values %s must be floating [.., t, d], [.., s, d] and [.., s, e] of one type, "
+        "and the heads of queries a multiple of those of keys",
+        eitp__shape_text(q, queries, sizeof queries), eitp__shape_text(k, keys, sizeof keys),
+        eitp__shape_text(v, values, sizeof values));
+}
+
+eitp_tensor *eitp_scaled_dot_product_attention(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *mask,
+                                               eitp_tensor *key, const eitp_dot_product_config *config) {
+    static const char *const op = "scaled_dot_product_attention";
+    eitp_tensor *inputs[3], *scores, *probabilities, *y;
+    eitp_error error = EITP__ZERO;
+    inputs[0] = q;
+    inputs[1] = k;
+    inputs[2] = v;
+    if (!eitp__all_there(inputs, 3, op))
+        return NULL;
+    if (eitp__check_dot_product(q, k, v, config, &error)) {
+        eitp__graph_fail(q->graph, EITP_ERROR_ARGUMENT, "%s: %s", op, error.message);
+        return NULL;
+    }
+    scores = eitp__visible_scores(eitp__scores(q, k, config->scale), mask, config->causal, op);
+    probabilities = eitp_softmax(scores);
+    if (key && config->dropout != 0)
+        probabilities = eitp_dropout(probabilities, key, config->dropout);
+    y = eitp__attended(probabilities, v);
+    return mask ? eitp__where_seeing(y, scores) : y;
+}
+
+/* ---- Of packed sequences ---- */
+
+/* A packed batch as [sequences, heads, longest, ..]. */
+typedef struct eitp__padding {
+    int64_t sequences, longest;
+    eitp_tensor *ids;     /* I32 [sequences longest]: the row of the batch, or -1 where the sequence is shorter */
+    eitp_tensor *present; /* U8 [sequences, 1, 1, longest]: is there such a row? */
+} eitp__padding;
+
+/* Of F64, which holds every row's number exactly. */
+static eitp__padding eitp__pad_sequences(eitp_tensor *offsets, eitp_tensor *lengths, int64_t longest) {
+    eitp__padding padding;
+    int64_t sequences = offsets->shape[0] - 1, column[2] = {-1, 1}, row[2] = {1, -1}, flat[1] = {-1}, shape[4];
+    eitp_tensor *bounds = eitp_cast(offsets, EITP_F64), *begin, *length, *place, *present;
+    begin = eitp_reshape(eitp_slice(bounds, 0, 0, sequences), 2, column);
+    length = eitp_subtract(eitp_reshape(eitp_slice(bounds, 0, 1, sequences + 1), 2, column), begin);
+    if (lengths) {
+        lengths = eitp_reshape(eitp_cast(lengths, EITP_F64), 2, column);
+        length = eitp_where(eitp_less(lengths, length), lengths, length);
+    }
+    place = eitp_reshape(eitp_arange(offsets->graph, EITP_F64, longest), 2, row);
+    present = eitp_less(place, length);
+    padding.sequences = shape[0] = sequences;
+    padding.longest = shape[3] = longest;
+    shape[1] = shape[2] = 1;
+    padding.ids = eitp_where(present, eitp_add(begin, place), eitp__scalar_like(bounds, -1));
+    padding.ids = eitp_reshape(eitp_cast(padding.ids, EITP_I32), 1, flat);
+    padding.present = eitp_reshape(present, 4, shape);
+    return padding;
+}
+
+/* Rows x [n, heads c] as [sequences, heads, longest, c]. */
+static eitp_tensor *eitp__padded(eitp_tensor *x, const eitp__padding *padding, int64_t heads) {
+    static const int order[4] = {0, 2, 1, 3};
+    int64_t shape[4] = {0, 0, 0, -1};
+    shape[0] = padding->sequences;
+    shape[1] = padding->longest;
+    shape[2] = heads;
+    x = eitp_reshape(eitp_embedding(x, padding->ids), 4, shape);
+    return eitp_permute(x, order);
+}
+
+/* y [sequences, heads, longest, c] as rows [n, heads c] like those of q: zeros in no sequence, and of padding. */
+static eitp_tensor *eitp__packed(eitp_tensor *y, const eitp__padding *padding, const eitp_tensor *q) {
+    static const int order[4] = {0, 2, 1, 3};
+    int64_t shape[2] = {0, -1};
+    shape[0] = padding->sequences * padding->longest;
+    y = eitp_reshape(eitp_permute(y, order), 2, shape);
+    return eitp_cast(eitp__scatter_rows(padding->ids, y, q), q->dtype);
+}
+
+/* The factors 0 and 1 / (1 - p) of the probabilities: those that eitp_attention draws for its rows. */
+static eitp_tensor *eitp__packed_dropout(const eitp_tensor *q, eitp_tensor *key, const eitp__padding *padding,
+                                         const eitp_attention_config *config) {
+    int64_t shape[3], flat[2];
+    eitp_tensor *factors;
+    shape[0] = flat[0] = q->shape[0];
+    shape[1] = config->heads;
+    shape[2] = padding->longest;
+    flat[1] = config->heads * padding->longest;
+    factors = eitp_fill(q->graph, eitp__wide(q->dtype), 3, shape, 1);
+    factors = eitp_reshape(eitp_dropout(factors, key, config->dropout), 2, flat);
+    return eitp__padded(factors, padding, config->heads);
+}
+
+static eitp_status eitp__check_separate(const eitp_tensor *q, const eitp_tensor *k, const eitp_tensor *v,
+                                        const eitp_attention_config *config, eitp_error *error) {
+    char queries[100], keys[100], values[100];
+    int64_t heads = config ? config->heads : 0, width, key_heads;
+    int fits = q->rank == 2 && k->rank == 2 && v->rank == 2 && eitp__is_floating(q->dtype) && k->dtype == q->dtype &&
+               v->dtype == q->dtype && k->shape[0] == q->shape[0] && v->shape[0] == q->shape[0] && k->rows == q->rows &&
+               v->rows == q->rows;
+    eitp_status status = eitp__require(config != NULL, error, "the config is NULL");
+    if (!status)
+        status = eitp__check_probability(config->dropout, error);
+    if (status)
+        return status;
+    width = fits && heads >= 1 && q->shape[1] % heads == 0 ? q->shape[1] / heads : 0;
+    key_heads = width && k->shape[1] % width == 0 ? k->shape[1] / width : 0;
+    fits = key_heads && heads % key_heads == 0 && v->shape[1] % key_heads == 0;
+    status = eitp__require(
+        fits, error,
+        "queries %s, keys %s and values %s must be floating [n, heads d], [n, h d] and [n, h e] of one type, where "
+        "h divides the %lld heads",
+        eitp__shape_text(q, queries, sizeof queries), eitp__shape_text(k, keys, sizeof keys),
+        eitp__shape_text(v, values, sizeof values), (long long)heads);
+    return status ? status
+                  : eitp__require(config->longest >= 1 && config->longest <= 1 << 24, error,
+                                  "the longest sequence has %lld rows; it must be 1 to 16777216",
+                                  (long long)config->longest);
+}
+
+static eitp_status eitp__check_packing(const eitp_tensor *offsets, const eitp_tensor *lengths, eitp_error *error) {
+    eitp_status status = eitp__require(offsets->dtype == EITP_I32 && offsets->rank == 1 && offsets->shape[0] >= 2,
+                                       error, "the offsets must be i32 [sequences + 1]");
+    if (status || !lengths)
+        return status;
+    return eitp__require(lengths->dtype == EITP_I32 && lengths->rank == 1 && lengths->shape[0] == offsets->shape[0] - 1,
+                         error, "the lengths must be i32 [%lld], one for each sequence",
+                         (long long)offsets->shape[0] - 1);
+}
+
+eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *offsets,
+                                     eitp_tensor *key, eitp_tensor *lengths, eitp_tensor *mask,
+                                     const eitp_attention_config *config) {
+    static const char *const op = "attention_separate";
+    eitp_tensor *inputs[4], *scores, *probabilities, *y;
+    eitp__padding padding;
+    eitp_error error = EITP__ZERO;
+    int64_t key_heads;
+    inputs[0] = q;
+    inputs[1] = k;
+    inputs[2] = v;
+    inputs[3] = offsets;
+    if (!eitp__all_there(inputs, 4, op))
+        return NULL;
+    if (eitp__check_separate(q, k, v, config, &error) || eitp__check_packing(offsets, lengths, &error)) {
+        eitp__graph_fail(q->graph, EITP_ERROR_ARGUMENT, "%s: %s", op, error.message);
+        return NULL;
+    }
+    key_heads = k->shape[1] / (q->shape[1] / config->heads);
+    padding = eitp__pad_sequences(offsets, lengths, config->longest);
+    scores =
+        eitp__scores(eitp__padded(q, &padding, config->heads), eitp__padded(k, &padding, key_heads), config->scale);
+    scores = eitp__visible_scores(scores, mask, !config->bidirectional, op);
+    scores = eitp__masked(scores, padding.present);
+    probabilities = eitp_softmax(scores);
+    if (key && config->dropout != 0)
+        probabilities = eitp_multiply(probabilities, eitp__packed_dropout(q, key, &padding, config));
+    y = eitp__attended(probabilities, eitp__padded(v, &padding, key_heads));
+    y = eitp__packed(mask ? eitp__where_seeing(y, scores) : y, &padding, q);
+    if (y)
+        eitp__add_offsets_rule(offsets, q->shape[0], config->longest);
+    return y;
+}
+/* <<src/tensor/ops_dot_product.c */
+
 /* >>src/tensor/ops_loss.c */
-/* Cross-entropy with an ignored target: builder, shapes, gradient, expansion. */
+/* Cross-entropy with an ignored target, class weights and label smoothing: builders, shapes, gradients, expansions. */
 
 static eitp_status eitp__check_targets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
                                        int64_t count, eitp_error *error) {
@@ -30422,6 +32322,102 @@ EITP__PRIVATE void eitp__gradient_linear_cross_entropy(const eitp__node *node, e
     }
     eitp__add_gradient(&dx[0], eitp__matmul_node(d, table, NULL, 0, 0, eitp__gradient_dtype(x)));
     eitp__add_gradient(&dx[1], eitp__matmul_node(d, x, NULL, 1, 0, eitp__gradient_dtype(table)));
+}
+
+/* ---- Class weights and label smoothing ---- */
+
+static int eitp__check_loss_config(eitp_tensor *x, int64_t classes, const eitp_cross_entropy_config *config) {
+    const eitp_tensor *weights = config ? config->weights : NULL;
+    eitp_error error = EITP__ZERO;
+    eitp_status status = eitp__require(config != NULL, &error, "the config is NULL");
+    if (!status)
+        status = eitp__require(config->label_smoothing >= 0 && config->label_smoothing <= 1, &error,
+                               "the label smoothing is %g; it must be 0 to 1", config->label_smoothing);
+    if (!status)
+        status = eitp__require(!weights || (weights->rank == 1 && weights->shape[0] == classes && !weights->rows &&
+                                            weights->dtype == eitp__wide(x->dtype)),
+                               &error, "the class weights must be %s [%lld]", eitp_dtype_name(eitp__wide(x->dtype)),
+                               (long long)classes);
+    if (status)
+        eitp__graph_fail(x->graph, status, "cross_entropy: %s", error.message);
+    return !status;
+}
+
+/* w as a matrix of one row, or of one column. */
+static eitp_tensor *eitp__weight_matrix(eitp_tensor *weights, int is_column) {
+    int64_t shape[2] = {1, 1};
+    shape[!is_column] = -1;
+    return eitp_reshape(weights, 2, shape);
+}
+
+/* x times the sum of the class weights. */
+static eitp_tensor *eitp__times_total(eitp_tensor *x, eitp_tensor *weights, int64_t classes) {
+    return weights ? eitp_multiply(x, eitp_sum(weights, EITP_ALL_DIMENSIONS, 0)) : eitp_affine(x, (double)classes, 0);
+}
+
+/* The sum over the classes j of w[j] (l[t] - l[j]), of logits l [n, v] and targets t: [n]. */
+static eitp_tensor *eitp__logit_spread(eitp_tensor *logits, eitp_tensor *targets, eitp_tensor *weights) {
+    int64_t column[2] = {-1, 1}, rows[1] = {-1};
+    eitp_dtype wide = eitp__wide(logits->dtype);
+    eitp_tensor *picked = eitp_cast(eitp_gather(logits, eitp_reshape(targets, 2, column), 1), wide), *sum;
+    sum = weights ? eitp_matmul(eitp_cast(logits, wide), eitp__weight_matrix(weights, 1)) : eitp_sum(logits, 2u, 1);
+    return eitp_reshape(eitp_subtract(eitp__times_total(picked, weights, logits->shape[1]), sum), 1, rows);
+}
+
+/* The same of logits x table^T, without these: x times the sum over the classes j of w[j] (table[t] - table[j]). */
+static eitp_tensor *eitp__head_spread(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets, eitp_tensor *weights) {
+    int64_t ones[2] = {1, 1};
+    eitp_dtype wide = eitp__wide(x->dtype);
+    eitp_tensor *picked = eitp_cast(eitp_embedding(table, targets), wide), *sum;
+    ones[1] = table->shape[0];
+    sum = weights ? eitp_matmul(eitp__weight_matrix(weights, 0), eitp_cast(table, wide))
+                  : eitp_matmul_wide(eitp_fill(x->graph, table->dtype, 2, ones, 1), table, 0, 0);
+    picked = eitp_subtract(eitp__times_total(picked, weights, table->shape[0]), sum);
+    return eitp_sum(eitp_multiply(eitp_cast(x, wide), picked), 2u, 0);
+}
+
+/*
+ * (1 - s) w[t] nll + s / v * the sum over the classes j of -w[j] log p[j], where -log p[j] = nll + l[t] - l[j]:
+ * `spread` is the part of that sum beside nll, NULL where s is 0.
+ */
+static eitp_tensor *eitp__configured_loss(eitp_tensor *nll, eitp_tensor *spread, eitp_tensor *targets, int64_t classes,
+                                          const eitp_cross_entropy_config *config) {
+    double smoothing = config->label_smoothing;
+    eitp_tensor *weights = config->weights, *loss = nll, *factor, *ignored;
+    if (weights) {
+        factor = eitp_affine(eitp_gather(weights, targets, 0), 1 - smoothing, 0);
+        if (spread)
+            factor = eitp_add(factor,
+                              eitp_affine(eitp_sum(weights, EITP_ALL_DIMENSIONS, 0), smoothing / (double)classes, 0));
+        loss = eitp_multiply(nll, factor);
+    }
+    if (!spread)
+        return loss;
+    ignored = eitp_equal(targets, eitp__scalar_like(targets, config->ignored));
+    spread = eitp_where(ignored, eitp__scalar_like(nll, 0), eitp_affine(spread, smoothing / (double)classes, 0));
+    return eitp_add(loss, spread);
+}
+
+eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *targets,
+                                     const eitp_cross_entropy_config *config) {
+    int64_t classes = eitp_tensor_dimension(logits, 1);
+    eitp_tensor *nll = eitp_cross_entropy(logits, targets, config ? config->ignored : 0), *spread = NULL;
+    if (!nll || !eitp__check_loss_config(logits, classes, config))
+        return NULL;
+    if (config->label_smoothing > 0)
+        spread = eitp__logit_spread(logits, targets, config->weights);
+    return eitp__configured_loss(nll, spread, targets, classes, config);
+}
+
+eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
+                                            const eitp_cross_entropy_config *config) {
+    int64_t classes = eitp_tensor_dimension(table, 0);
+    eitp_tensor *nll = eitp_linear_cross_entropy(x, table, targets, config ? config->ignored : 0), *spread = NULL;
+    if (!nll || !eitp__check_loss_config(x, classes, config))
+        return NULL;
+    if (config->label_smoothing > 0)
+        spread = eitp__head_spread(x, table, targets, config->weights);
+    return eitp__configured_loss(nll, spread, targets, classes, config);
 }
 /* <<src/tensor/ops_loss.c */
 
@@ -30830,7 +32826,7 @@ EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end
     eitp_tensor *made = NULL;
     if (!x || (begin == 0 && x->rank && end == x->shape[0]))
         return x;
-    rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->op)->rows : NULL;
+    rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->graph, x->node->op)->rows : NULL;
     if (rule)
         made = rule(x->node, begin, end);
     return made ? made : eitp__rows_view(x, begin, end);
@@ -30928,9 +32924,13 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN_BY_ROWS("fill", 0, 0, eitp__shape_fill, eitp__gradient_none, 0, 0, NULL, eitp__rows_fill),
     EITP__PLAIN("arange", 0, 0, eitp__shape_arange, eitp__gradient_none, 0, 0, NULL),
     EITP__PLAIN("negate", 1, 1, eitp__shape_unary, eitp__gradient_negate, EITP__FIRST, 0, eitp__flops_elements),
+    EITP__PLAIN("abs", 1, 1, eitp__shape_unary, eitp__gradient_abs, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("exp", 1, 1, eitp__shape_unary, eitp__gradient_exp, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("log", 1, 1, eitp__shape_unary, eitp__gradient_log, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("sqrt", 1, 1, eitp__shape_unary, eitp__gradient_sqrt, EITP__FIRST, 0, eitp__flops_elements),
+    EITP__PLAIN("rsqrt", 1, 1, eitp__shape_unary, eitp__gradient_rsqrt, EITP__FIRST, 0, eitp__flops_elements),
+    EITP__PLAIN("sin", 1, 1, eitp__shape_unary, eitp__gradient_sin, EITP__FIRST, 0, eitp__flops_elements),
+    EITP__PLAIN("cos", 1, 1, eitp__shape_unary, eitp__gradient_cos, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("tanh", 1, 1, eitp__shape_unary, eitp__gradient_tanh, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("sigmoid", 1, 1, eitp__shape_unary, eitp__gradient_sigmoid, EITP__FIRST, 0, eitp__flops_elements),
     EITP__PLAIN("relu", 1, 1, eitp__shape_unary, eitp__gradient_relu, EITP__FIRST, 0, eitp__flops_elements),
@@ -30946,6 +32946,10 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
                 eitp__flops_elements),
     EITP__PLAIN("divide", 2, 2, eitp__shape_binary, eitp__gradient_divide, EITP__FIRST | EITP__SECOND, 0,
                 eitp__flops_elements),
+    EITP__PLAIN("minimum", 2, 2, eitp__shape_binary, eitp__gradient_minimum, EITP__FIRST | EITP__SECOND, 0,
+                eitp__flops_elements),
+    EITP__PLAIN("maximum", 2, 2, eitp__shape_binary, eitp__gradient_maximum, EITP__FIRST | EITP__SECOND, 0,
+                eitp__flops_elements),
     EITP__PLAIN("less", 2, 2, eitp__shape_compare, eitp__gradient_none, 0, 0, eitp__flops_elements),
     EITP__PLAIN("equal", 2, 2, eitp__shape_compare, eitp__gradient_none, 0, 0, eitp__flops_elements),
     EITP__PLAIN("where", 3, 3, eitp__shape_where, eitp__gradient_where, 0, 0, NULL),
@@ -30957,6 +32961,7 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
     EITP__PLAIN("concat", 1, EITP__MAX_INPUTS, eitp__shape_concat, eitp__gradient_concat, 0, 0, NULL),
     EITP__PLAIN("sum", 1, 1, eitp__shape_reduce, eitp__gradient_sum, 0, 1, eitp__flops_elements),
     EITP__PLAIN("max", 1, 1, eitp__shape_reduce, eitp__gradient_max, 0, 0, eitp__flops_elements),
+    EITP__PLAIN("argmax", 1, 1, eitp__shape_reduce, eitp__gradient_none, 0, 0, eitp__flops_elements),
     EITP__PLAIN("gather", 2, 2, eitp__shape_gather, eitp__gradient_gather, 0, 0, NULL),
     EITP__PLAIN("scatter_add", 2, 2, eitp__shape_scatter_add, eitp__gradient_scatter_add, 0, EITP__ACCUMULATES_WIDE,
                 NULL),
@@ -30978,6 +32983,10 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
                     0, eitp__flops_elements),
     {"gelu_erf_backward", 2, 2, 1, eitp__shape_second, NULL, NULL, EITP__OP_GELU_ERF + 1, EITP__NO_WRT, EITP__NO_SHARES,
      EITP__FIRST | EITP__SECOND, 0, eitp__flops_elements, NULL},
+    EITP__COMPOSITE("silu", 1, 1, 1, eitp__shape_unary, eitp__gradient_silu, eitp__expand_silu, EITP__FIRST, 0,
+                    eitp__flops_elements),
+    {"silu_backward", 2, 2, 1, eitp__shape_second, NULL, NULL, EITP__OP_SILU + 1, EITP__NO_WRT, EITP__NO_SHARES,
+     EITP__FIRST | EITP__SECOND, 0, eitp__flops_elements, NULL},
     EITP__COMPOSITE("layer_norm", 3, 3, 3, eitp__shape_layer_norm, eitp__gradient_layer_norm, eitp__expand_layer_norm,
                     0, 0, eitp__flops_elements),
     {"layer_norm_backward_input", 6, 6, 1, eitp__shape_layer_norm_backward_input, NULL, NULL, EITP__OP_LAYER_NORM + 1,
@@ -30991,6 +33000,24 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
      NULL,
      EITP__OP_LAYER_NORM + 1,
      {1, 2},
+     EITP__NO_SHARES,
+     0,
+     1,
+     eitp__flops_elements,
+     NULL},
+    EITP__COMPOSITE("rms_norm", 2, 2, 2, eitp__shape_rms_norm, eitp__gradient_rms_norm, eitp__expand_rms_norm, 0, 0,
+                    eitp__flops_elements),
+    {"rms_norm_backward_input", 4, 4, 1, eitp__shape_same, NULL, NULL, EITP__OP_RMS_NORM + 1, EITP__NO_WRT,
+     EITP__NO_SHARES, 0, 0, eitp__flops_elements, NULL},
+    {"rms_norm_backward_parameters",
+     4,
+     4,
+     1,
+     eitp__shape_second,
+     NULL,
+     NULL,
+     EITP__OP_RMS_NORM + 1,
+     {1},
      EITP__NO_SHARES,
      0,
      1,
@@ -31102,10 +33129,44 @@ static const eitp__op_info eitp__ops[EITP__OP_COUNT] = {
                     eitp__gradient_linear_cross_entropy, eitp__expand_linear_cross_entropy, 0, 0, eitp__flops_head),
 };
 
-EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op) {
-    return &eitp__ops[op];
+EITP__PRIVATE const eitp__op_info *eitp__op_table(void) {
+    return eitp__ops;
 }
 /* <<src/tensor/op_table.c */
+
+/* >>src/tensor/graph_create.c */
+/* The beginning and the end of a graph, which is given the table of ops: what builds nodes needs no op of it. */
+
+eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
+    if (!context || !graph)
+        return eitp__fail_null(error, "eitp_graph_create", "context and graph");
+    *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
+    if (!*graph)
+        return eitp__fail_memory(error, sizeof **graph, "a graph");
+    (*graph)->context = context;
+    (*graph)->ops = eitp__op_table();
+    context->graph_count++;
+    (*graph)->capacity = -1;
+    return EITP_OK;
+}
+
+void eitp_graph_destroy(eitp_graph *graph) {
+    const eitp_host *host;
+    if (!graph)
+        return;
+    host = &graph->context->host;
+    graph->context->graph_count--;
+    while (graph->blocks) {
+        eitp__graph_block *block = graph->blocks;
+        graph->blocks = block->next;
+        eitp__release(host, block, block->size);
+    }
+    eitp__release(host, graph->tensors, graph->tensor_capacity * sizeof *graph->tensors);
+    eitp__release(host, graph->nodes, graph->node_capacity * sizeof *graph->nodes);
+    eitp__release(host, graph->variables, graph->variable_capacity * sizeof *graph->variables);
+    eitp__release(host, graph, sizeof *graph);
+}
+/* <<src/tensor/graph_create.c */
 
 /* >>src/tensor/autograd.c */
 /*
@@ -31176,7 +33237,7 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__fl
     eitp__term *terms[EITP__MAX_INPUTS];
     int index[EITP__MAX_INPUTS], count = 0;
     if (!eitp__expand_node(node, outputs)) {
-        eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no gradient", eitp__op(node->op)->name);
+        eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no gradient", eitp__op(node->graph, node->op)->name);
         return;
     }
     for (int i = 0; i < node->input_count; i++) {
@@ -31192,7 +33253,7 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__fl
 }
 
 static void eitp__differentiate_node(eitp__flow *flow, const eitp__node *node) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     eitp_tensor *dy[EITP__MAX_OUTPUTS] = EITP__ZERO, *dx[EITP__MAX_INPUTS];
     int flows = 0, saved_flows = 0;
     for (int i = 0; i < node->output_count; i++) {
@@ -31258,7 +33319,7 @@ static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, ei
 
 /* A node of a 16-bit column as the same op in F32 between casts. 0: it is of another column, or changes a variable. */
 static int eitp__widen_node(const eitp__node *node, eitp_tensor **outputs) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     eitp_dtype dtype = eitp__node_dtype(node);
     eitp__attributes attributes = node->attributes;
     eitp_tensor *inputs[EITP__MAX_INPUTS];
@@ -31276,7 +33337,7 @@ static int eitp__widen_node(const eitp__node *node, eitp_tensor **outputs) {
 }
 
 EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **outputs) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     eitp__op_code forward;
     eitp__node original;
     eitp_tensor *results[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_OUTPUTS];
@@ -31294,7 +33355,7 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     forward = (eitp__op_code)(info->backward_of - 1);
     original = *node;
     original.op = forward;
-    eitp__op(forward)->expand(&original, results);
+    eitp__op(node->graph, forward)->expand(&original, results);
     for (int i = 0; i < node->output_count; i++)
         xs[i] = node->inputs[info->wrt[i]];
     if (!results[0])
@@ -31446,8 +33507,8 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
 }
 /* <<src/tensor/autograd.c */
 
-/* >>src/tensor/plan_lower.c */
-/* The first pass of a plan: what is needed, and what must be expanded. */
+/* >>src/tensor/plan_steps.c */
+/* What the passes of a plan share: the tensors of steps, who owns their memory, and stretches of the arena. */
 
 EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor) {
     while (tensor && tensor->lowered)
@@ -31471,6 +33532,130 @@ EITP__PRIVATE int eitp__is_view(const eitp__node *node) {
     return node->op == EITP__OP_ROWS || node->op == EITP__OP_RESHAPE || node->op == EITP__OP_STOP_GRADIENT;
 }
 
+EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
+    int mutates = 0;
+    for (int i = 0; i < step->output_count; i++)
+        mutates |= step->replaces[i] != NULL;
+    return mutates;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
+    if (i < step->input_count)
+        return step->inputs[i];
+    /* An accumulation reads the values before, and the carry. */
+    i -= step->input_count;
+    return i < step->output_count ? step->replaces[i] : step->carry;
+}
+
+/* ---- Owners ---- */
+
+EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor) {
+    const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
+    if (!owner)
+        return EITP__NO_OWNER;
+    return owner->leaf == EITP__VARIABLE ? -2 - (int)owner->variable : owner->id;
+}
+
+/* The tensor that owns the memory a tensor lies in; NULL where that is a variable. */
+static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
+    eitp_tensor *owner = eitp__owner(tensor, NULL);
+    return owner->leaf == EITP__VARIABLE ? NULL : owner;
+}
+
+/* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
+#define EITP__OPERAND (1u << 3)
+
+/* Is the input all of a computed tensor of the output's dtype and shape? */
+static int eitp__is_alike(eitp_tensor *x, const eitp_tensor *y) {
+    const eitp_tensor *owner = x && x->dtype == y->dtype && eitp__same_shape(x, y) ? eitp__arena_owner(x) : NULL;
+    return owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x);
+}
+
+static unsigned eitp__reusable_inputs(const eitp__step *step) {
+    unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->graph, step->node->op)->reuse,
+             reusable = 0;
+    for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
+        if (candidates & (1u << i) && eitp__is_alike(step->inputs[i], step->outputs[0]))
+            reusable |= 1u << i;
+    }
+    return reusable;
+}
+
+EITP__PRIVATE void eitp__update_owners(eitp_plan *plan, eitp__step *step) {
+    int *reads = eitp__read_owners(plan, step), *outputs = eitp__output_owners(plan, step);
+    int *replaced = eitp__replaced_owners(plan, step);
+    for (int i = 0; i < eitp__step_read_count(step); i++)
+        reads[i] = eitp__owner_number(eitp__step_read(step, i));
+    for (int i = 0; i < step->output_count; i++) {
+        int number = eitp__owner_number(step->outputs[i]);
+        outputs[i] = number == step->outputs[i]->id ? number : EITP__NO_OWNER;
+        replaced[i] = eitp__owner_number(step->replaces[i]);
+    }
+}
+
+static int eitp__reserve_sizes(eitp_plan *plan) {
+    return eitp__reserve(&plan->context->host, (void **)&plan->sizes, &plan->size_capacity, plan->graph->tensor_count,
+                         sizeof *plan->sizes);
+}
+
+EITP__PRIVATE int eitp__list_owners(eitp_plan *plan, eitp__step *step) {
+    size_t count = (size_t)eitp__step_read_count(step) + 2 * (size_t)step->output_count;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->owners, &plan->owner_capacity, plan->owner_count + count,
+                       sizeof *plan->owners))
+        return 0;
+    if (!eitp__reserve_sizes(plan))
+        return 0;
+    for (int i = 0; i < step->output_count; i++)
+        plan->sizes[step->outputs[i]->id] = eitp__tensor_bytes(step->outputs[i]);
+    step->owners = plan->owner_count;
+    step->reusable = eitp__reusable_inputs(step);
+    plan->owner_count += count;
+    eitp__update_owners(plan, step);
+    return 1;
+}
+
+static int eitp__append_output(eitp_plan *plan, int id) {
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->outputs, &plan->output_capacity, plan->output_count + 1,
+                       sizeof *plan->outputs))
+        return 0;
+    plan->outputs[plan->output_count++] = id;
+    return 1;
+}
+
+EITP__PRIVATE eitp_status eitp__list_operands(eitp_plan *plan, eitp_error *error) {
+    const eitp_graph *graph = plan->graph;
+    int done = eitp__reserve_sizes(plan);
+    for (size_t s = 0; s < plan->step_count && done; s++)
+        done = eitp__list_owners(plan, &plan->steps[s]);
+    for (size_t i = 0; i < plan->input_count && done; i++)
+        plan->sizes[plan->inputs[i].tensor->id] = eitp__tensor_bytes(plan->inputs[i].tensor);
+    for (int t = 0; t < (int)graph->tensor_count && done; t++) {
+        if (graph->tensors[t]->is_output)
+            done = eitp__append_output(plan, t);
+    }
+    return done ? EITP_OK
+                : eitp__fail_memory(error, plan->owner_count * sizeof *plan->owners, "the operands of a plan's steps");
+}
+
+/* ---- Stretches ---- */
+
+EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last) {
+    eitp__stretch *stretch;
+    if (!eitp__reserve(&plan->context->host, (void **)&plan->stretches, &plan->stretch_capacity,
+                       plan->stretch_count + 1, sizeof *plan->stretches))
+        return -1;
+    stretch = &plan->stretches[plan->stretch_count];
+    stretch->size = (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
+    stretch->offset = 0;
+    stretch->first = first;
+    stretch->last = last;
+    return (int)plan->stretch_count++;
+}
+/* <<src/tensor/plan_steps.c */
+
+/* >>src/tensor/plan_lower.c */
+/* The first pass of a plan: what is needed, and what must be expanded. */
+
 /* Does the node change a variable? */
 static int eitp__mutates(const eitp__node *node) {
     int shares = 0;
@@ -31487,34 +33672,32 @@ static int eitp__supported(const eitp_plan *plan, const eitp__node *node) {
            backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
 }
 
-/* What is needed, by node id, and which of these were not looked at yet. Grows with the graph while nodes are expanded.
- */
+/* The needed nodes that were not looked at yet. This and plan->needed grow with the graph while nodes are expanded. */
 typedef struct eitp__lowering {
     eitp_plan *plan;
-    unsigned char *needed;
-    size_t capacity;
     int *pending;
     size_t pending_count, pending_capacity;
 } eitp__lowering;
 
 static int eitp__lowering_reserve(eitp__lowering *lowering) {
     const eitp_host *host = &lowering->plan->context->host;
-    size_t old = lowering->capacity, nodes = lowering->plan->graph->node_count;
-    if (!eitp__reserve(host, (void **)&lowering->needed, &lowering->capacity, nodes, 1) ||
+    eitp_plan *plan = lowering->plan;
+    size_t old = plan->needed_capacity, nodes = plan->graph->node_count;
+    if (!eitp__reserve(host, (void **)&plan->needed, &plan->needed_capacity, nodes, 1) ||
         !eitp__reserve(host, (void **)&lowering->pending, &lowering->pending_capacity, nodes,
                        sizeof *lowering->pending)) {
-        eitp__graph_fail(lowering->plan->graph, EITP_ERROR_MEMORY, "cannot allocate the list of needed nodes");
+        eitp__graph_fail(plan->graph, EITP_ERROR_MEMORY, "cannot allocate the list of needed nodes");
         return 0;
     }
-    if (lowering->capacity > old)
-        memset(lowering->needed + old, 0, lowering->capacity - old);
+    if (plan->needed_capacity > old)
+        memset(plan->needed + old, 0, plan->needed_capacity - old);
     return 1;
 }
 
 static void eitp__need_node(eitp__lowering *lowering, const eitp__node *node) {
-    if (lowering->needed[node->id])
+    if (lowering->plan->needed[node->id])
         return;
-    lowering->needed[node->id] = 1;
+    lowering->plan->needed[node->id] = 1;
     lowering->pending[lowering->pending_count++] = node->id;
 }
 
@@ -31531,14 +33714,14 @@ static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO;
     if (!eitp__expand_node(node, outputs)) {
         eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no kernel for %s on this device",
-                         eitp__op(node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
+                         eitp__op(node->graph, node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
         return;
     }
     if (graph->error.status || !eitp__lowering_reserve(lowering))
         return;
     for (size_t n = first; n < graph->node_count; n++)
         graph->nodes[n]->order = node->order;
-    lowering->needed[node->id] = 0;
+    lowering->plan->needed[node->id] = 0;
     for (int i = 0; i < node->output_count; i++) {
         if (!outputs[i] || outputs[i] == node->outputs[i])
             continue;
@@ -31587,9 +33770,6 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
     if (!status && !roots)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the graph has no output and no update; mark what you want to read with eitp_output");
-    if (!status)
-        status = eitp__plan_fuse(plan, lowering.needed, error);
-    eitp__release(host, lowering.needed, lowering.capacity);
     eitp__release(host, lowering.pending, lowering.pending_capacity * sizeof *lowering.pending);
     return status;
 }
@@ -31637,7 +33817,7 @@ static int eitp__is_consumed(const eitp__fusion *fusion, const eitp_tensor *x) {
 
 /* Can the node's slot add to an output of this dtype instead of writing it? */
 static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
-    int accumulates = eitp__op(node->op)->accumulates;
+    int accumulates = eitp__op(node->graph, node->op)->accumulates;
     eitp_dtype stored;
     if (!accumulates || !eitp__is_floating(dtype))
         return 0;
@@ -31697,8 +33877,10 @@ static const eitp__ending *eitp__endings(size_t *count) {
     static const eitp__ending endings[] = {
         {EITP__OP_GELU_TANH, EITP__EPILOGUE_GELU_TANH, 0, -1, 1},
         {EITP__OP_GELU_ERF, EITP__EPILOGUE_GELU_ERF, 0, -1, 1},
+        {EITP__OP_SILU, EITP__EPILOGUE_SILU, 0, -1, 1},
         {EITP__OP_GELU_TANH_BACKWARD, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0, 0},
         {EITP__OP_GELU_ERF_BACKWARD, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0, 0},
+        {EITP__OP_SILU_BACKWARD, EITP__EPILOGUE_SILU_BACKWARD, 1, 0, 0},
         {EITP__OP_ADD, EITP__EPILOGUE_ADD, 1, 0, 0},
         {EITP__OP_ADD, EITP__EPILOGUE_ADD, 0, 1, 0},
     };
@@ -31863,7 +34045,7 @@ static int eitp__make_steps(eitp__fusion *fusion) {
     return 1;
 }
 
-EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     size_t tensors = plan->graph->tensor_count, nodes = plan->graph->node_count;
     size_t bytes = (tensors + 4 * nodes) * sizeof(eitp__node *);
@@ -31872,7 +34054,7 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *
     int made = 0;
     fusion.plan = plan;
     fusion.graph = plan->graph;
-    fusion.needed = needed;
+    fusion.needed = plan->needed;
     fusion.uses = (int *)eitp__allocate(host, tensors * sizeof *fusion.uses);
     if (lists && fusion.uses) {
         fusion.accumulations = lists;
@@ -31889,21 +34071,6 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *
     eitp__release(host, fusion.uses, tensors * sizeof *fusion.uses);
     eitp__release(host, lists, bytes);
     return made || !bytes ? EITP_OK : eitp__fail_memory(error, bytes, "the steps of a plan");
-}
-
-EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
-    int mutates = 0;
-    for (int i = 0; i < step->output_count; i++)
-        mutates |= step->replaces[i] != NULL;
-    return mutates;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
-    if (i < step->input_count)
-        return step->inputs[i];
-    /* An accumulation reads the values before, and the carry. */
-    i -= step->input_count;
-    return i < step->output_count ? step->replaces[i] : step->carry;
 }
 /* <<src/tensor/plan_fuse.c */
 
@@ -32473,7 +34640,7 @@ static double eitp__value_bytes(const eitp_tensor *x) {
 
 /* The arithmetic of a step and the bytes it moves, whichever takes longer. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step) {
-    const eitp__op_info *info = eitp__op(step->node->op);
+    const eitp__op_info *info = eitp__op(step->node->graph, step->node->op);
     const eitp__backend *backend = plan->context->backend;
     double flops = info->flops ? info->flops(step->node) : 0, bytes = 0, rate, bandwidth, seconds;
     for (int i = 0; i < eitp__step_read_count(step); i++) {
@@ -33161,108 +35328,7 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
 /* <<src/tensor/plan_recompute.c */
 
 /* >>src/tensor/plan_layout.c */
-/* The arena of a plan: how long each tensor lives, and which take over another's memory. */
-
-/* The tensor that owns the memory a tensor lies in; NULL where that is a variable. */
-static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
-    eitp_tensor *owner = eitp__owner(tensor, NULL);
-    return owner->leaf == EITP__VARIABLE ? NULL : owner;
-}
-
-EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last) {
-    eitp__stretch *stretch;
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->stretches, &plan->stretch_capacity,
-                       plan->stretch_count + 1, sizeof *plan->stretches))
-        return -1;
-    stretch = &plan->stretches[plan->stretch_count];
-    stretch->size = (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
-    stretch->offset = 0;
-    stretch->first = first;
-    stretch->last = last;
-    return (int)plan->stretch_count++;
-}
-
-/* ---- Owners ---- */
-
-static int eitp__owner_number(eitp_tensor *tensor) {
-    const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
-    if (!owner)
-        return EITP__NO_OWNER;
-    return owner->leaf == EITP__VARIABLE ? -2 - (int)owner->variable : owner->id;
-}
-
-/* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
-#define EITP__OPERAND (1u << 3)
-
-/* Is the input all of a computed tensor of the output's dtype and shape? */
-static int eitp__is_alike(eitp_tensor *x, const eitp_tensor *y) {
-    const eitp_tensor *owner = x && x->dtype == y->dtype && eitp__same_shape(x, y) ? eitp__arena_owner(x) : NULL;
-    return owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x);
-}
-
-static unsigned eitp__reusable_inputs(const eitp__step *step) {
-    unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse, reusable = 0;
-    for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
-        if (candidates & (1u << i) && eitp__is_alike(step->inputs[i], step->outputs[0]))
-            reusable |= 1u << i;
-    }
-    return reusable;
-}
-
-EITP__PRIVATE void eitp__update_owners(eitp_plan *plan, eitp__step *step) {
-    int *reads = eitp__read_owners(plan, step), *outputs = eitp__output_owners(plan, step);
-    int *replaced = eitp__replaced_owners(plan, step);
-    for (int i = 0; i < eitp__step_read_count(step); i++)
-        reads[i] = eitp__owner_number(eitp__step_read(step, i));
-    for (int i = 0; i < step->output_count; i++) {
-        int number = eitp__owner_number(step->outputs[i]);
-        outputs[i] = number == step->outputs[i]->id ? number : EITP__NO_OWNER;
-        replaced[i] = eitp__owner_number(step->replaces[i]);
-    }
-}
-
-static int eitp__reserve_sizes(eitp_plan *plan) {
-    return eitp__reserve(&plan->context->host, (void **)&plan->sizes, &plan->size_capacity, plan->graph->tensor_count,
-                         sizeof *plan->sizes);
-}
-
-EITP__PRIVATE int eitp__list_owners(eitp_plan *plan, eitp__step *step) {
-    size_t count = (size_t)eitp__step_read_count(step) + 2 * (size_t)step->output_count;
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->owners, &plan->owner_capacity, plan->owner_count + count,
-                       sizeof *plan->owners))
-        return 0;
-    if (!eitp__reserve_sizes(plan))
-        return 0;
-    for (int i = 0; i < step->output_count; i++)
-        plan->sizes[step->outputs[i]->id] = eitp__tensor_bytes(step->outputs[i]);
-    step->owners = plan->owner_count;
-    step->reusable = eitp__reusable_inputs(step);
-    plan->owner_count += count;
-    eitp__update_owners(plan, step);
-    return 1;
-}
-
-static int eitp__append_output(eitp_plan *plan, int id) {
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->outputs, &plan->output_capacity, plan->output_count + 1,
-                       sizeof *plan->outputs))
-        return 0;
-    plan->outputs[plan->output_count++] = id;
-    return 1;
-}
-
-EITP__PRIVATE int eitp__list_operands(eitp_plan *plan) {
-    const eitp_graph *graph = plan->graph;
-    int done = eitp__reserve_sizes(plan);
-    for (size_t s = 0; s < plan->step_count && done; s++)
-        done = eitp__list_owners(plan, &plan->steps[s]);
-    for (size_t i = 0; i < plan->input_count && done; i++)
-        plan->sizes[plan->inputs[i].tensor->id] = eitp__tensor_bytes(plan->inputs[i].tensor);
-    for (int t = 0; t < (int)graph->tensor_count && done; t++) {
-        if (graph->tensors[t]->is_output)
-            done = eitp__append_output(plan, t);
-    }
-    return done;
-}
+/* The stretches of a plan's arena: how long each tensor lives, and which take over another's memory. */
 
 /* ---- Lifetimes ---- */
 
@@ -33382,8 +35448,7 @@ EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
 }
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
-    plan->stats.arena_bytes = 0;
-    if (eitp__plan_lifetimes(plan) && eitp__plan_place(plan) && eitp__largest_use(plan, &plan->stats.largest_bytes))
+    if (eitp__plan_lifetimes(plan) && eitp__largest_use(plan, &plan->stats.largest_bytes))
         return EITP_OK;
     return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
 }
@@ -33689,12 +35754,13 @@ static void eitp__divide_placed(eitp__placing *p, const eitp__placement *order) 
     }
 }
 
-EITP__PRIVATE int eitp__plan_place(eitp_plan *plan) {
+EITP__PRIVATE eitp_status eitp__plan_place(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     size_t count = plan->stretch_count;
     eitp__placement *order = (eitp__placement *)eitp__allocate(host, count * sizeof *order);
     eitp__placing p = EITP__ZERO;
     int done = 0;
+    plan->stats.arena_bytes = 0;
     p.plan = plan;
     p.steps = 1;
     while (p.steps < plan->step_count + 2)
@@ -33718,7 +35784,7 @@ EITP__PRIVATE int eitp__plan_place(eitp_plan *plan) {
     eitp__release(host, p.placed, count * sizeof *p.placed);
     eitp__release(host, p.runs, count * sizeof *p.runs);
     eitp__release(host, p.nodes, 2 * p.steps * sizeof *p.nodes);
-    return done || !count;
+    return done || !count ? EITP_OK : eitp__fail_memory(error, count * sizeof *plan->stretches, "the places of a plan");
 }
 /* <<src/tensor/plan_place.c */
 
@@ -33811,7 +35877,8 @@ static void eitp__release_calls(eitp_plan *plan) {
     plan->call_count = 0;
 }
 
-static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
+/* The last pass: steps become calls, without addresses. */
+static eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
     const eitp__backend *backend = plan->context->backend;
     const eitp_host *host = &plan->context->host;
     eitp__release_calls(plan);
@@ -33824,7 +35891,7 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
     plan->stats.workspace_bytes = 0;
     plan->stats.flops = plan->stats.seconds = 0;
     for (size_t s = 0; s < plan->step_count; s++) {
-        const eitp__op_info *info = eitp__op(plan->steps[s].node->op);
+        const eitp__op_info *info = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op);
         size_t workspace;
         eitp__make_call(plan, (int)s, &plan->calls[s], &plan->bindings[s]);
         workspace = backend->interface->workspace(backend, &plan->calls[s]);
@@ -33846,37 +35913,6 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
 
 static size_t eitp__plan_bytes(const eitp_plan *plan) {
     return plan->stats.arena_bytes + plan->stats.workspace_bytes;
-}
-
-/* Makes values again until no more than `target` bytes are in use at once, and lays out what is left. */
-static eitp_status eitp__plan_shrink(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error) {
-    eitp_status status = eitp__plan_recompute(plan, target, mode, error);
-    if (!status)
-        status = eitp__plan_layout(plan, error);
-    return status ? status : eitp__make_calls(plan, error);
-}
-
-/*
- * Layouts have gaps, so a plan may need more than what is in use at once: the target is lowered by what was too much,
- * and a little more, as long as it is met.
- */
-static eitp_status eitp__plan_fit(eitp_plan *plan, const eitp_plan_config *config, eitp_error *error) {
-    int nodes = plan->stats.nodes;
-    double flops = plan->stats.flops;
-    size_t target = plan->stats.largest_bytes;
-    eitp_status status = EITP_OK;
-    if (config->recompute > EITP_RECOMPUTE_NONE)
-        status = eitp__plan_shrink(plan, 0, config->recompute, error);
-    while (!status && config->recompute == EITP_RECOMPUTE_AUTO && config->memory &&
-           eitp__plan_bytes(plan) > config->memory && plan->stats.largest_bytes <= target) {
-        size_t excess = eitp__plan_bytes(plan) - config->memory, step = plan->stats.largest_bytes / 256 + 1;
-        step = excess > step ? excess : step;
-        target = step < plan->stats.largest_bytes ? plan->stats.largest_bytes - step : 0;
-        status = eitp__plan_shrink(plan, target, config->recompute, error);
-    }
-    plan->stats.recomputed = plan->stats.nodes - nodes;
-    plan->stats.recomputed_flops = plan->stats.flops - flops;
-    return status;
 }
 
 /* Lists the graph's inputs. */
@@ -33950,11 +35986,69 @@ static void eitp__release_operands(eitp_plan *plan) {
     eitp__release(host, plan->owners, plan->owner_capacity * sizeof *plan->owners);
     eitp__release(host, plan->outputs, plan->output_capacity * sizeof *plan->outputs);
     eitp__release(host, plan->sizes, plan->size_capacity * sizeof *plan->sizes);
+    eitp__release(host, plan->needed, plan->needed_capacity);
     plan->owners = plan->outputs = NULL;
     plan->sizes = NULL;
-    plan->size_capacity = 0;
+    plan->needed = NULL;
+    plan->size_capacity = plan->needed_capacity = 0;
     plan->owner_count = plan->owner_capacity = 0;
     plan->output_count = plan->output_capacity = 0;
+}
+
+/* How far values are recomputed: the most bytes that may be in use at once, and how often that was lowered. */
+typedef struct eitp__plan_target {
+    size_t bytes;
+    int lowered;
+    int nodes; /* of the plan that recomputes nothing */
+    double flops;
+} eitp__plan_target;
+
+/*
+ * True if more should be recomputed than in the layout that was made last. Layouts have gaps, so a plan may need more
+ * than what is in use at once: the target is lowered by what was too much, and a little more, as long as it is met.
+ */
+static int eitp__lower_target(const eitp_plan *plan, const eitp_plan_config *config, eitp__plan_target *target) {
+    size_t largest = plan->stats.largest_bytes, needed = eitp__plan_bytes(plan), step = largest / 256 + 1;
+    if (!target->lowered++) {
+        target->nodes = plan->stats.nodes;
+        target->flops = plan->stats.flops;
+        target->bytes = largest;
+        if (config && config->recompute > EITP_RECOMPUTE_NONE) {
+            target->bytes = 0;
+            return 1;
+        }
+    }
+    if (!config || config->recompute != EITP_RECOMPUTE_AUTO || !config->memory || needed <= config->memory ||
+        largest > target->bytes)
+        return 0;
+    step = needed - config->memory > step ? needed - config->memory : step;
+    target->bytes = step < largest ? largest - step : 0;
+    return 1;
+}
+
+/* The passes, in order. What must be recomputed depends on the layout: from there on they repeat until it fits. */
+static eitp_status eitp__plan_passes(eitp_plan *plan, const eitp_plan_config *config, eitp_error *error) {
+    eitp__plan_target target = EITP__ZERO;
+    eitp_status status = eitp__plan_lower(plan, error);
+    if (!status)
+        status = eitp__plan_fuse(plan, error);
+    if (!status)
+        status = eitp__plan_order(plan, error);
+    if (!status)
+        status = eitp__list_operands(plan, error);
+    do {
+        if (!status && target.lowered)
+            status = eitp__plan_recompute(plan, target.bytes, config->recompute, error);
+        if (!status)
+            status = eitp__plan_layout(plan, error);
+        if (!status)
+            status = eitp__plan_place(plan, error);
+        if (!status)
+            status = eitp__plan_bind(plan, error);
+    } while (!status && eitp__lower_target(plan, config, &target));
+    plan->stats.recomputed = plan->stats.nodes - target.nodes;
+    plan->stats.recomputed_flops = plan->stats.flops - target.flops;
+    return status ? status : eitp__plan_transfers(plan, error);
 }
 
 /* A plan without memory to run in. */
@@ -33974,19 +36068,7 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
     made->count = graph->capacity;
     status = eitp__list_inputs(made, error);
     if (!status)
-        status = eitp__plan_lower(made, error);
-    if (!status)
-        status = eitp__plan_order(made, error);
-    if (!status && !eitp__list_operands(made))
-        status = eitp__fail_memory(error, made->owner_count * sizeof *made->owners, "the operands of a plan's steps");
-    if (!status)
-        status = eitp__plan_layout(made, error);
-    if (!status)
-        status = eitp__make_calls(made, error);
-    if (!status && config)
-        status = eitp__plan_fit(made, config, error);
-    if (!status)
-        status = eitp__plan_transfers(made, error);
+        status = eitp__plan_passes(made, config, error);
     eitp__release_operands(made);
     if (status) {
         eitp_plan_destroy(made);
@@ -34339,7 +36421,7 @@ eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eit
     eitp_status status;
     memset(limits, 0, sizeof *limits);
     if (!interface->measure)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' cannot tell its limits; use --device cpu",
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' does not report its limits; use device 'cpu'",
                           interface->name);
     status = interface->measure(context->backend, &measured, error);
     if (status)
@@ -34460,7 +36542,7 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
 static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
     const eitp__node *node = plan->steps[s].node;
     const eitp__binding *binding = &plan->bindings[s];
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     double flops = info->flops ? info->flops(node) : 0;
     int rows = 0;
     for (int i = 0; i < EITP__MAX_INPUTS; i++)
@@ -34471,7 +36553,7 @@ static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
 /* All but the time that the step takes. */
 static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
-    profile.op = eitp__op(plan->steps[s].node->op)->name;
+    profile.op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
     profile.product = eitp__profile_product(plan, s);
     profile.variable = eitp__profile_name(plan, &plan->steps[s]);
     profile.dtype = plan->calls[s].dtype;
@@ -34497,91 +36579,391 @@ EITP__PRIVATE eitp_status eitp__run_profiled_steps(eitp_plan *plan, size_t first
 }
 /* <<src/tensor/measure.c */
 
-/* >>src/model/transformer_config.c */
-/* GPT-2 configurations: by name, and as Hugging Face's config.json. */
+/* >>src/model/architecture.c */
+static const eitp_architecture *(*const eitp__architectures[])(void) = {
+    eitp__architecture_gpt2, /* the first is what a configuration without one has */
+};
 
-static const struct {
-    const char *name;
-    int64_t width, heads, layers, positions;
-} eitp__gpt2_shapes[] = {
+EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index) {
+    return index < EITP__COUNT(eitp__architectures) ? eitp__architectures[index]() : NULL;
+}
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config) {
+    return config->architecture ? config->architecture : eitp__architecture_at(0);
+}
+
+const eitp_architecture *eitp_architecture_find(const char *model_type) {
+    const eitp_architecture *architecture = NULL;
+    for (size_t i = 0; model_type && (architecture = eitp__architecture_at(i)); i++) {
+        if (!strcmp(architecture->model_type, model_type))
+            break;
+    }
+    return architecture;
+}
+
+const char *eitp_architecture_name(const eitp_architecture *architecture) {
+    return (architecture ? architecture : eitp__architecture_at(0))->model_type;
+}
+
+EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture) {
+    eitp_transformer_config config = *architecture->defaults;
+    config.architecture = architecture;
+    return config;
+}
+
+EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
+                                                        eitp__part part) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        if (architecture->rows[i].slot == slot && architecture->rows[i].part == part)
+            return &architecture->rows[i];
+    }
+    return NULL;
+}
+
+EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent) {
+    switch (extent) {
+    case EITP__VOCABULARY:
+        return config->vocabulary;
+    case EITP__POSITIONS:
+        return config->positions;
+    case EITP__SEGMENTS:
+        return config->segments;
+    case EITP__WIDTH:
+        return config->width;
+    case EITP__QKV:
+        return 3 * config->width;
+    case EITP__INNER:
+        return config->inner;
+    case EITP__NONE:
+    default:
+        return 0;
+    }
+}
+
+EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    snprintf(name, size, "%s%s%d", architecture->prefix, architecture->block_prefix, (int)layer);
+}
+
+EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
+                                                  const char *block) {
+    eitp__parameter parameter;
+    memset(&parameter, 0, sizeof parameter);
+    parameter.row = row;
+    parameter.layer = -1;
+    parameter.fill = row->fill;
+    if (row->place == EITP__IN_BLOCK)
+        snprintf(parameter.name, sizeof parameter.name, "%s.%s", block, row->name);
+    else
+        snprintf(parameter.name, sizeof parameter.name, "%s%s",
+                 row->place == EITP__UNTIED_HEAD ? "" : eitp__architecture_of(config)->prefix, row->name);
+    for (int d = 0; d < 2 && row->extents[d] != EITP__NONE; d++)
+        parameter.shape[parameter.rank++] = eitp__extent_of(config, row->extents[d]);
+    parameter.is_f32 = parameter.rank < 2;
+    return parameter;
+}
+
+/* Rows of a place: where they begin and how many there are. */
+static size_t eitp__rows_of_place(const eitp_architecture *architecture, eitp__parameter_place place, size_t *first) {
+    size_t count = 0;
+    *first = 0;
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        *first += architecture->rows[i].place < place;
+        count += architecture->rows[i].place == place;
+    }
+    return count;
+}
+
+/* How often a model has the rows of a place. */
+static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
+    return place == EITP__IN_BLOCK ? config->layers : place == EITP__UNTIED_HEAD ? !config->tied : 1;
+}
+
+EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    int64_t count = 0;
+    for (size_t i = 0; i < architecture->row_count; i++)
+        count += eitp__place_repeats(config, architecture->rows[i].place);
+    return count;
+}
+
+EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    eitp__parameter parameter;
+    char block[EITP__BLOCK_NAME_SIZE];
+    memset(&parameter, 0, sizeof parameter);
+    for (int place = EITP__BEFORE_BLOCKS; place <= EITP__UNTIED_HEAD; place++) {
+        size_t first;
+        int64_t rows = (int64_t)eitp__rows_of_place(architecture, (eitp__parameter_place)place, &first);
+        int64_t count = rows * eitp__place_repeats(config, (eitp__parameter_place)place);
+        if (index >= count) {
+            index -= count;
+            continue;
+        }
+        eitp__block_name(config, index / rows, block, sizeof block);
+        parameter = eitp__row_parameter(config, &architecture->rows[first + (size_t)(index % rows)], block);
+        parameter.layer = place == EITP__IN_BLOCK ? index / rows : -1;
+        break;
+    }
+    return parameter;
+}
+
+EITP__PRIVATE int eitp__parameter_find(const eitp_transformer_config *config, const char *name,
+                                       eitp__parameter *parameter) {
+    for (int64_t i = 0; i < eitp__parameter_count(config); i++) {
+        *parameter = eitp__parameter_at(config, i);
+        if (!strcmp(parameter->name, name))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE int64_t eitp__parameter_elements(const eitp__parameter *parameter) {
+    return parameter->shape[0] * (parameter->rank > 1 ? parameter->shape[1] : 1);
+}
+
+EITP__PRIVATE const char *eitp__without_prefix(const eitp_transformer_config *config, const char *name) {
+    const char *prefix = eitp__architecture_of(config)->prefix;
+    size_t length = strlen(prefix);
+    return strncmp(name, prefix, length) ? name : name + length;
+}
+
+EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter) {
+    int count = 0;
+    while (count < EITP__PIECES && parameter->row->pieces[count])
+        count++;
+    return count ? count : 1;
+}
+
+EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size) {
+    const char *own = parameter->row->name, *other = parameter->row->pieces[piece];
+    snprintf(name, size, "%.*s%s", (int)(strlen(parameter->name) - strlen(own)), parameter->name, other ? other : own);
+}
+/* <<src/model/architecture.c */
+
+/* >>src/model/gpt2.c */
+/* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), as Hugging Face has it. */
+
+static const eitp_transformer_config eitp__gpt2_defaults = {
+    NULL,           /* the architecture is filled in */
+    50257,          /* vocabulary */
+    1024,           /* positions */
+    768,            /* width */
+    12,             /* heads */
+    12,             /* layers */
+    0,              /* inner: 4 * width */
+    0,              /* segments */
+    EITP_GELU_TANH, /* activation */
+    1e-5,           /* epsilon */
+    0.1,            /* embedding_dropout */
+    0.1,            /* attention_dropout */
+    0.1,            /* residual_dropout */
+    0.02,           /* initializer_range */
+    1,              /* scale_attention */
+    0,              /* scale_attention_by_layer */
+    1,              /* tied */
+    0,              /* post_norm */
+    0,              /* bidirectional */
+    {1, {50256}},   /* begin */
+    {1, {50256}},   /* end */
+    {0, {0}},       /* padding */
+};
+
+static const eitp__named_shape eitp__gpt2_shapes[] = {
     {"gpt2", 768, 12, 12, 1024},     {"gpt2-medium", 1024, 16, 24, 1024}, {"gpt2-large", 1280, 20, 36, 1024},
     {"gpt2-xl", 1600, 25, 48, 1024}, {"distilgpt2", 768, 12, 6, 1024},    {"tiny", 128, 4, 4, 256},
 };
 
-/* What a config.json that leaves a member out means. */
-static eitp_transformer_config eitp__gpt2_defaults(void) {
-    eitp_transformer_config config;
-    memset(&config, 0, sizeof config);
-    config.vocabulary = 50257;
-    config.positions = 1024;
-    config.width = 768;
-    config.heads = 12;
-    config.layers = 12;
-    config.inner = 0;
-    config.activation = EITP_GELU_TANH;
-    config.epsilon = 1e-5;
-    config.embedding_dropout = config.attention_dropout = config.residual_dropout = 0.1;
-    config.initializer_range = 0.02;
-    config.scale_attention = 1;
-    config.tied = 1;
-    config.begin.count = config.end.count = 1;
-    config.begin.ids[0] = config.end.ids[0] = 50256;
-    return config;
+static const eitp__config_key eitp__gpt2_keys[] = {
+    {"add_cross_attention", EITP__NO_FIELD, 0, "false"},
+    {"activation_function", EITP__FIELD_ACTIVATION, 0, NULL},
+    {"vocab_size", EITP__FIELD_VOCABULARY, 0, NULL},
+    {"n_positions", EITP__FIELD_POSITIONS, 0, NULL},
+    {"n_ctx", EITP__FIELD_POSITIONS, 1, NULL},
+    {"n_embd", EITP__FIELD_WIDTH, 0, NULL},
+    {"n_head", EITP__FIELD_HEADS, 0, NULL},
+    {"n_layer", EITP__FIELD_LAYERS, 0, NULL},
+    {"n_inner", EITP__FIELD_INNER, 0, NULL},
+    {"embd_pdrop", EITP__FIELD_EMBEDDING_DROPOUT, 0, NULL},
+    {"attn_pdrop", EITP__FIELD_ATTENTION_DROPOUT, 0, NULL},
+    {"resid_pdrop", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},
+    {"layer_norm_epsilon", EITP__FIELD_EPSILON, 0, NULL},
+    {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, 0, NULL},
+    {"scale_attn_weights", EITP__FIELD_SCALE_ATTENTION, 0, NULL},
+    {"scale_attn_by_inverse_layer_idx", EITP__FIELD_SCALE_ATTENTION_BY_LAYER, 0, NULL},
+    {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
+};
+
+#define EITP__GPT2_ROW(slot, part, place, name, rows, columns, fill)                                                   \
+    {                                                                                                                  \
+        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
+            EITP__AS_IN_FILES                                                                                          \
+    }
+
+static const eitp__parameter_row eitp__gpt2_rows[] = {
+    EITP__GPT2_ROW(TOKEN_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "wte.weight", VOCABULARY, WIDTH, NORMAL),
+    EITP__GPT2_ROW(POSITION_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "wpe.weight", POSITIONS, WIDTH, NORMAL),
+    EITP__GPT2_ROW(ATTENTION_NORM, WEIGHT, IN_BLOCK, "ln_1.weight", WIDTH, NONE, ONE),
+    EITP__GPT2_ROW(ATTENTION_NORM, BIAS, IN_BLOCK, "ln_1.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(ATTENTION_INPUT, WEIGHT, IN_BLOCK, "attn.c_attn.weight", WIDTH, QKV, NORMAL),
+    EITP__GPT2_ROW(ATTENTION_INPUT, BIAS, IN_BLOCK, "attn.c_attn.bias", QKV, NONE, ZERO),
+    EITP__GPT2_ROW(ATTENTION_OUTPUT, WEIGHT, IN_BLOCK, "attn.c_proj.weight", WIDTH, WIDTH, RESIDUAL),
+    EITP__GPT2_ROW(ATTENTION_OUTPUT, BIAS, IN_BLOCK, "attn.c_proj.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(MLP_NORM, WEIGHT, IN_BLOCK, "ln_2.weight", WIDTH, NONE, ONE),
+    EITP__GPT2_ROW(MLP_NORM, BIAS, IN_BLOCK, "ln_2.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(MLP_INPUT, WEIGHT, IN_BLOCK, "mlp.c_fc.weight", WIDTH, INNER, NORMAL),
+    EITP__GPT2_ROW(MLP_INPUT, BIAS, IN_BLOCK, "mlp.c_fc.bias", INNER, NONE, ZERO),
+    EITP__GPT2_ROW(MLP_OUTPUT, WEIGHT, IN_BLOCK, "mlp.c_proj.weight", INNER, WIDTH, RESIDUAL),
+    EITP__GPT2_ROW(MLP_OUTPUT, BIAS, IN_BLOCK, "mlp.c_proj.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(FINAL_NORM, WEIGHT, AFTER_BLOCKS, "ln_f.weight", WIDTH, NONE, ONE),
+    EITP__GPT2_ROW(FINAL_NORM, BIAS, AFTER_BLOCKS, "ln_f.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(HEAD, WEIGHT, UNTIED_HEAD, "lm_head.weight", VOCABULARY, WIDTH, NORMAL),
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
+    static const eitp_architecture gpt2 = {
+        "gpt2",
+        "GPT2LMHeadModel",
+        "transformer.",
+        "h.",
+        &eitp__gpt2_defaults,
+        eitp__gpt2_shapes,
+        EITP__COUNT(eitp__gpt2_shapes),
+        eitp__gpt2_keys,
+        EITP__COUNT(eitp__gpt2_keys),
+        eitp__gpt2_rows,
+        EITP__COUNT(eitp__gpt2_rows),
+    };
+    return &gpt2;
+}
+/* <<src/model/gpt2.c */
+
+/* >>src/model/transformer_config.c */
+/* Configurations: by name, and as Hugging Face's config.json, whose keys are those of the architecture. */
+
+#include <stddef.h>
+
+/* ---- Members ---- */
+
+typedef enum eitp__field_kind {
+    EITP__FIELD_IS_ACTIVATION,
+    EITP__FIELD_IS_SIZE,
+    EITP__FIELD_IS_NUMBER,
+    EITP__FIELD_IS_BOOLEAN
+} eitp__field_kind;
+
+/* A member of eitp_transformer_config. Sizes are at least 1; there may be 0 segments. */
+typedef struct eitp__field_entry {
+    const char *name;
+    eitp__field_kind kind;
+    size_t offset;
+    double high;
+} eitp__field_entry;
+
+#define EITP__FIELD(kind, member, high)                                                                                \
+    { #member, EITP__FIELD_IS_##kind, offsetof(eitp_transformer_config, member), high }
+
+/* In the order of eitp__field. */
+static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
+    EITP__FIELD(ACTIVATION, activation, 0),
+    EITP__FIELD(SIZE, vocabulary, 1 << 24),
+    EITP__FIELD(SIZE, positions, 1 << 24),
+    EITP__FIELD(SIZE, width, 1 << 20),
+    EITP__FIELD(SIZE, heads, 1 << 16),
+    EITP__FIELD(SIZE, layers, 1 << 14),
+    EITP__FIELD(SIZE, inner, 1 << 24),
+    EITP__FIELD(SIZE, segments, 1 << 16),
+    EITP__FIELD(NUMBER, embedding_dropout, 0.999),
+    EITP__FIELD(NUMBER, attention_dropout, 0.999),
+    EITP__FIELD(NUMBER, residual_dropout, 0.999),
+    EITP__FIELD(NUMBER, epsilon, 1),
+    EITP__FIELD(NUMBER, initializer_range, 10),
+    EITP__FIELD(BOOLEAN, scale_attention, 0),
+    EITP__FIELD(BOOLEAN, scale_attention_by_layer, 0),
+    EITP__FIELD(BOOLEAN, tied, 0),
+    EITP__FIELD(BOOLEAN, post_norm, 0),
+    EITP__FIELD(BOOLEAN, bidirectional, 0),
+};
+
+static const void *eitp__field_of(const eitp_transformer_config *config, size_t field) {
+    return (const char *)config + eitp__fields[field].offset;
+}
+
+static void *eitp__field_in(eitp_transformer_config *config, size_t field) {
+    return (char *)config + eitp__fields[field].offset;
+}
+
+/* The key of a member in config.json; NULL if the architecture has none. */
+static const char *eitp__field_key(const eitp_architecture *architecture, size_t field) {
+    for (size_t i = 0; i < architecture->key_count; i++) {
+        if ((size_t)architecture->keys[i].field == field && !architecture->keys[i].is_alias)
+            return architecture->keys[i].name;
+    }
+    return NULL;
+}
+
+/* What messages call a member: its key, as users know it. */
+static const char *eitp__field_name(const eitp_transformer_config *config, size_t field) {
+    const char *key = eitp__field_key(eitp__architecture_of(config), field);
+    return key ? key : eitp__fields[field].name;
 }
 
 eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config, eitp_error *error) {
+    const eitp_architecture *architecture;
+    char known[300];
+    size_t at = 0;
     if (!name || !config)
         return eitp__fail_null(error, "eitp_transformer_config_named", "name and config");
-    for (size_t i = 0; i < EITP__COUNT(eitp__gpt2_shapes); i++) {
-        if (strcmp(name, eitp__gpt2_shapes[i].name))
-            continue;
-        *config = eitp__gpt2_defaults();
-        config->width = eitp__gpt2_shapes[i].width;
-        config->heads = eitp__gpt2_shapes[i].heads;
-        config->layers = eitp__gpt2_shapes[i].layers;
-        config->positions = eitp__gpt2_shapes[i].positions;
-        config->inner = 4 * config->width;
-        return EITP_OK;
+    for (size_t a = 0; (architecture = eitp__architecture_at(a)); a++) {
+        for (size_t i = 0; i < architecture->shape_count; i++) {
+            const eitp__named_shape *shape = &architecture->shapes[i];
+            if (at < sizeof known)
+                at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", shape->name);
+            if (strcmp(name, shape->name))
+                continue;
+            *config = eitp__architecture_defaults(architecture);
+            config->width = shape->width;
+            config->heads = shape->heads;
+            config->layers = shape->layers;
+            config->positions = shape->positions;
+            config->inner = 4 * config->width;
+            return EITP_OK;
+        }
     }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "there is no model shape '%s'; choose gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2 or tiny",
-                      name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "no model shape named '%.60s' (choose from %s)", name, known);
+}
+
+static eitp_status eitp__check_size(const eitp_transformer_config *config, size_t field, eitp_error *error) {
+    const int is_segments = field == EITP__FIELD_SEGMENTS;
+    const int has_none = is_segments && !eitp__row_find(config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT);
+    const int64_t size = *(const int64_t *)eitp__field_of(config, field), low = !has_none;
+    const int64_t high = has_none ? 0 : (int64_t)eitp__fields[field].high;
+    if (size >= low && size <= high)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; it must be %lld to %lld", eitp__field_name(config, field),
+                      (long long)size, (long long)low, (long long)high);
 }
 
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
-    const struct {
-        const char *name;
-        int64_t value, high;
-    } sizes[] = {
-        {"vocab_size", config->vocabulary, 1 << 24}, {"n_positions", config->positions, 1 << 24},
-        {"n_embd", config->width, 1 << 20},          {"n_head", config->heads, 1 << 16},
-        {"n_layer", config->layers, 1 << 14},        {"n_inner", config->inner, 1 << 24},
-    };
-    const struct {
-        const char *name;
-        double value, low, high;
-    } numbers[] = {
-        {"embd_pdrop", config->embedding_dropout, 0, 0.999},     {"attn_pdrop", config->attention_dropout, 0, 0.999},
-        {"resid_pdrop", config->residual_dropout, 0, 0.999},     {"layer_norm_epsilon", config->epsilon, 0, 1},
-        {"initializer_range", config->initializer_range, 0, 10},
-    };
-    for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
-        if (sizes[i].value < 1 || sizes[i].value > sizes[i].high)
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; it must be 1 to %lld", sizes[i].name,
-                              (long long)sizes[i].value, (long long)sizes[i].high);
-    }
-    for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
-        if (!(numbers[i].value >= numbers[i].low && numbers[i].value <= numbers[i].high))
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %g; it must be %g to %g", numbers[i].name,
-                              numbers[i].value, numbers[i].low, numbers[i].high);
+    for (size_t i = 0; i < EITP__FIELDS; i++) {
+        const eitp__field_entry *field = &eitp__fields[i];
+        double number = field->kind == EITP__FIELD_IS_NUMBER ? *(const double *)eitp__field_of(config, i) : 0;
+        eitp_status status = field->kind == EITP__FIELD_IS_SIZE ? eitp__check_size(config, i, error) : EITP_OK;
+        if (status)
+            return status;
+        if (!(number >= 0 && number <= field->high))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %g; it must be 0 to %g", eitp__field_name(config, i),
+                              number, field->high);
     }
     if (config->width % config->heads)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "n_embd %lld cannot be shared among n_head %lld",
-                          (long long)config->width, (long long)config->heads);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s %lld cannot be shared among %s %lld",
+                          eitp__field_name(config, EITP__FIELD_WIDTH), (long long)config->width,
+                          eitp__field_name(config, EITP__FIELD_HEADS), (long long)config->heads);
     return EITP_OK;
 }
 
-/* Names that Hugging Face's activation_function has for what eitp computes; the first of each is the one written. */
+/* Hugging Face's names of activations; the first of each is the one written. */
 static const struct {
     const char *name;
     eitp_activation activation;
@@ -34590,34 +36972,6 @@ static const struct {
     {"gelu_fast", EITP_GELU_TANH}, {"gelu", EITP_GELU_ERF},
     {"relu", EITP_RELU},           {"tanh", EITP_TANH},
 };
-
-static eitp_status eitp__read_activation(const eitp__json *root, eitp_activation *activation, eitp_error *error) {
-    const char *name = "gelu_new";
-    eitp_status status = eitp__json_get_text(root, "activation_function", &name, error);
-    if (status)
-        return status;
-    for (size_t i = 0; i < EITP__COUNT(eitp__activations); i++) {
-        if (!strcmp(name, eitp__activations[i].name)) {
-            *activation = eitp__activations[i].activation;
-            return EITP_OK;
-        }
-    }
-    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "activation_function '%s' is not one that eitp has", name);
-}
-
-/* Members that change what the model computes, and that eitp only takes at one value. */
-static eitp_status eitp__check_features(const eitp__json *root, eitp_error *error) {
-    const char *type = "gpt2";
-    int cross_attention = 0;
-    eitp_status status = eitp__json_get_text(root, "model_type", &type, error);
-    if (!status)
-        status = eitp__json_get_boolean(root, "add_cross_attention", &cross_attention, error);
-    if (!status && strcmp(type, "gpt2"))
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "model_type is '%s'; eitp has gpt2", type);
-    if (!status && cross_attention)
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "add_cross_attention is true; eitp has no cross-attention");
-    return status;
-}
 
 /* ---- Special tokens ---- */
 
@@ -34709,45 +37063,66 @@ EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *conf
         eitp__set_token_id(&config->padding, padding);
 }
 
-/* ---- Reading and writing ---- */
+/* ---- Reading ---- */
 
-static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_transformer_config *config, eitp_error *error) {
-    const struct {
-        const char *name;
-        int64_t *value;
-    } integers[] = {
-        {"vocab_size", &config->vocabulary}, {"n_ctx", &config->positions}, {"n_positions", &config->positions},
-        {"n_embd", &config->width},          {"n_head", &config->heads},    {"n_layer", &config->layers},
-        {"n_inner", &config->inner},
-    };
-    const struct {
-        const char *name;
-        double *value;
-    } numbers[] = {
-        {"embd_pdrop", &config->embedding_dropout},        {"attn_pdrop", &config->attention_dropout},
-        {"resid_pdrop", &config->residual_dropout},        {"layer_norm_epsilon", &config->epsilon},
-        {"initializer_range", &config->initializer_range},
-    };
-    const struct {
-        const char *name;
-        int *value;
-    } booleans[] = {
-        {"scale_attn_weights", &config->scale_attention},
-        {"scale_attn_by_inverse_layer_idx", &config->scale_attention_by_layer},
-        {"tie_word_embeddings", &config->tied},
-    };
+static eitp_status eitp__read_activation(const eitp__json *root, const char *key, eitp_activation *activation,
+                                         eitp_error *error) {
+    const char *name = NULL;
+    eitp_status status = eitp__json_get_text(root, key, &name, error);
+    if (status || !name)
+        return status;
+    for (size_t i = 0; i < EITP__COUNT(eitp__activations); i++) {
+        if (!strcmp(name, eitp__activations[i].name)) {
+            *activation = eitp__activations[i].activation;
+            return EITP_OK;
+        }
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s '%s'", key, name);
+}
+
+/* A key that may only have one value, because eitp computes nothing else. */
+static eitp_status eitp__check_only(const eitp__json *root, const eitp__config_key *key, eitp_error *error) {
+    const char *text = key->only;
+    int boolean = !strcmp(key->only, "true"), is_boolean = boolean || !strcmp(key->only, "false"), wanted = boolean;
+    eitp_status status = is_boolean ? eitp__json_get_boolean(root, key->name, &boolean, error)
+                                    : eitp__json_get_text(root, key->name, &text, error);
+    if (!status && (is_boolean ? boolean != wanted : strcmp(text, key->only)))
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s %s (expected %s)", key->name,
+                            is_boolean ? boolean ? "true" : "false" : text, key->only);
+    return status;
+}
+
+static eitp_status eitp__read_key(const eitp__json *root, const eitp__config_key *key, eitp_transformer_config *config,
+                                  eitp_error *error) {
+    const eitp__field_entry *field;
+    void *value;
+    if (key->field == EITP__NO_FIELD)
+        return eitp__check_only(root, key, error);
+    field = &eitp__fields[key->field];
+    value = eitp__field_in(config, key->field);
+    switch (field->kind) {
+    case EITP__FIELD_IS_ACTIVATION:
+        return eitp__read_activation(root, key->name, (eitp_activation *)value, error);
+    case EITP__FIELD_IS_SIZE:
+        return eitp__json_get_integer(root, key->name, 1, (int64_t)field->high, (int64_t *)value, error);
+    case EITP__FIELD_IS_NUMBER:
+        return eitp__json_get_number(root, key->name, 0, field->high, (double *)value, error);
+    case EITP__FIELD_IS_BOOLEAN:
+    default:
+        return eitp__json_get_boolean(root, key->name, (int *)value, error);
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
+                                                         eitp_transformer_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
-    if (!root || root->kind != EITP__JSON_OBJECT)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "this is no JSON object; a config.json is one");
-    status = eitp__check_features(root, error);
-    for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++)
-        status = eitp__json_get_integer(root, integers[i].name, 1, 1 << 24, integers[i].value, error);
-    for (size_t i = 0; i < EITP__COUNT(numbers) && !status; i++)
-        status = eitp__json_get_number(root, numbers[i].name, 0, 10, numbers[i].value, error);
-    for (size_t i = 0; i < EITP__COUNT(booleans) && !status; i++)
-        status = eitp__json_get_boolean(root, booleans[i].name, booleans[i].value, error);
-    if (!status)
-        status = eitp__read_activation(root, &config->activation, error);
+    *config = eitp__architecture_defaults(architecture);
+    for (int is_alias = 1; is_alias >= 0; is_alias--) {
+        for (size_t i = 0; i < architecture->key_count && !status; i++) {
+            if (!architecture->keys[i].is_alias == !is_alias)
+                status = eitp__read_key(root, &architecture->keys[i], config, error);
+        }
+    }
     if (!status)
         status = eitp__config_read_special_tokens(root, config, error);
     if (!config->inner)
@@ -34755,17 +37130,41 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_transfor
     return status ? status : eitp__transformer_config_check(config, error);
 }
 
+/* The architecture of a config.json; one without a model_type is GPT-2's. */
+static eitp_status eitp__read_architecture(const eitp__json *root, const eitp_architecture **architecture,
+                                           eitp_error *error) {
+    const char *type = eitp_architecture_name(NULL);
+    char supported[200];
+    size_t at = 0;
+    eitp_status status;
+    if (!root || root->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "this is no JSON object; a config.json is one");
+    status = eitp__json_get_text(root, "model_type", &type, error);
+    if (status)
+        return status;
+    *architecture = eitp_architecture_find(type);
+    if (*architecture)
+        return EITP_OK;
+    for (size_t i = 0; eitp__architecture_at(i) && at < sizeof supported; i++)
+        at += (size_t)snprintf(supported + at, sizeof supported - at, "%s%s", i ? ", " : "",
+                               eitp__architecture_at(i)->model_type);
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported model_type '%.60s' (supported: %s)", type, supported);
+}
+
 eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path, eitp_transformer_config *config,
                                          eitp_error *error) {
     if (!host || !path || !config)
         return eitp__fail_null(error, "eitp_transformer_config_read", "host, path and config");
     enum { LIMIT = 16 << 20 };
+    const eitp_architecture *architecture = NULL;
     eitp__json_document *document;
-    eitp_transformer_config parsed = eitp__gpt2_defaults();
+    eitp_transformer_config parsed;
     eitp_status status = eitp__json_read_file(host, path, LIMIT, &document, error);
     if (status)
         return status;
-    status = eitp__parse_gpt2_config(eitp__json_root(document), &parsed, error);
+    status = eitp__read_architecture(eitp__json_root(document), &architecture, error);
+    if (!status)
+        status = eitp__transformer_config_parse(eitp__json_root(document), architecture, &parsed, error);
     eitp__json_release(document);
     if (status)
         return eitp__fail_prefix(error, status, "%s", path);
@@ -34773,26 +37172,69 @@ eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path
     return EITP_OK;
 }
 
+/* ---- Writing ---- */
+
 static const char *eitp__activation_name(eitp_activation activation) {
     for (size_t i = 0; i < EITP__COUNT(eitp__activations); i++) {
         if (eitp__activations[i].activation == activation)
             return eitp__activations[i].name;
     }
-    return "gelu_new";
+    return eitp__activations[0].name;
 }
 
-static void eitp__write_number(eitp__buffer *text, const char *name, double value) {
-    eitp__buffer_format(text, "  \"%s\": ", name);
-    eitp__json_write_number(text, value);
+static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, const eitp_transformer_config *config) {
+    const void *value;
+    if (key->field == EITP__NO_FIELD)
+        return;
+    value = eitp__field_of(config, key->field);
+    eitp__buffer_format(text, "  \"%s\": ", key->name);
+    switch (eitp__fields[key->field].kind) {
+    case EITP__FIELD_IS_ACTIVATION:
+        eitp__buffer_format(text, "\"%s\"", eitp__activation_name(*(const eitp_activation *)value));
+        break;
+    case EITP__FIELD_IS_SIZE:
+        eitp__buffer_format(text, "%lld", (long long)*(const int64_t *)value);
+        break;
+    case EITP__FIELD_IS_NUMBER:
+        eitp__json_write_number(text, *(const double *)value);
+        break;
+    case EITP__FIELD_IS_BOOLEAN:
+    default:
+        eitp__buffer_add_text(text, *(const int *)value ? "true" : "false");
+        break;
+    }
     eitp__buffer_add_text(text, ",\n");
 }
 
-static void eitp__write_boolean(eitp__buffer *text, const char *name, int value) {
-    eitp__buffer_format(text, "  \"%s\": %s,\n", name, value ? "true" : "false");
+/* Refuses a configuration that the architecture's config.json has no key for, and that would be read back otherwise. */
+static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, eitp_error *error) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    for (size_t i = 0; i < EITP__FIELDS; i++) {
+        if (eitp__fields[i].kind == EITP__FIELD_IS_BOOLEAN && !eitp__field_key(architecture, i) &&
+            !*(const int *)eitp__field_of(config, i) != !*(const int *)eitp__field_of(architecture->defaults, i))
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "a config.json of %s cannot say %s: use eitp_variables_save for the weights",
+                              architecture->model_type, eitp__fields[i].name);
+    }
+    return EITP_OK;
 }
 
-static void eitp__write_integer(eitp__buffer *text, const char *name, int64_t value) {
-    eitp__buffer_format(text, "  \"%s\": %lld,\n", name, (long long)value);
+/* Adds the members, special tokens included; `text` has failed where memory ran out. */
+static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config *config, eitp_dtype dtype) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    eitp__buffer_format(text, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
+                        architecture->class_name, architecture->model_type);
+    for (size_t i = 0; i < architecture->key_count; i++)
+        eitp__write_key(text, &architecture->keys[i], config);
+    eitp__config_write_special_tokens(text, config);
+    /* The older and the newer spelling, so that every version of transformers finds it. */
+    for (int i = 0; i < 2; i++)
+        eitp__buffer_format(text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
+                            dtype == EITP_F16    ? "float16"
+                            : dtype == EITP_BF16 ? "bfloat16"
+                                                 : "float32",
+                            i ? "" : ",");
+    eitp__buffer_add_text(text, "}\n");
 }
 
 eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
@@ -34803,35 +37245,13 @@ eitp_status eitp_transformer_config_write(const eitp_host *host, const char *pat
     eitp_status status;
     if (!host || !path || !config)
         return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
+    status = eitp__check_has_keys(config, error);
+    if (status)
+        return status;
     named = *config;
     eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
-    eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
-    eitp__buffer_format(&text, "  \"activation_function\": \"%s\",\n", eitp__activation_name(config->activation));
-    eitp__write_integer(&text, "vocab_size", config->vocabulary);
-    eitp__write_integer(&text, "n_positions", config->positions);
-    eitp__write_integer(&text, "n_ctx", config->positions);
-    eitp__write_integer(&text, "n_embd", config->width);
-    eitp__write_integer(&text, "n_head", config->heads);
-    eitp__write_integer(&text, "n_layer", config->layers);
-    eitp__write_integer(&text, "n_inner", config->inner);
-    eitp__write_number(&text, "embd_pdrop", config->embedding_dropout);
-    eitp__write_number(&text, "attn_pdrop", config->attention_dropout);
-    eitp__write_number(&text, "resid_pdrop", config->residual_dropout);
-    eitp__write_number(&text, "layer_norm_epsilon", config->epsilon);
-    eitp__write_number(&text, "initializer_range", config->initializer_range);
-    eitp__write_boolean(&text, "scale_attn_weights", config->scale_attention);
-    eitp__write_boolean(&text, "scale_attn_by_inverse_layer_idx", config->scale_attention_by_layer);
-    eitp__write_boolean(&text, "tie_word_embeddings", config->tied);
-    eitp__config_write_special_tokens(&text, &named);
-    /* The older and the newer spelling, so that every version of transformers finds it. */
-    for (int i = 0; i < 2; i++)
-        eitp__buffer_format(&text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
-                            dtype == EITP_F16    ? "float16"
-                            : dtype == EITP_BF16 ? "bfloat16"
-                                                 : "float32",
-                            i ? "" : ",");
-    eitp__buffer_add_text(&text, "}\n");
+    eitp__add_members(&text, &named, dtype);
     status = text.failed ? eitp__fail_memory(error, text.size, "a config.json")
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
@@ -34839,24 +37259,59 @@ eitp_status eitp_transformer_config_write(const eitp_host *host, const char *pat
 }
 /* <<src/model/transformer_config.c */
 
+/* >>src/model/parameters.c */
+EITP__PRIVATE eitp_status eitp__parameter_declare(eitp_context *context, const eitp__parameter *parameter,
+                                                  eitp_error *error) {
+    eitp_dtype dtype = parameter->is_f32 ? EITP_F32 : context->precision;
+    char name[EITP__NAME_SIZE + 16];
+    int64_t index = eitp_variable_find(context, parameter->name);
+    int is_new = index < 0;
+    eitp_status status = eitp__variable_declare(context, parameter->name, EITP_PARAMETER,
+                                                is_new ? dtype : eitp_variable_at(context, (size_t)index).dtype,
+                                                parameter->rank, parameter->shape, &index, error);
+    if (status || !is_new || dtype == EITP_F32 || context->parameters == EITP_PARAMETERS_ROUNDED)
+        return status;
+    eitp__remainder_name(parameter->name, name, sizeof name);
+    return eitp__variable_declare(context, name, EITP_REMAINDER,
+                                  context->parameters == EITP_PARAMETERS_CORRECTED ? EITP_I8
+                                                                                   : eitp__remainder_dtype(dtype),
+                                  parameter->rank, parameter->shape, &index, error);
+}
+
+EITP__PRIVATE eitp_status eitp__parameter_fill(eitp_context *context, const eitp_transformer_config *config,
+                                               const eitp__parameter *parameter, uint64_t seed, eitp_error *error) {
+    double deviation = config->initializer_range;
+    if (parameter->fill == EITP__FILL_ONE || parameter->fill == EITP__FILL_ZERO)
+        return eitp_variable_fill(context, parameter->name, parameter->fill == EITP__FILL_ONE, error);
+    if (parameter->fill == EITP__FILL_RESIDUAL)
+        deviation /= sqrt(2.0 * (double)config->layers);
+    return eitp_variable_fill_normal(context, parameter->name, 0, deviation, seed, error);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__parameter_tensor(eitp_graph *graph, const eitp__parameter *parameter) {
+    eitp_error error;
+    int64_t index;
+    if (!graph || graph->error.status)
+        return NULL;
+    index = eitp_variable_find(graph->context, parameter->name);
+    if (index < 0 && eitp__parameter_declare(graph->context, parameter, &error)) {
+        eitp__graph_fail(graph, error.status, "%s", error.message);
+        return NULL;
+    }
+    if (index < 0)
+        index = eitp_variable_find(graph->context, parameter->name);
+    return eitp_variable_tensor(graph, parameter->name, EITP_PARAMETER,
+                                eitp_variable_at(graph->context, (size_t)index).dtype, parameter->rank,
+                                parameter->shape);
+}
+/* <<src/model/parameters.c */
+
 /* >>src/model/lora.c */
 /* Largest rank and scale that are taken: far beyond use, and no product of them overflows. */
 #define EITP__LORA_RANKS (1 << 16)
 #define EITP__LORA_ALPHA 1e9
 
-/* The linear layers of a block; widths are those of the model, the inner one 0. */
-static const struct {
-    const char *name;
-    unsigned target;
-    int in, out; /* multiples of the width; 0: the MLP's inner width */
-} eitp__lora_layers[] = {
-    {"attn.c_attn", EITP_LORA_C_ATTN, 1, 3},
-    {"attn.c_proj", EITP_LORA_ATTN_C_PROJ, 1, 1},
-    {"mlp.c_fc", EITP_LORA_C_FC, 1, 0},
-    {"mlp.c_proj", EITP_LORA_MLP_C_PROJ, 0, 1},
-};
-
-#define EITP__LORA_ALL (EITP_LORA_C_ATTN | EITP_LORA_ATTN_C_PROJ | EITP_LORA_C_FC | EITP_LORA_MLP_C_PROJ)
+#define EITP__LORA_ALL ((1u << EITP__LINEAR_SLOTS) - 1)
 
 /* ---- Configurations ---- */
 
@@ -34865,7 +37320,7 @@ eitp_lora_config eitp_lora_config_default(void) {
     memset(&config, 0, sizeof config);
     config.rank = 8;
     config.alpha = 8;
-    config.targets = EITP_LORA_C_ATTN;
+    config.targets = EITP_LORA_ATTENTION_INPUT;
     return config;
 }
 
@@ -34879,7 +37334,7 @@ EITP__PRIVATE eitp_status eitp__lora_config_check(const eitp_lora_config *config
     if (!(config->dropout >= 0 && config->dropout <= 0.999))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' dropout is %g; it must be 0 to 0.999",
                           config->dropout);
-    if (!config->targets || (config->targets & ~(unsigned)EITP__LORA_ALL))
+    if (!config->targets || (config->targets & ~EITP__LORA_ALL))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the adapters' targets are %u; they must be a sum of targets",
                           config->targets);
     return EITP_OK;
@@ -34891,81 +37346,184 @@ EITP__PRIVATE int eitp__lora_configs_equal(const eitp_lora_config *a, const eitp
                          a->dropout <= b->dropout && a->targets == b->targets && !a->rslora == !b->rslora));
 }
 
-/* Is `word` the layer's name, or the end of it after a dot? */
-static int eitp__lora_word_names(const char *word, size_t size, const char *name) {
-    size_t length = strlen(name);
-    return length >= size && !strncmp(name + length - size, word, size) &&
-           (length == size || name[length - size - 1] == '.');
+EITP__PRIVATE double eitp__lora_scale(const eitp_lora_config *config) {
+    return config->alpha / (config->rslora ? sqrt((double)config->rank) : (double)config->rank);
 }
 
-eitp_status eitp_lora_targets_parse(const char *names, unsigned *targets, eitp_error *error) {
+/* ---- Names of layers ---- */
+
+/* True for the weight of a linear layer of blocks. */
+static int eitp__lora_is_linear(const eitp__parameter_row *row) {
+    return row->place == EITP__IN_BLOCK && row->slot < EITP__LINEAR_SLOTS && row->part == EITP__WEIGHT;
+}
+
+/* The length of a layer's name, which is its weight's without the end. */
+static size_t eitp__lora_layer_length(const eitp__parameter_row *row) {
+    return strlen(row->name) - strlen(".weight");
+}
+
+/* True if `word` is the layer's name, or the end of it after a dot. */
+static int eitp__lora_word_names(const char *word, size_t size, const eitp__parameter_row *row) {
+    size_t length = eitp__lora_layer_length(row);
+    return size && length >= size && !strncmp(row->name + length - size, word, size) &&
+           (length == size || row->name[length - size - 1] == '.');
+}
+
+/* The layers of an architecture that a word names. */
+static unsigned eitp__lora_word_targets(const eitp_architecture *architecture, const char *word, size_t size) {
+    int is_all = size == strlen("all-linear") && !strncmp(word, "all-linear", size);
+    unsigned found = 0;
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        if (eitp__lora_is_linear(row) && (is_all || eitp__lora_word_names(word, size, row)))
+            found |= 1u << row->slot;
+    }
+    return found;
+}
+
+/* All of a list of words; 0, and `unknown` the first that names no layer. */
+static unsigned eitp__lora_list_targets(const eitp_architecture *architecture, const char *names,
+                                        const char **unknown) {
     unsigned all = 0;
-    if (!names || !targets)
-        return eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
     for (const char *word = names;; word++) {
         size_t size = strcspn(word, ",");
-        unsigned found = size == strlen("all-linear") && !strncmp(word, "all-linear", size) ? EITP__LORA_ALL : 0;
-        for (size_t i = 0; i < EITP__COUNT(eitp__lora_layers) && size; i++)
-            found |= eitp__lora_word_names(word, size, eitp__lora_layers[i].name) ? eitp__lora_layers[i].target : 0;
-        if (!found)
-            return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                              "'%.*s' is no linear layer of GPT-2; adapters go to c_attn, c_proj (attn.c_proj, "
-                              "mlp.c_proj), c_fc or all-linear",
-                              (int)(size < 60 ? size : 60), word);
+        unsigned found = eitp__lora_word_targets(architecture, word, size);
+        if (!found) {
+            *unknown = word;
+            return 0;
+        }
         all |= found;
         word += size;
         if (!*word)
             break;
     }
-    *targets = all;
-    return EITP_OK;
+    return all;
 }
 
-void eitp_lora_targets_format(unsigned targets, char *names, size_t size) {
-    const unsigned both = EITP_LORA_ATTN_C_PROJ | EITP_LORA_MLP_C_PROJ;
-    static const struct {
-        unsigned target;
-        const char *name;
-    } words[] = {{EITP_LORA_C_ATTN, "c_attn"},
-                 {EITP_LORA_C_FC, "c_fc"},
-                 {EITP_LORA_ATTN_C_PROJ | EITP_LORA_MLP_C_PROJ, "c_proj"},
-                 {EITP_LORA_ATTN_C_PROJ, "attn.c_proj"},
-                 {EITP_LORA_MLP_C_PROJ, "mlp.c_proj"}};
+eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names, unsigned *targets,
+                                    eitp_error *error) {
+    const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
+    const char *word = NULL, *ignored;
+    char layers[200];
+    unsigned found;
     size_t at = 0;
-    *names = 0;
-    for (size_t i = 0; i < EITP__COUNT(words) && at < size; i++) {
-        int part_of_both = (words[i].target & both) && words[i].target != both;
-        if ((targets & words[i].target) == words[i].target && !(part_of_both && (targets & both) == both))
-            at += (size_t)snprintf(names + at, size - at, "%s%s", at ? "," : "", words[i].name);
+    if (!names || !targets)
+        return eitp__fail_null(error, "eitp_lora_targets_parse", "names and targets");
+    found = eitp__lora_list_targets(named, names, &word);
+    for (size_t i = 1; !found && !architecture && eitp__architecture_at(i); i++)
+        found = eitp__lora_list_targets(eitp__architecture_at(i), names, &ignored);
+    if (found) {
+        *targets = found;
+        return EITP_OK;
     }
+    *layers = 0;
+    for (size_t i = 0; i < named->row_count && at < sizeof layers; i++) {
+        if (eitp__lora_is_linear(&named->rows[i]))
+            at += (size_t)snprintf(layers + at, sizeof layers - at, "%.*s, ",
+                                   (int)eitp__lora_layer_length(&named->rows[i]), named->rows[i].name);
+    }
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "no linear layer named '%.*s' in %s (choose from %sall-linear, or the ends of these names)",
+                      (int)(strcspn(word, ",") < 60 ? strcspn(word, ",") : 60), word, named->model_type, layers);
+}
+
+/* The last word of a layer's name. */
+static const char *eitp__lora_last_word(const eitp__parameter_row *row, size_t *size) {
+    size_t length = eitp__lora_layer_length(row), begin = length;
+    while (begin && row->name[begin - 1] != '.')
+        begin--;
+    *size = length - begin;
+    return row->name + begin;
+}
+
+/*
+ * Words for `targets`, of those layers whose last word is theirs alone, or of the others: that word where it names
+ * targets only, and once, or else the whole name.
+ */
+static size_t eitp__lora_format_layers(const eitp_architecture *architecture, unsigned targets, int is_shared,
+                                       char *names, size_t at, size_t size) {
+    unsigned written = 0;
+    for (size_t i = 0; i < architecture->row_count && at < size; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        size_t length;
+        const char *word;
+        unsigned same;
+        if (!eitp__lora_is_linear(row) || !((targets & ~written) >> row->slot & 1))
+            continue;
+        word = eitp__lora_last_word(row, &length);
+        same = eitp__lora_word_targets(architecture, word, length);
+        if (is_shared != (same != 1u << row->slot))
+            continue;
+        if (same & ~targets) {
+            word = row->name;
+            length = eitp__lora_layer_length(row);
+            same = 1u << row->slot;
+        }
+        written |= same;
+        at += (size_t)snprintf(names + at, size - at, "%s%.*s", at ? "," : "", (int)length, word);
+    }
+    return at;
+}
+
+void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned targets, char *names, size_t size) {
+    const eitp_architecture *named = architecture ? architecture : eitp__architecture_at(0);
+    size_t at;
+    if (!names || !size)
+        return;
+    *names = 0;
+    at = eitp__lora_format_layers(named, targets, 0, names, 0, size);
+    eitp__lora_format_layers(named, targets, 1, names, at, size);
 }
 
 /* ---- Parameters ---- */
 
-EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
+/* The A or B of a layer's adapter: of its input size, and its output size. */
+static eitp__parameter eitp__lora_row_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                const eitp__parameter_row *row, const char *block, int is_b) {
+    eitp__parameter parameter;
+    memset(&parameter, 0, sizeof parameter);
+    snprintf(parameter.name, sizeof parameter.name, "%s.%.*s.lora_%c.weight", block, (int)eitp__lora_layer_length(row),
+             row->name, is_b ? 'B' : 'A');
+    parameter.layer = -1;
+    parameter.rank = 2;
+    parameter.shape[!is_b] = eitp__extent_of(model, row->extents[is_b]);
+    parameter.shape[is_b] = config->rank;
+    parameter.is_f32 = 1;
+    return parameter;
+}
+
+/* The row of a block's adapted layer number `index`; NULL after the last. */
+static const eitp__parameter_row *eitp__lora_row(const eitp_architecture *architecture, const eitp_lora_config *config,
+                                                 int64_t index) {
+    for (size_t i = 0; i < architecture->row_count && config->rank; i++) {
+        const eitp__parameter_row *row = &architecture->rows[i];
+        if (eitp__lora_is_linear(row) && (config->targets >> row->slot & 1) && index-- == 0)
+            return row;
+    }
+    return NULL;
+}
+
+/* Adapted layers of a block. */
+static int64_t eitp__lora_layers(const eitp_transformer_config *model, const eitp_lora_config *config) {
     int64_t count = 0;
-    for (size_t i = 0; i < EITP__COUNT(eitp__lora_layers); i++)
-        count += config->rank && (config->targets & eitp__lora_layers[i].target) ? 2 : 0;
-    return count * model->layers;
+    while (eitp__lora_row(eitp__architecture_of(model), config, count))
+        count++;
+    return count;
+}
+
+EITP__PRIVATE int64_t eitp__lora_parameter_count(const eitp_transformer_config *model, const eitp_lora_config *config) {
+    return 2 * eitp__lora_layers(model, config) * model->layers;
 }
 
 EITP__PRIVATE eitp__parameter eitp__lora_parameter(const eitp_transformer_config *model, const eitp_lora_config *config,
                                                    int64_t index) {
-    int64_t in_block = eitp__lora_parameter_count(model, config) / model->layers, at = index % in_block / 2;
-    int is_b = (int)(index % 2), multiple;
-    size_t i = 0;
+    int64_t in_block = 2 * eitp__lora_layers(model, config);
+    const eitp__parameter_row *row = eitp__lora_row(eitp__architecture_of(model), config, index % in_block / 2);
     eitp__parameter parameter;
-    memset(&parameter, 0, sizeof parameter);
-    for (;; i++) {
-        if ((config->targets & eitp__lora_layers[i].target) && at-- == 0)
-            break;
-    }
-    multiple = is_b ? eitp__lora_layers[i].out : eitp__lora_layers[i].in;
-    snprintf(parameter.name, sizeof parameter.name, "transformer.h.%d.%s.lora_%c.weight", (int)(index / in_block),
-             eitp__lora_layers[i].name, is_b ? 'B' : 'A');
-    parameter.rank = 2;
-    parameter.shape[!is_b] = multiple ? multiple * model->width : model->inner;
-    parameter.shape[is_b] = config->rank;
+    char block[EITP__BLOCK_NAME_SIZE];
+    eitp__block_name(model, index / in_block, block, sizeof block);
+    parameter = eitp__lora_row_parameter(model, config, row, block, (int)(index % 2));
+    parameter.layer = index / in_block;
     return parameter;
 }
 
@@ -34975,384 +37533,183 @@ EITP__PRIVATE int eitp__lora_is_adapter(const char *name) {
     return length > end && (!strcmp(name + length - end, ends[0]) || !strcmp(name + length - end, ends[1]));
 }
 
-eitp_lora_config eitp_model_lora(const eitp_model *model) {
-    eitp_lora_config none = EITP__ZERO;
-    return model ? model->lora : none;
-}
-
-static double eitp__lora_scale(const eitp_lora_config *config) {
-    return config->alpha / (config->rslora ? sqrt((double)config->rank) : (double)config->rank);
-}
-
-/* Declares the adapters; where one cannot be, none is. */
-static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
-    eitp_context *context = model->context;
-    size_t before = eitp_variable_count(context);
-    eitp_graph *graph = NULL;
-    eitp_status status = eitp_graph_create(context, &graph, error);
-    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i++) {
-        eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
-        eitp_parameter(graph, parameter.name, parameter.rank, parameter.shape);
-        status = eitp_graph_status(graph, error);
-    }
-    eitp_graph_destroy(graph);
-    while (status && eitp_variable_count(context) > before)
-        eitp__variable_remove(context, eitp_variable_count(context) - 1);
-    return status;
-}
-
-eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
-    if (!model || !config)
-        return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
-    eitp_status status = eitp__lora_config_check(config, error);
-    if (!status && model->lora.rank)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has adapters already; merge them first");
-    if (!status && model->context->graph_count)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are made");
-    if (!status)
-        status = eitp__lora_declare(model, config, error);
-    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
-    }
-    if (!status)
-        model->lora = *config;
-    return status;
-}
-
-eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (!model)
-        return eitp__fail_null(error, "eitp_model_initialize_lora", "model");
-    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
-        eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
-        /* Kaiming's uniform distribution with a = sqrt(5). */
-        double bound = 1 / sqrt((double)parameter.shape[1]);
-        status = i % 2 ? eitp_variable_fill(model->context, parameter.name, 0, error)
-                       : eitp_variable_fill_uniform(model->context, parameter.name, -bound, bound, seed, error);
-    }
-    return status;
-}
-
 /* ---- The graph ---- */
 
-/* A layer's adapter parameter, rounded to what its product takes. */
-static eitp_tensor *eitp__lora_tensor(const eitp_model *model, const eitp_tensor *x, int64_t layer, const char *name,
-                                      char which) {
-    char full[96];
-    snprintf(full, sizeof full, "transformer.h.%d.%s.lora_%c.weight", (int)layer, name, which);
-    return eitp_cast(eitp__parameter_named(model, eitp_tensor_graph(x), full), eitp_tensor_dtype(x));
-}
-
-EITP__PRIVATE eitp_tensor *eitp__lora_apply(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
-                                            eitp_tensor *key) {
-    unsigned target = 0;
+EITP__PRIVATE eitp_tensor *eitp__lora_apply(eitp_tensor *x, const eitp_transformer_config *model, const char *block,
+                                            eitp__model_slot slot, const eitp_lora_config *config, eitp_tensor *key) {
+    const eitp__parameter_row *row = eitp__row_find(model, slot, EITP__WEIGHT);
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_dtype dtype = eitp_tensor_dtype(x);
+    eitp__parameter a, b;
     eitp_tensor *low;
-    for (size_t i = 0; i < EITP__COUNT(eitp__lora_layers); i++)
-        target |= strcmp(name, eitp__lora_layers[i].name) ? 0 : eitp__lora_layers[i].target;
-    if (!model->lora.rank || !(model->lora.targets & target))
+    if (!x || !row || !config || !config->rank || !(config->targets >> slot & 1))
         return NULL;
-    low = eitp_matmul_wide(key ? eitp_dropout(x, key, model->lora.dropout) : x,
-                           eitp__lora_tensor(model, x, layer, name, 'A'), 0, 1);
+    a = eitp__lora_row_parameter(model, config, row, block, 0);
+    b = eitp__lora_row_parameter(model, config, row, block, 1);
+    /* Parameters are rounded to what their products take. */
+    low = eitp_cast(eitp__parameter_tensor(graph, &a), dtype);
+    low = eitp_matmul_wide(key ? eitp_dropout(x, key, config->dropout) : x, low, 0, 1);
     /* Scaled as it was summed: rounded once, and the scale is not in what A and B are updated by. */
-    low = eitp_cast(eitp_affine(low, eitp__lora_scale(&model->lora), 0), eitp_tensor_dtype(x));
-    return eitp_matmul_transposed(low, eitp__lora_tensor(model, x, layer, name, 'B'), 0, 1);
-}
-
-/* ---- Merging ---- */
-
-/* An adapter in memory, and a row of the weight that it belongs to. */
-typedef struct eitp__lora_merge {
-    const eitp_host *host;
-    int64_t rank, in, out;
-    double scale;
-    float *a, *b, *row; /* one allocation */
-    size_t bytes;
-} eitp__lora_merge;
-
-static void eitp__lora_add_row(const eitp__lora_merge *merge, int64_t i) {
-    for (int64_t o = 0; o < merge->out; o++) {
-        double sum = 0;
-        for (int64_t r = 0; r < merge->rank; r++)
-            sum += (double)merge->a[r * merge->in + i] * (double)merge->b[o * merge->rank + r];
-        merge->row[o] = (float)((double)merge->row[o] + merge->scale * sum);
-    }
-}
-
-/* Adds an adapter to its weight [in, out], which is the transpose of B A, and zeroes B. */
-static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lora_merge *merge, const char *name_a,
-                                          const char *name_b, eitp_error *error) {
-    char weight[96];
-    eitp_status status = eitp_variable_read_f32(context, name_a, 0, merge->a, merge->rank * merge->in, error);
-    if (!status)
-        status = eitp_variable_read_f32(context, name_b, 0, merge->b, merge->rank * merge->out, error);
-    snprintf(weight, sizeof weight, "%.*s.weight", (int)(strlen(name_a) - strlen(".lora_A.weight")), name_a);
-    for (int64_t i = 0; i < merge->in && !status; i++) {
-        status = eitp_variable_read_f32(context, weight, i * merge->out, merge->row, merge->out, error);
-        if (!status)
-            eitp__lora_add_row(merge, i);
-        if (!status)
-            status = eitp_variable_write_f32(context, weight, i * merge->out, merge->row, merge->out, error);
-    }
-    return status ? status : eitp_variable_fill(context, name_b, 0, error);
-}
-
-eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
-    if (!model)
-        return eitp__fail_null(error, "eitp_model_merge_lora", "model");
-    const eitp_lora_config *config = &model->lora;
-    eitp_status status = EITP_OK;
-    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i += 2) {
-        eitp__parameter a = eitp__lora_parameter(&model->config, config, i);
-        eitp__parameter b = eitp__lora_parameter(&model->config, config, i + 1);
-        eitp__lora_merge merge = EITP__ZERO;
-        merge.host = &model->host;
-        merge.rank = config->rank;
-        merge.in = a.shape[1];
-        merge.out = b.shape[0];
-        merge.scale = eitp__lora_scale(config);
-        merge.bytes = (size_t)(merge.rank * (merge.in + merge.out) + merge.out) * sizeof *merge.a;
-        merge.a = (float *)eitp__allocate_uninitialized(merge.host, merge.bytes);
-        if (!merge.a)
-            return eitp__fail_memory(error, merge.bytes, "merging adapters");
-        merge.b = merge.a + merge.rank * merge.in;
-        merge.row = merge.b + merge.rank * merge.out;
-        status = eitp__lora_merge_layer(model->context, &merge, a.name, b.name, error);
-        eitp__release(merge.host, merge.a, merge.bytes);
-    }
-    return status;
+    low = eitp_cast(eitp_affine(low, eitp__lora_scale(config), 0), dtype);
+    return eitp_matmul_transposed(low, eitp_cast(eitp__parameter_tensor(graph, &b), dtype), 0, 1);
 }
 /* <<src/model/lora.c */
 
-/* >>src/model/freeze.c */
-/* Which parameters of a model are trained. */
+/* >>src/model/layers.c */
+EITP__PRIVATE eitp_tensor *eitp__slot_tensor(eitp_graph *graph, const eitp_transformer_config *config,
+                                             const char *block, eitp__model_slot slot, eitp__part part) {
+    const eitp__parameter_row *row = eitp__row_find(config, slot, part);
+    eitp__parameter parameter;
+    if (!row)
+        return NULL;
+    parameter = eitp__row_parameter(config, row, block);
+    return eitp__parameter_tensor(graph, &parameter);
+}
 
-/* Does the name match the pattern of `size` characters, in which "*" stands for any text? */
-static int eitp__pattern_matches(const char *pattern, size_t size, const char *name) {
-    size_t at = 0, star = size;
-    const char *retry = NULL;
-    while (*name) {
-        if (at < size && pattern[at] == '*') {
-            star = at++;
-            retry = name;
-        } else if (at < size && pattern[at] == *name) {
-            at++;
-            name++;
-        } else if (retry) {
-            at = star + 1;
-            name = ++retry;
-        } else {
-            return 0;
-        }
+EITP__PRIVATE eitp_tensor *eitp__slot_norm(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
+                                           eitp__model_slot slot) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *gain, *bias;
+    if (!x || !eitp__row_find(config, slot, EITP__WEIGHT))
+        return x;
+    bias = eitp__slot_tensor(graph, config, block, slot, EITP__BIAS);
+    gain = eitp__slot_tensor(graph, config, block, slot, EITP__WEIGHT);
+    return eitp_layer_norm(x, gain, bias, config->epsilon);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
+                                             eitp__model_slot slot, const eitp_block_inputs *inputs,
+                                             eitp_activation activation) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *adapted, *bias, *y;
+    if (!x)
+        return NULL;
+    adapted = eitp__lora_apply(x, config, block, slot, inputs->lora, inputs->key);
+    bias = eitp__slot_tensor(graph, config, block, slot, EITP__BIAS);
+    y = eitp_linear(x, eitp__slot_tensor(graph, config, block, slot, EITP__WEIGHT), bias, EITP_NO_ACTIVATION);
+    return eitp__activate(adapted ? eitp_add(y, adapted) : y, activation);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, double probability) {
+    return key ? eitp_dropout(x, key, probability) : x;
+}
+/* <<src/model/layers.c */
+
+/* >>src/model/block.c */
+/* One block of a Transformer: attention and MLP, with norms before or after them. */
+
+/* A variable [longest, width] that attention with a cache fills. */
+static eitp_tensor *eitp__block_cache(eitp_graph *graph, const eitp_transformer_config *config, int64_t layer,
+                                      const char *what, int64_t longest) {
+    char name[64];
+    int64_t shape[2];
+    snprintf(name, sizeof name, "cache.%d.%s", (int)layer, what);
+    shape[0] = longest;
+    shape[1] = config->width;
+    return eitp_variable_tensor(graph, name, EITP_CACHE, graph->context->precision, 2, shape);
+}
+
+static double eitp__attention_scale(const eitp_transformer_config *config, int64_t layer) {
+    double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
+    return config->scale_attention_by_layer ? scale / (double)(layer + 1) : scale;
+}
+
+/* What the rows of x attend to, side by side for all heads. */
+static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer_config *config, const char *name,
+                                          int64_t layer, const eitp_block_inputs *inputs) {
+    eitp_tensor *qkv = eitp__slot_linear(x, config, name, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
+    eitp_graph *graph = eitp_tensor_graph(qkv);
+    eitp_attention_config attention = EITP__ZERO;
+    attention.heads = (int)config->heads;
+    attention.longest = inputs->longest;
+    attention.scale = eitp__attention_scale(config, layer);
+    attention.dropout = inputs->key ? config->attention_dropout : 0;
+    attention.bidirectional = config->bidirectional != 0;
+    if (!qkv)
+        return NULL;
+    if (inputs->position) {
+        eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs->longest);
+        return eitp_attention_cached(qkv, eitp__block_cache(graph, config, layer, "keys", inputs->longest), values,
+                                     inputs->position, attention.heads, attention.scale);
     }
-    while (at < size && pattern[at] == '*')
-        at++;
-    return at == size;
+    return eitp_attention(qkv, inputs->offsets, inputs->key, inputs->lengths, &attention);
 }
 
-/* The number after "layers:" in a word; -1 where it is no such word, or none. */
-static int64_t eitp__layers_of(const char *word, size_t size) {
-    static const char prefix[] = "layers:";
-    const size_t length = sizeof prefix - 1;
-    int64_t number = 0;
-    if (size <= length || size > length + 6 || strncmp(word, prefix, length))
-        return -1;
-    for (size_t i = length; i < size; i++) {
-        if (word[i] < '0' || word[i] > '9')
-            return -1;
-        number = 10 * number + (word[i] - '0');
-    }
-    return number;
+/* x and what a layer makes of it, normalized where norms come after. */
+static eitp_tensor *eitp__block_residual(eitp_tensor *x, eitp_tensor *added, const eitp_transformer_config *config,
+                                         const char *name, eitp__model_slot norm, const eitp_block_inputs *inputs) {
+    x = eitp_add(x, eitp__dropout_with(added, inputs->key, config->residual_dropout));
+    return config->post_norm ? eitp__slot_norm(x, config, name, norm) : x;
 }
 
-/* Does a word of eitp_model_freeze name the parameter? */
-static int eitp__word_names(const char *word, size_t size, const char *name) {
-    static const char prefix[] = "transformer.", block[] = "transformer.h.";
-    int has_prefix = !strncmp(name, prefix, sizeof prefix - 1);
-    int64_t layers = eitp__layers_of(word, size);
-    if (layers >= 0)
-        return !strncmp(name, block, sizeof block - 1) && strtoll(name + sizeof block - 1, NULL, 10) < layers;
-    if (size == strlen("embeddings") && !strncmp(word, "embeddings", size))
-        return !strcmp(name, "transformer.wte.weight") || !strcmp(name, "transformer.wpe.weight");
-    return eitp__pattern_matches(word, size, name) ||
-           (has_prefix && eitp__pattern_matches(word, size, name + sizeof prefix - 1));
-}
-
-/* Calls for each parameter that a word names; returns how many there are. */
-static eitp_status eitp__freeze_word(eitp_model *model, const char *word, size_t size, int freezes, int64_t *count,
-                                     eitp_error *error) {
+/* Refuses what the ops of a block do not. */
+static eitp_status eitp__block_check(const eitp_transformer_config *config, const char *name, int64_t layer,
+                                     const eitp_block_inputs *inputs, eitp_error *error) {
+    const size_t longest = 64;
     eitp_status status = EITP_OK;
-    *count = 0;
-    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        if (!eitp__word_names(word, size, parameter.name))
+    if (!*name || strlen(name) > longest)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block's name must have 1 to %zu characters, it has %zu",
+                          longest, strlen(name));
+    if (inputs && inputs->position && (config->bidirectional || inputs->lengths))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a block with a cache takes causal attention, and sequences without padding");
+    if (layer < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block's layer is %lld; it must be 0 or more",
+                          (long long)layer);
+    if (inputs && inputs->lora && inputs->lora->rank)
+        status = eitp__lora_config_check(inputs->lora, error);
+    return status ? status : eitp__transformer_config_check(config, error);
+}
+
+eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
+                        const eitp_block_inputs *inputs) {
+    eitp_error error;
+    eitp_tensor *attended, *hidden;
+    if (!x || !config || !name || !inputs)
+        return NULL;
+    if (eitp__block_check(config, name, layer, inputs, &error)) {
+        eitp__graph_fail(eitp_tensor_graph(x), error.status, "%s", error.message);
+        return NULL;
+    }
+    attended = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__ATTENTION_NORM);
+    attended = eitp__block_attention(attended, config, name, layer, inputs);
+    attended = eitp__slot_linear(attended, config, name, EITP__ATTENTION_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    x = eitp__block_residual(x, attended, config, name, EITP__ATTENTION_NORM, inputs);
+    hidden = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__MLP_NORM);
+    hidden = eitp__slot_linear(hidden, config, name, EITP__MLP_INPUT, inputs, config->activation);
+    hidden = eitp__slot_linear(hidden, config, name, EITP__MLP_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    return eitp__block_residual(x, hidden, config, name, EITP__MLP_NORM, inputs);
+}
+
+eitp_status eitp_block_initialize(eitp_context *context, const eitp_transformer_config *config, const char *name,
+                                  uint64_t seed, eitp_error *error) {
+    const eitp_architecture *architecture;
+    eitp_status status;
+    if (!context || !config || !name)
+        return eitp__fail_null(error, "eitp_block_initialize", "context, config and name");
+    architecture = eitp__architecture_of(config);
+    status = eitp__block_check(config, name, 0, NULL, error);
+    for (size_t i = 0; i < architecture->row_count && !status; i++) {
+        eitp__parameter parameter;
+        if (architecture->rows[i].place != EITP__IN_BLOCK)
             continue;
-        ++*count;
-        if (freezes)
-            status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+        parameter = eitp__row_parameter(config, &architecture->rows[i], name);
+        status = eitp__parameter_declare(context, &parameter, error);
+        if (!status)
+            status = eitp__parameter_fill(context, config, &parameter, seed, error);
     }
     return status;
 }
-
-eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error) {
-    eitp_status status = EITP_OK;
-    if (!model || !parts)
-        return eitp__fail_null(error, "eitp_model_freeze", "model and parts");
-    for (int freezes = 0; freezes < 2; freezes++) {
-        for (const char *word = parts; !status; word++) {
-            size_t size = strcspn(word, ",");
-            int64_t count, layers = eitp__layers_of(word, size);
-            status = eitp__freeze_word(model, word, size, freezes, &count, error);
-            if (!status && (!count || layers > model->config.layers))
-                return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                                  "'%.*s' freezes nothing of a model with %lld layers; use embeddings, layers:N, or a "
-                                  "parameter's name, with * for any text",
-                                  (int)(size < 60 ? size : 60), word, (long long)model->config.layers);
-            word += size;
-            if (!*word)
-                break;
-        }
-    }
-    return status;
-}
-
-int64_t eitp_model_trained_count(const eitp_model *model) {
-    int64_t base, elements = 0;
-    if (!model)
-        return 0;
-    base = eitp__parameter_count(&model->config);
-    for (int64_t i = 0; i < base + eitp__lora_parameter_count(&model->config, &model->lora); i++) {
-        eitp__parameter parameter = i < base ? eitp__parameter_at(&model->config, i)
-                                             : eitp__lora_parameter(&model->config, &model->lora, i - base);
-        int64_t at = eitp_variable_find(model->context, parameter.name);
-        if (eitp_variable_at(model->context, (size_t)at).trained)
-            elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
-    }
-    return elements;
-}
-/* <<src/model/freeze.c */
+/* <<src/model/block.c */
 
 /* >>src/model/transformer.c */
-/* ---- Parameters ---- */
-
-/* A dimension of a parameter, by name. */
-typedef enum eitp__extent {
-    EITP__NONE,
-    EITP__VOCABULARY,
-    EITP__POSITIONS,
-    EITP__WIDTH,
-    EITP__QKV,
-    EITP__INNER
-} eitp__extent;
-
-typedef struct eitp__gpt2_row {
-    const char *name;
-    eitp__extent extents[2];
-    eitp__fill_kind fill;
-} eitp__gpt2_row;
-
-#define EITP__PREFIX "transformer."
-
-static const eitp__gpt2_row eitp__gpt2_first[] = {
-    {"wte.weight", {EITP__VOCABULARY, EITP__WIDTH}, EITP__FILL_NORMAL},
-    {"wpe.weight", {EITP__POSITIONS, EITP__WIDTH}, EITP__FILL_NORMAL},
-};
-
-/* Once for each layer, called "h.<layer>.<name>". */
-static const eitp__gpt2_row eitp__gpt2_layer[] = {
-    {"ln_1.weight", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ONE},
-    {"ln_1.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
-    {"attn.c_attn.weight", {EITP__WIDTH, EITP__QKV}, EITP__FILL_NORMAL},
-    {"attn.c_attn.bias", {EITP__QKV, EITP__NONE}, EITP__FILL_ZERO},
-    {"attn.c_proj.weight", {EITP__WIDTH, EITP__WIDTH}, EITP__FILL_RESIDUAL},
-    {"attn.c_proj.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
-    {"ln_2.weight", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ONE},
-    {"ln_2.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
-    {"mlp.c_fc.weight", {EITP__WIDTH, EITP__INNER}, EITP__FILL_NORMAL},
-    {"mlp.c_fc.bias", {EITP__INNER, EITP__NONE}, EITP__FILL_ZERO},
-    {"mlp.c_proj.weight", {EITP__INNER, EITP__WIDTH}, EITP__FILL_RESIDUAL},
-    {"mlp.c_proj.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
-};
-
-static const eitp__gpt2_row eitp__gpt2_last[] = {
-    {"ln_f.weight", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ONE},
-    {"ln_f.bias", {EITP__WIDTH, EITP__NONE}, EITP__FILL_ZERO},
-};
-
-/* Only where the head is not tied; its name has no prefix. */
-static const eitp__gpt2_row eitp__gpt2_head = {"lm_head.weight", {EITP__VOCABULARY, EITP__WIDTH}, EITP__FILL_NORMAL};
-
-static int64_t eitp__gpt2_extent(const eitp_transformer_config *config, eitp__extent extent) {
-    switch (extent) {
-    case EITP__VOCABULARY:
-        return config->vocabulary;
-    case EITP__POSITIONS:
-        return config->positions;
-    case EITP__WIDTH:
-        return config->width;
-    case EITP__QKV:
-        return 3 * config->width;
-    case EITP__INNER:
-        return config->inner;
-    case EITP__NONE:
-    default:
-        return 0;
-    }
-}
-
-EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
-    return (int64_t)EITP__COUNT(eitp__gpt2_first) + config->layers * (int64_t)EITP__COUNT(eitp__gpt2_layer) +
-           (int64_t)EITP__COUNT(eitp__gpt2_last) + !config->tied;
-}
-
-EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
-    const int64_t first = EITP__COUNT(eitp__gpt2_first), layer = EITP__COUNT(eitp__gpt2_layer);
-    const int64_t last = EITP__COUNT(eitp__gpt2_last), layers_end = first + config->layers * layer;
-    const eitp__gpt2_row *row;
-    eitp__parameter parameter;
-    memset(&parameter, 0, sizeof parameter);
-    if (index < first) {
-        row = &eitp__gpt2_first[index];
-        snprintf(parameter.name, sizeof parameter.name, EITP__PREFIX "%s", row->name);
-    } else if (index < layers_end) {
-        row = &eitp__gpt2_layer[(index - first) % layer];
-        snprintf(parameter.name, sizeof parameter.name, EITP__PREFIX "h.%d.%s", (int)((index - first) / layer),
-                 row->name);
-    } else if (index < layers_end + last) {
-        row = &eitp__gpt2_last[index - layers_end];
-        snprintf(parameter.name, sizeof parameter.name, EITP__PREFIX "%s", row->name);
-    } else {
-        row = &eitp__gpt2_head;
-        snprintf(parameter.name, sizeof parameter.name, "%s", row->name);
-    }
-    parameter.fill = row->fill;
-    for (int d = 0; d < 2 && row->extents[d] != EITP__NONE; d++)
-        parameter.shape[parameter.rank++] = eitp__gpt2_extent(config, row->extents[d]);
-    return parameter;
-}
-
 /* ---- The model object ---- */
-
-/* Matrices are of the context's precision, and have a remainder where that is asked for; vectors are F32. */
-static void eitp__declare_parameter(eitp_graph *graph, const eitp__parameter *parameter) {
-    const eitp_context *context = graph->context;
-    eitp_dtype dtype = parameter->rank > 1 ? context->precision : EITP_F32;
-    char name[128];
-    eitp_variable_tensor(graph, parameter->name, EITP_PARAMETER, dtype, parameter->rank, parameter->shape);
-    if (dtype == EITP_F32 || context->parameters == EITP_PARAMETERS_ROUNDED)
-        return;
-    eitp__remainder_name(parameter->name, name, sizeof name);
-    eitp_variable_tensor(graph, name, EITP_REMAINDER,
-                         context->parameters == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(dtype),
-                         parameter->rank, parameter->shape);
-}
 
 eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_config *config, eitp_model **model,
                               eitp_error *error) {
     if (!context || !config || !model)
         return eitp__fail_null(error, "eitp_model_create", "context, config and model");
     const eitp_host host = eitp_context_host(context);
-    eitp_graph *graph = NULL;
     eitp_model *made;
     eitp_status status = eitp__transformer_config_check(config, error);
     *model = NULL;
@@ -35364,13 +37721,11 @@ eitp_status eitp_model_create(eitp_context *context, const eitp_transformer_conf
     made->context = context;
     made->host = host;
     made->config = *config;
-    status = eitp_graph_create(context, &graph, error);
+    made->config.architecture = eitp__architecture_of(config);
     for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(config, i);
-        eitp__declare_parameter(graph, &parameter);
-        status = eitp_graph_status(graph, error);
+        status = eitp__parameter_declare(context, &parameter, error);
     }
-    eitp_graph_destroy(graph);
     if (status) {
         eitp_model_destroy(made);
         return status;
@@ -35435,7 +37790,7 @@ int64_t eitp_model_parameter_count(const eitp_model *model) {
     int64_t elements = 0;
     for (int64_t i = 0; model && i < eitp__parameter_count(&model->config); i++) {
         eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
+        elements += eitp__parameter_elements(&parameter);
     }
     return elements;
 }
@@ -35443,150 +37798,66 @@ int64_t eitp_model_parameter_count(const eitp_model *model) {
 eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eitp_error *error) {
     if (!model)
         return eitp__fail_null(error, "eitp_model_initialize", "model");
-    const eitp_transformer_config *config = &model->config;
     eitp_status status = EITP_OK;
-    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(config, i);
-        double deviation = config->initializer_range;
-        if (parameter.fill == EITP__FILL_RESIDUAL)
-            deviation /= sqrt(2.0 * (double)config->layers);
-        if (parameter.fill == EITP__FILL_ONE || parameter.fill == EITP__FILL_ZERO)
-            status = eitp_variable_fill(model->context, parameter.name, parameter.fill == EITP__FILL_ONE, error);
-        else
-            status = eitp_variable_fill_normal(model->context, parameter.name, 0, deviation, seed, error);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        status = eitp__parameter_fill(model->context, &model->config, &parameter, seed, error);
     }
     return status;
 }
 
 /* ---- The graph ---- */
 
-EITP__PRIVATE eitp_tensor *eitp__parameter_named(const eitp_model *model, eitp_graph *graph, const char *name) {
-    eitp_variable info = eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, name));
-    if (!info.name) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT, "the model's variable '%s' is not in its context", name);
-        return NULL;
-    }
-    return eitp_variable_tensor(graph, name, info.role, info.dtype, info.rank, info.shape);
-}
-
-/* The model's parameter "transformer.<name>" in a graph; `layer` below 0: outside the layers. */
-static eitp_tensor *eitp__gpt2_tensor(const eitp_model *model, eitp_graph *graph, int64_t layer, const char *name) {
-    char full[96];
-    if (layer >= 0)
-        snprintf(full, sizeof full, EITP__PREFIX "h.%d.%s", (int)layer, name);
-    else
-        snprintf(full, sizeof full, EITP__PREFIX "%s", name);
-    return eitp__parameter_named(model, graph, full);
-}
-
-/* x through the weight and bias called <name>.weight and <name>.bias, and the adapter if there is one. */
-static eitp_tensor *eitp__gpt2_linear(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name,
-                                      const eitp__attending *attending, eitp_activation activation) {
-    char weight[64], bias[64];
-    eitp_graph *graph;
-    eitp_tensor *adapted, *y;
-    if (!x)
-        return NULL;
-    graph = eitp_tensor_graph(x);
-    snprintf(weight, sizeof weight, "%s.weight", name);
-    snprintf(bias, sizeof bias, "%s.bias", name);
-    adapted = eitp__lora_apply(model, x, layer, name, attending->key);
-    y = eitp_linear(x, eitp__gpt2_tensor(model, graph, layer, weight), eitp__gpt2_tensor(model, graph, layer, bias),
-                    EITP_NO_ACTIVATION);
-    return eitp__activate(adapted ? eitp_add(y, adapted) : y, activation);
-}
-
-static eitp_tensor *eitp__gpt2_norm(const eitp_model *model, eitp_tensor *x, int64_t layer, const char *name) {
-    char weight[64], bias[64];
-    eitp_graph *graph;
-    if (!x)
-        return NULL;
-    graph = eitp_tensor_graph(x);
-    snprintf(weight, sizeof weight, "%s.weight", name);
-    snprintf(bias, sizeof bias, "%s.bias", name);
-    return eitp_layer_norm(x, eitp__gpt2_tensor(model, graph, layer, weight),
-                           eitp__gpt2_tensor(model, graph, layer, bias), model->config.epsilon);
-}
-
-static eitp_tensor *eitp__gpt2_cache(const eitp_model *model, eitp_graph *graph, int64_t layer, const char *what,
-                                     int64_t longest) {
-    char name[64];
-    int64_t shape[2];
-    snprintf(name, sizeof name, "cache.%d.%s", (int)layer, what);
-    shape[0] = longest;
-    shape[1] = model->config.width;
-    return eitp_variable_tensor(graph, name, EITP_CACHE, eitp_context_precision(model->context), 2, shape);
-}
-
-static eitp_tensor *eitp__gpt2_attention(const eitp_model *model, eitp_tensor *x, int64_t layer,
-                                         const eitp__attending *attending) {
-    const eitp_transformer_config *config = &model->config;
-    eitp_tensor *qkv = eitp__gpt2_linear(model, x, layer, "attn.c_attn", attending, EITP_NO_ACTIVATION);
-    double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
-    eitp_attention_config attention = EITP__ZERO;
-    eitp_graph *graph;
-    if (!qkv)
-        return NULL;
-    graph = eitp_tensor_graph(qkv);
-    if (config->scale_attention_by_layer)
-        scale /= (double)(layer + 1);
-    if (attending->position)
-        return eitp_attention_cached(qkv, eitp__gpt2_cache(model, graph, layer, "keys", attending->longest),
-                                     eitp__gpt2_cache(model, graph, layer, "values", attending->longest),
-                                     attending->position, (int)config->heads, scale);
-    attention.heads = (int)config->heads;
-    attention.longest = attending->longest;
-    attention.scale = scale;
-    attention.dropout = attending->key ? config->attention_dropout : 0;
-    return eitp_attention(qkv, attending->offsets, attending->key, NULL, &attention);
-}
-
-static eitp_tensor *eitp__gpt2_dropout(eitp_tensor *x, const eitp__attending *attending, double probability) {
-    return attending->key ? eitp_dropout(x, attending->key, probability) : x;
-}
-
-static eitp_tensor *eitp__gpt2_block(const eitp_model *model, eitp_tensor *x, int64_t layer,
-                                     const eitp__attending *attending) {
-    const eitp_transformer_config *config = &model->config;
-    eitp_tensor *attended, *hidden;
-    attended = eitp__gpt2_attention(model, eitp__gpt2_norm(model, x, layer, "ln_1"), layer, attending);
-    attended = eitp__gpt2_linear(model, attended, layer, "attn.c_proj", attending, EITP_NO_ACTIVATION);
-    x = eitp_add(x, eitp__gpt2_dropout(attended, attending, config->residual_dropout));
-    hidden = eitp__gpt2_linear(model, eitp__gpt2_norm(model, x, layer, "ln_2"), layer, "mlp.c_fc", attending,
-                               config->activation);
-    hidden = eitp__gpt2_linear(model, hidden, layer, "mlp.c_proj", attending, EITP_NO_ACTIVATION);
-    return eitp_add(x, eitp__gpt2_dropout(hidden, attending, config->residual_dropout));
-}
-
 EITP__PRIVATE int eitp__trains_tied_embedding(const eitp_model *model) {
-    int64_t index = eitp_variable_find(model->context, EITP__PREFIX "wte.weight");
+    const eitp__parameter_row *row = eitp__row_find(&model->config, EITP__TOKEN_EMBEDDING, EITP__WEIGHT);
+    eitp__parameter parameter = eitp__row_parameter(&model->config, row, NULL);
+    int64_t index = eitp_variable_find(model->context, parameter.name);
     return model->config.tied && index >= 0 && eitp_variable_at(model->context, (size_t)index).trained;
 }
 
-static eitp_tensor *eitp__gpt2_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
-    eitp_tensor *table = eitp__gpt2_tensor(model, graph, -1, "wte.weight");
-    return inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
-                          : eitp_embedding(table, inputs->tokens);
+/* A parameter outside of blocks. */
+static eitp_tensor *eitp__model_tensor(const eitp_model *model, eitp_graph *graph, eitp__model_slot slot) {
+    return eitp__slot_tensor(graph, &model->config, NULL, slot, EITP__WEIGHT);
 }
 
-EITP__PRIVATE eitp_tensor *eitp__gpt2_hidden(const eitp_model *model, eitp_graph *graph,
-                                             const eitp_model_inputs *inputs, const eitp__attending *attending) {
-    eitp_tensor *x = eitp_add(eitp__gpt2_embedded(model, graph, inputs),
-                              eitp_embedding(eitp__gpt2_tensor(model, graph, -1, "wpe.weight"), inputs->positions));
-    x = eitp__gpt2_dropout(x, attending, model->config.embedding_dropout);
-    for (int64_t layer = 0; layer < model->config.layers; layer++)
-        x = eitp__gpt2_block(model, x, layer, attending);
-    return eitp__gpt2_norm(model, x, -1, "ln_f");
+/* The embedding of each token's segment, or of segment 0 for all of them. */
+static eitp_tensor *eitp__model_segments(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+    eitp_tensor *table = eitp__model_tensor(model, graph, EITP__SEGMENT_EMBEDDING);
+    return inputs->segments ? eitp_embedding(table, inputs->segments) : eitp_slice(table, 0, 0, 1);
+}
+
+/* The rows of the embeddings, added up. */
+static eitp_tensor *eitp__model_embedded(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs) {
+    const int has_positions = eitp__row_find(&model->config, EITP__POSITION_EMBEDDING, EITP__WEIGHT) != NULL;
+    eitp_tensor *positions = NULL, *table, *x;
+    if (has_positions)
+        positions = eitp_embedding(eitp__model_tensor(model, graph, EITP__POSITION_EMBEDDING), inputs->positions);
+    table = eitp__model_tensor(model, graph, EITP__TOKEN_EMBEDDING);
+    x = inputs->unique ? eitp_embedding_unique(table, inputs->tokens, inputs->unique, inputs->inverse)
+                       : eitp_embedding(table, inputs->tokens);
+    x = has_positions ? eitp_add(x, positions) : x;
+    return eitp__row_find(&model->config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT)
+               ? eitp_add(x, eitp__model_segments(model, graph, inputs))
+               : x;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__model_hidden_with(const eitp_model *model, eitp_graph *graph,
+                                                   const eitp_model_inputs *inputs,
+                                                   const eitp_block_inputs *attention) {
+    const eitp_transformer_config *config = &model->config;
+    eitp_tensor *x = eitp__slot_norm(eitp__model_embedded(model, graph, inputs), config, NULL, EITP__EMBEDDING_NORM);
+    char block[EITP__BLOCK_NAME_SIZE];
+    x = eitp__dropout_with(x, attention->key, config->embedding_dropout);
+    for (int64_t layer = 0; layer < config->layers; layer++) {
+        eitp__block_name(config, layer, block, sizeof block);
+        x = eitp_block(x, config, block, layer, attention);
+    }
+    return eitp__slot_norm(x, config, NULL, EITP__FINAL_NORM);
 }
 
 /* The output head [vocabulary, width]. */
-static eitp_tensor *eitp__gpt2_head_tensor(const eitp_model *model, eitp_graph *graph) {
-    return model->config.tied ? eitp__gpt2_tensor(model, graph, -1, "wte.weight")
-                              : eitp__parameter_named(model, graph, eitp__gpt2_head.name);
-}
-
-EITP__PRIVATE eitp_tensor *eitp__gpt2_logits(const eitp_model *model, eitp_tensor *hidden) {
-    return hidden ? eitp_matmul_wide(hidden, eitp__gpt2_head_tensor(model, eitp_tensor_graph(hidden)), 0, 1) : NULL;
+static eitp_tensor *eitp__head_tensor(const eitp_model *model, eitp_graph *graph) {
+    return eitp__model_tensor(model, graph, model->config.tied ? EITP__TOKEN_EMBEDDING : EITP__HEAD);
 }
 
 eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t longest, int with_key) {
@@ -35596,36 +37867,266 @@ eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences,
     inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &rows);
     inputs.offsets = eitp_input(graph, "offsets", EITP_I32, 1, &offsets);
     inputs.key = with_key ? eitp_input(graph, "random key", EITP_I64, 1, &key) : NULL;
-    inputs.unique = inputs.inverse = NULL;
+    inputs.unique = inputs.inverse = inputs.segments = NULL;
     return inputs;
 }
 
-/* The hidden states of a packed batch. */
-static eitp_tensor *eitp__model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
-                                       int64_t longest) {
-    eitp__attending attending;
-    attending.offsets = inputs->offsets;
-    attending.key = inputs->key;
-    attending.longest = longest;
-    attending.position = NULL;
-    return eitp__gpt2_hidden(model, graph, inputs, &attending);
+eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                               int64_t longest) {
+    eitp_block_inputs attention = EITP__ZERO;
+    if (!model || !graph || !inputs)
+        return NULL;
+    attention.offsets = inputs->offsets;
+    attention.key = inputs->key;
+    attention.longest = longest;
+    attention.lora = &model->lora;
+    return eitp__model_hidden_with(model, graph, inputs, &attention);
+}
+
+eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden) {
+    return model && hidden ? eitp_matmul_wide(hidden, eitp__head_tensor(model, eitp_tensor_graph(hidden)), 0, 1) : NULL;
 }
 
 eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                 int64_t longest) {
-    if (!model || !graph || !inputs)
-        return NULL;
-    return eitp__gpt2_logits(model, eitp__model_hidden(model, graph, inputs, longest));
+    return eitp_model_logits(model, eitp_model_hidden(model, graph, inputs, longest));
 }
 
 eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                int64_t longest, eitp_tensor *targets, int32_t ignored) {
+    eitp_tensor *head;
     if (!model || !graph || !inputs)
         return NULL;
-    return eitp_linear_cross_entropy(eitp__model_hidden(model, graph, inputs, longest),
-                                     eitp__gpt2_head_tensor(model, graph), targets, ignored);
+    head = eitp__head_tensor(model, graph);
+    return eitp_linear_cross_entropy(eitp_model_hidden(model, graph, inputs, longest), head, targets, ignored);
 }
 /* <<src/model/transformer.c */
+
+/* >>src/model/adapters.c */
+/* Adapters of a model: added, initialized, merged. */
+
+eitp_lora_config eitp_model_lora(const eitp_model *model) {
+    eitp_lora_config none = EITP__ZERO;
+    return model ? model->lora : none;
+}
+
+/* Declares the adapters; where one cannot be, none is. */
+static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
+    eitp_context *context = model->context;
+    size_t before = eitp_variable_count(context);
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
+        status = eitp__parameter_declare(context, &parameter, error);
+    }
+    while (status && eitp_variable_count(context) > before)
+        eitp__variable_remove(context, eitp_variable_count(context) - 1);
+    return status;
+}
+
+eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
+    if (!model || !config)
+        return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
+    eitp_status status = eitp__lora_config_check(config, error);
+    if (!status && model->lora.rank)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has adapters already; merge them first");
+    if (!status && model->context->graph_count)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are made");
+    if (!status)
+        status = eitp__lora_declare(model, config, error);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+    }
+    if (!status)
+        model->lora = *config;
+    return status;
+}
+
+eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_initialize_lora", "model");
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
+        /* Kaiming's uniform distribution with a = sqrt(5). */
+        double bound = 1 / sqrt((double)parameter.shape[1]);
+        status = i % 2 ? eitp_variable_fill(model->context, parameter.name, 0, error)
+                       : eitp_variable_fill_uniform(model->context, parameter.name, -bound, bound, seed, error);
+    }
+    return status;
+}
+
+/* ---- Merging ---- */
+
+/* An adapter in memory, and a row of the weight that it belongs to. */
+typedef struct eitp__lora_merge {
+    const eitp_host *host;
+    int64_t rank, in, out;
+    double scale;
+    float *a, *b, *row; /* one allocation */
+    size_t bytes;
+} eitp__lora_merge;
+
+static void eitp__lora_add_row(const eitp__lora_merge *merge, int64_t i) {
+    for (int64_t o = 0; o < merge->out; o++) {
+        double sum = 0;
+        for (int64_t r = 0; r < merge->rank; r++)
+            sum += (double)merge->a[r * merge->in + i] * (double)merge->b[o * merge->rank + r];
+        merge->row[o] = (float)((double)merge->row[o] + merge->scale * sum);
+    }
+}
+
+/* Adds an adapter to its weight [in, out], which is the transpose of B A, and zeroes B. */
+static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lora_merge *merge, const char *name_a,
+                                          const char *name_b, eitp_error *error) {
+    char weight[EITP__NAME_SIZE];
+    eitp_status status = eitp_variable_read_f32(context, name_a, 0, merge->a, merge->rank * merge->in, error);
+    if (!status)
+        status = eitp_variable_read_f32(context, name_b, 0, merge->b, merge->rank * merge->out, error);
+    snprintf(weight, sizeof weight, "%.*s.weight", (int)(strlen(name_a) - strlen(".lora_A.weight")), name_a);
+    for (int64_t i = 0; i < merge->in && !status; i++) {
+        status = eitp_variable_read_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+        if (!status)
+            eitp__lora_add_row(merge, i);
+        if (!status)
+            status = eitp_variable_write_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+    }
+    return status ? status : eitp_variable_fill(context, name_b, 0, error);
+}
+
+eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_merge_lora", "model");
+    const eitp_lora_config *config = &model->lora;
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i += 2) {
+        eitp__parameter a = eitp__lora_parameter(&model->config, config, i);
+        eitp__parameter b = eitp__lora_parameter(&model->config, config, i + 1);
+        eitp__lora_merge merge = EITP__ZERO;
+        merge.host = &model->host;
+        merge.rank = config->rank;
+        merge.in = a.shape[1];
+        merge.out = b.shape[0];
+        merge.scale = eitp__lora_scale(config);
+        merge.bytes = (size_t)(merge.rank * (merge.in + merge.out) + merge.out) * sizeof *merge.a;
+        merge.a = (float *)eitp__allocate_uninitialized(merge.host, merge.bytes);
+        if (!merge.a)
+            return eitp__fail_memory(error, merge.bytes, "merging adapters");
+        merge.b = merge.a + merge.rank * merge.in;
+        merge.row = merge.b + merge.rank * merge.out;
+        status = eitp__lora_merge_layer(model->context, &merge, a.name, b.name, error);
+        eitp__release(merge.host, merge.a, merge.bytes);
+    }
+    return status;
+}
+/* <<src/model/adapters.c */
+
+/* >>src/model/freeze.c */
+/* Which parameters of a model are trained. */
+
+/* Does the name match the pattern of `size` characters, in which "*" stands for any text? */
+static int eitp__pattern_matches(const char *pattern, size_t size, const char *name) {
+    size_t at = 0, star = size;
+    const char *retry = NULL;
+    while (*name) {
+        if (at < size && pattern[at] == '*') {
+            star = at++;
+            retry = name;
+        } else if (at < size && pattern[at] == *name) {
+            at++;
+            name++;
+        } else if (retry) {
+            at = star + 1;
+            name = ++retry;
+        } else {
+            return 0;
+        }
+    }
+    while (at < size && pattern[at] == '*')
+        at++;
+    return at == size;
+}
+
+/* The number after "layers:" in a word; -1 where it is no such word, or none. */
+static int64_t eitp__layers_of(const char *word, size_t size) {
+    static const char prefix[] = "layers:";
+    const size_t length = sizeof prefix - 1;
+    int64_t number = 0;
+    if (size <= length || size > length + 6 || strncmp(word, prefix, length))
+        return -1;
+    for (size_t i = length; i < size; i++) {
+        if (word[i] < '0' || word[i] > '9')
+            return -1;
+        number = 10 * number + (word[i] - '0');
+    }
+    return number;
+}
+
+/* True if a word of eitp_model_freeze names the parameter. */
+static int eitp__word_names(const eitp_model *model, const char *word, size_t size, const eitp__parameter *parameter) {
+    const char *shorter = eitp__without_prefix(&model->config, parameter->name);
+    int64_t layers = eitp__layers_of(word, size);
+    if (layers >= 0)
+        return parameter->layer >= 0 && parameter->layer < layers;
+    if (size == strlen("embeddings") && !strncmp(word, "embeddings", size))
+        return parameter->row->place == EITP__BEFORE_BLOCKS;
+    return eitp__pattern_matches(word, size, parameter->name) || eitp__pattern_matches(word, size, shorter);
+}
+
+/* Calls for each parameter that a word names; returns how many there are. */
+static eitp_status eitp__freeze_word(eitp_model *model, const char *word, size_t size, int freezes, int64_t *count,
+                                     eitp_error *error) {
+    eitp_status status = EITP_OK;
+    *count = 0;
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        if (!eitp__word_names(model, word, size, &parameter))
+            continue;
+        ++*count;
+        if (freezes)
+            status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+    }
+    return status;
+}
+
+eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!model || !parts)
+        return eitp__fail_null(error, "eitp_model_freeze", "model and parts");
+    for (int freezes = 0; freezes < 2; freezes++) {
+        for (const char *word = parts; !status; word++) {
+            size_t size = strcspn(word, ",");
+            int64_t count, layers = eitp__layers_of(word, size);
+            status = eitp__freeze_word(model, word, size, freezes, &count, error);
+            if (!status && (!count || layers > model->config.layers))
+                return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                                  "'%.*s' freezes nothing of a model with %lld layers; use embeddings, layers:N, or a "
+                                  "parameter's name, with * for any text",
+                                  (int)(size < 60 ? size : 60), word, (long long)model->config.layers);
+            word += size;
+            if (!*word)
+                break;
+        }
+    }
+    return status;
+}
+
+int64_t eitp_model_trained_count(const eitp_model *model) {
+    int64_t base, elements = 0;
+    if (!model)
+        return 0;
+    base = eitp__parameter_count(&model->config);
+    for (int64_t i = 0; i < base + eitp__lora_parameter_count(&model->config, &model->lora); i++) {
+        eitp__parameter parameter = i < base ? eitp__parameter_at(&model->config, i)
+                                             : eitp__lora_parameter(&model->config, &model->lora, i - base);
+        int64_t at = eitp_variable_find(model->context, parameter.name);
+        if (eitp_variable_at(model->context, (size_t)at).trained)
+            elements += eitp__parameter_elements(&parameter);
+    }
+    return elements;
+}
+/* <<src/model/freeze.c */
 
 /* >>src/model/generate.c */
 /* Generation with a key-value cache: one plan for prompt and tokens, whose rows are those fed at a time. */
@@ -35657,18 +38158,18 @@ eitp_sampling eitp_sampling_default(void) {
 static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *error) {
     eitp_graph *graph = generator->graph;
     eitp_model_inputs inputs = EITP__ZERO;
-    eitp__attending attending;
+    eitp_block_inputs attention = EITP__ZERO;
     eitp_tensor *hidden;
     int64_t one = 1;
-    memset(&attending, 0, sizeof attending);
     generator->tokens = inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &generator->chunk);
     generator->positions = inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &generator->chunk);
     generator->position = eitp_input(graph, "position", EITP_I32, 1, &one);
     generator->last = eitp_input(graph, "last row", EITP_I32, 1, &one);
-    attending.position = generator->position;
-    attending.longest = generator->capacity;
-    hidden = eitp__gpt2_hidden(generator->model, graph, &inputs, &attending);
-    generator->logits = eitp_output(eitp__gpt2_logits(generator->model, eitp_embedding(hidden, generator->last)));
+    attention.position = generator->position;
+    attention.longest = generator->capacity;
+    attention.lora = &generator->model->lora;
+    hidden = eitp__model_hidden_with(generator->model, graph, &inputs, &attention);
+    generator->logits = eitp_output(eitp_model_logits(generator->model, eitp_embedding(hidden, generator->last)));
     return eitp_plan_create(graph, &generator->plan, error);
 }
 
@@ -35681,6 +38182,9 @@ eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eit
     eitp_status status;
     size_t vocabulary = (size_t)model->config.vocabulary;
     *generator = NULL;
+    if (model->config.bidirectional)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "a model with bidirectional attention cannot generate; generation takes a causal one");
     if (capacity < 0 || capacity > model->config.positions)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens are more than the model's %lld positions",
                           (long long)capacity, (long long)model->config.positions);
@@ -35880,6 +38384,82 @@ int32_t eitp_generator_sample(eitp_generator *generator, const eitp_sampling *sa
 }
 /* <<src/model/generate.c */
 
+/* >>src/optim/update.c */
+/* Pieces of parameters, and what every optimizer gives to the nodes that update them. */
+
+static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
+    eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
+                     "the name of parameter '%.60s...' is too long: its optimizer state would share a name with others",
+                     eitp__variable_name(parameter));
+    return NULL;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
+                                              eitp_dtype dtype, int rank, const int64_t *shape) {
+    char name[EITP__STATE_NAME];
+    if (snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter)) >= (int)sizeof name)
+        return eitp__refuse_long_name(parameter);
+    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
+}
+
+/* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
+static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
+    eitp_parameter_form form = parameter->graph->context->parameters;
+    char name[EITP__STATE_NAME];
+    if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
+        return NULL;
+    if (!eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name))
+        return eitp__refuse_long_name(parameter);
+    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
+                                form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
+                                parameter->rank, parameter->shape);
+}
+
+EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter) {
+    return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
+}
+
+EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter) {
+    eitp_context *context = parameter->graph->context;
+    return eitp_variable_at(context, (size_t)parameter->variable).decay ? config->weight_decay : 0;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
+    return variable && variable->rank ? eitp__rows(variable, piece->begin, piece->end) : variable;
+}
+
+EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more) {
+    eitp_tensor *both[2];
+    both[0] = blocks;
+    both[1] = more;
+    return blocks ? eitp_concat(both, 2, 0) : more;
+}
+
+EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
+    eitp_tensor *sums = eitp__apply(EITP__OP_SUM_SQUARES, &piece->gradient, 1, NULL);
+    piece->squares = eitp__append_blocks(before ? before->squares : NULL, sums);
+}
+
+/* Random streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
+static int64_t eitp__update_stream(const eitp_tensor *parameter) {
+    uint64_t key = eitp__name_key(eitp__variable_name(parameter));
+    return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
+}
+
+EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
+                                                 eitp_tensor **inputs, eitp__attributes *attributes) {
+    eitp_tensor *parameter = piece->parameter;
+    attributes->integers[0] = eitp__update_stream(parameter);
+    attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
+    inputs[0] = eitp__piece_of(piece, parameter);
+    inputs[1] = piece->gradient;
+    inputs[4] = update->hyper;
+    inputs[5] = update->commit;
+    inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
+    return eitp__is_rounded(parameter) ? update->key : NULL;
+}
+/* <<src/optim/update.c */
+
 /* >>src/optim/adamw.c */
 /* The AdamW update of a piece of a parameter. */
 
@@ -35939,8 +38519,9 @@ EITP__PRIVATE eitp_tensor *eitp__adamw_node(const eitp_adamw_config *config, con
 /* The largest root mean square of the directions of a block: Adafactor's d. */
 #define EITP__FACTORED_LIMIT 1.0
 
-EITP__PRIVATE int eitp__is_factored(const eitp_adamw_config *config, const eitp_tensor *parameter) {
-    return config->moments == EITP_MOMENTS_FACTORED && parameter->rank > 1;
+/* True if the second moment of the parameter is factored: that of vectors is not. */
+static int eitp__is_factored(const eitp_tensor *parameter) {
+    return parameter->rank > 1;
 }
 
 static int64_t eitp__columns_of(const eitp_tensor *parameter) {
@@ -35954,19 +38535,22 @@ static eitp_tensor *eitp__directions_of(const eitp_tensor *parameter) {
     return eitp__state_tensor(parameter, "factored", "directions", EITP_F32, 2, shape);
 }
 
-EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
+EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
     eitp_tensor *inputs[3], *products;
+    if (!eitp__is_factored(piece->parameter)) {
+        eitp__sum_piece_squares(piece, before);
+        return;
+    }
     inputs[0] = piece->gradient;
     inputs[1] = before ? before->column_squares : NULL;
     piece->column_squares = eitp__apply(EITP__OP_COLUMN_SQUARES, inputs, 2, NULL);
-    piece->row_squares =
-        eitp__append_blocks(before ? before->row_squares : NULL, eitp__apply(EITP__OP_ROW_SQUARES, inputs, 1, NULL));
+    piece->squares =
+        eitp__append_blocks(before ? before->squares : NULL, eitp__apply(EITP__OP_ROW_SQUARES, inputs, 1, NULL));
     inputs[1] = eitp__directions_of(piece->parameter);
     inputs[1] = products = eitp__apply(EITP__OP_ROW_PRODUCTS, inputs, 2, NULL);
     inputs[2] = before ? before->column_products : NULL;
     piece->column_products = eitp__apply(EITP__OP_COLUMN_PRODUCTS, inputs, 3, NULL);
     piece->row_products = eitp__append_blocks(before ? before->row_products : NULL, products);
-    return piece->row_squares;
 }
 
 /* `piece` is a parameter's last: it has the squares of all of them. */
@@ -35981,7 +38565,7 @@ static eitp__node *eitp__factored_means_node(const eitp_adamw_config *config, co
     inputs[2] = update->hyper;
     inputs[3] = update->commit;
     inputs[4] = eitp__state_tensor(parameter, "factored", "rows", EITP_F32, 1, &rows);
-    inputs[5] = piece->row_squares;
+    inputs[5] = piece->squares;
     attributes.reals[0] = config->beta2;
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
 }
@@ -36006,22 +38590,17 @@ static eitp__node *eitp__factored_momentum_node(const eitp_adamw_config *config,
 }
 
 EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
-                                        const eitp__update_pieces *list) {
-    for (size_t first = 0, end; first < list->count; first = end) {
-        const eitp_tensor *parameter = list->pieces[first].parameter;
-        eitp__node *means = NULL, *momentum = NULL;
-        for (end = first + 1; end < list->count && list->pieces[end].parameter == parameter;)
-            end++;
-        if (eitp__is_factored(config, parameter)) {
-            means = eitp__factored_means_node(config, update, &list->pieces[end - 1]);
-            momentum = eitp__factored_momentum_node(config, update, &list->pieces[end - 1]);
-        }
-        for (size_t i = first; i < end && means && momentum; i++) {
-            list->pieces[i].column_roots = means->outputs[1];
-            list->pieces[i].row_roots = means->outputs[2];
-            list->pieces[i].moved = momentum->outputs[2];
-            list->pieces[i].along = momentum->outputs[3];
-        }
+                                        eitp__update_piece *pieces, size_t count) {
+    eitp__node *means, *momentum;
+    if (!eitp__is_factored(pieces->parameter))
+        return;
+    means = eitp__factored_means_node(config, update, &pieces[count - 1]);
+    momentum = eitp__factored_momentum_node(config, update, &pieces[count - 1]);
+    for (size_t i = 0; i < count && means && momentum; i++) {
+        pieces[i].column_roots = means->outputs[1];
+        pieces[i].row_roots = means->outputs[2];
+        pieces[i].moved = momentum->outputs[2];
+        pieces[i].along = momentum->outputs[3];
     }
 }
 
@@ -36036,6 +38615,8 @@ EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, 
     eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;
     eitp__node *node;
+    if (!eitp__is_factored(parameter))
+        return eitp__adamw_node(config, update, piece);
     attributes.reals[0] = config->epsilon;
     attributes.reals[1] = eitp__weight_decay(config, parameter);
     attributes.reals[2] = EITP__FACTORED_LIMIT;
@@ -36067,7 +38648,44 @@ EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const
 }
 /* <<src/optim/sgd.c */
 
-/* >>src/optim/update.c */
+/* >>src/optim/optimizers.c */
+/* The optimizers, an entry each: what the command and the planner say of one, and the functions that update by it. */
+
+typedef struct eitp__optimizer {
+    eitp_optimizer_info info;
+    eitp__update_rule rule;
+} eitp__optimizer;
+
+static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
+    {{"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
+     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+    {{"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
+      EITP_MOMENTS_8BIT},
+     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+    {{"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
+      EITP_MOMENTS_8BIT},
+     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+    {{"factored", "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
+      EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
+     {eitp__factored_squares, eitp__factored_means, eitp__factored_node}},
+    {{"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
+     {eitp__sum_piece_squares, NULL, eitp__sgd_node}},
+};
+
+const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
+    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &eitp__optimizers[optimizer].info : NULL;
+}
+
+EITP__PRIVATE const eitp__update_rule *eitp__update_rule_of(eitp_moments moments) {
+    for (size_t i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
+        if (eitp__optimizers[i].info.moments == moments)
+            return &eitp__optimizers[i].rule;
+    }
+    return NULL;
+}
+/* <<src/optim/optimizers.c */
+
+/* >>src/optim/minimize.c */
 /* A step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
 
 eitp_adamw_config eitp_adamw_config_default(void) {
@@ -36083,59 +38701,6 @@ eitp_adamw_config eitp_adamw_config_default(void) {
     return config;
 }
 
-const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
-    static const eitp_optimizer_info optimizers[EITP_OPTIMIZER_COUNT] = {
-        {"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
-        {"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
-         EITP_MOMENTS_8BIT},
-        {"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
-         EITP_MOMENTS_8BIT},
-        {"factored",
-         "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
-         EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
-        {"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
-    };
-    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &optimizers[optimizer] : NULL;
-}
-
-static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
-    eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
-                     "the name of parameter '%.60s...' is too long: its optimizer state would share a name with others",
-                     eitp__variable_name(parameter));
-    return NULL;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__state_tensor(const eitp_tensor *parameter, const char *family, const char *what,
-                                              eitp_dtype dtype, int rank, const int64_t *shape) {
-    char name[EITP__STATE_NAME];
-    if (snprintf(name, sizeof name, "%s.%s.%s", family, what, eitp__variable_name(parameter)) >= (int)sizeof name)
-        return eitp__refuse_long_name(parameter);
-    return eitp_variable_tensor(parameter->graph, name, EITP_OPTIMIZER, dtype, rank, shape);
-}
-
-/* What a 16-bit parameter keeps of what it lacks of its f32 value, zero to begin with; NULL: nothing. */
-static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
-    eitp_parameter_form form = parameter->graph->context->parameters;
-    char name[EITP__STATE_NAME];
-    if (eitp__wide(parameter->dtype) == parameter->dtype || form == EITP_PARAMETERS_ROUNDED)
-        return NULL;
-    if (!eitp__remainder_name(eitp__variable_name(parameter), name, sizeof name))
-        return eitp__refuse_long_name(parameter);
-    return eitp_variable_tensor(parameter->graph, name, EITP_REMAINDER,
-                                form == EITP_PARAMETERS_CORRECTED ? EITP_I8 : eitp__remainder_dtype(parameter->dtype),
-                                parameter->rank, parameter->shape);
-}
-
-/* Is the parameter rounded stochastically? */
-static int eitp__is_rounded(const eitp_tensor *parameter) {
-    return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
-}
-
-EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter) {
-    eitp_context *context = parameter->graph->context;
-    return eitp_variable_at(context, (size_t)parameter->variable).decay ? config->weight_decay : 0;
-}
-
 /* Rows of a parameter in a piece: blocks of sums end where pieces do, so that norms have the bits of the whole. */
 static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_bytes) {
     int64_t elements = eitp__elements(parameter), rows = parameter->rank ? parameter->shape[0] : 1;
@@ -36146,6 +38711,12 @@ static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_by
     wanted = wanted > unit ? wanted : unit;
     return wanted < rows ? wanted : rows;
 }
+
+typedef struct eitp__update_pieces {
+    const eitp_host *host;
+    eitp__update_piece *pieces;
+    size_t count, capacity;
+} eitp__update_pieces;
 
 static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_config *config, eitp_tensor *parameter,
                                     eitp_tensor *gradient, eitp_error *error) {
@@ -36165,78 +38736,43 @@ static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
-    return variable && variable->rank ? eitp__rows(variable, piece->begin, piece->end) : variable;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor *more) {
-    eitp_tensor *both[2];
-    both[0] = blocks;
-    both[1] = more;
-    return blocks ? eitp_concat(both, 2, 0) : more;
-}
-
-/* Random streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
-static int64_t eitp__update_stream(const eitp_tensor *parameter) {
-    uint64_t key = eitp__name_key(eitp__variable_name(parameter));
-    return (int64_t)(0x80000000u | (uint32_t)(key ^ key >> 32));
-}
-
-EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, const eitp__update_piece *piece,
-                                                 eitp_tensor **inputs, eitp__attributes *attributes) {
-    eitp_tensor *parameter = piece->parameter;
-    attributes->integers[0] = eitp__update_stream(parameter);
-    attributes->integers[1] = parameter->rank ? piece->begin * (eitp__elements(parameter) / parameter->shape[0]) : 0;
-    inputs[0] = eitp__piece_of(piece, parameter);
-    inputs[1] = piece->gradient;
-    inputs[4] = update->hyper;
-    inputs[5] = update->commit;
-    inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
-    return eitp__is_rounded(parameter) ? update->key : NULL;
+/* True if the next piece is of another parameter. */
+static int eitp__is_last_piece(const eitp__update_pieces *list, size_t i) {
+    return i + 1 == list->count || list->pieces[i + 1].parameter != list->pieces[i].parameter;
 }
 
 /* The sum of squares of all gradients: of each parameter by itself, then of all. */
-static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, const eitp__update_pieces *list) {
-    eitp_tensor *sum = NULL, *blocks = NULL;
+static eitp_tensor *eitp__gradient_squares(const eitp__update_rule *rule, const eitp__update_pieces *list) {
+    eitp_tensor *sum = NULL;
     for (size_t i = 0; i < list->count; i++) {
         eitp__update_piece *piece = &list->pieces[i];
-        if (eitp__is_factored(config, piece->parameter))
-            blocks = eitp__factored_squares(piece, blocks ? piece - 1 : NULL);
-        else
-            blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &piece->gradient, 1, NULL));
-        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
-            continue;
-        eitp__add_gradient(&sum, eitp_sum(blocks, EITP_ALL_DIMENSIONS, 0));
-        blocks = NULL;
+        rule->squares(piece, i && piece[-1].parameter == piece->parameter ? piece - 1 : NULL);
+        if (eitp__is_last_piece(list, i))
+            eitp__add_gradient(&sum, eitp_sum(piece->squares, EITP_ALL_DIMENSIONS, 0));
     }
     return sum;
 }
 
-/* The update of one piece; returns the sums of squares of update and parameter, a row for each block. */
-static eitp_tensor *eitp__update_node(const eitp_adamw_config *config, const eitp_update *update,
-                                      const eitp__update_piece *piece) {
-    switch (config->moments) {
-    case EITP_MOMENTS_FACTORED:
-        return eitp__is_factored(config, piece->parameter) ? eitp__factored_node(config, update, piece)
-                                                           : eitp__adamw_node(config, update, piece);
-    case EITP_MOMENTS_VELOCITY:
-        return eitp__sgd_node(config, update, piece);
-    case EITP_MOMENTS_F32:
-    case EITP_MOMENTS_8BIT:
-    default:
-        return eitp__adamw_node(config, update, piece);
+/* Adds what the updates of whole parameters share. */
+static void eitp__prepare_updates(const eitp_adamw_config *config, const eitp_update *update,
+                                  const eitp__update_rule *rule, const eitp__update_pieces *list) {
+    size_t first = 0;
+    for (size_t i = 0; i < list->count && rule->prepare; i++) {
+        if (!eitp__is_last_piece(list, i))
+            continue;
+        rule->prepare(config, update, list->pieces + first, i + 1 - first);
+        first = i + 1;
     }
 }
 
 /* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
 static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
-                                      const eitp__update_pieces *list) {
+                                      const eitp__update_rule *rule, const eitp__update_pieces *list) {
     eitp_tensor *sums = NULL, *blocks = NULL;
-    eitp__factored_means(config, update, list);
+    eitp__prepare_updates(config, update, rule, list);
     for (size_t i = 0; i < list->count; i++) {
-        const eitp__update_piece *piece = &list->pieces[i];
-        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, piece));
-        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
+        blocks = eitp__append_blocks(blocks, rule->node(config, update, &list->pieces[i]));
+        if (!eitp__is_last_piece(list, i))
             continue;
         eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
         blocks = NULL;
@@ -36249,7 +38785,7 @@ static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eit
           config->weight_decay >= 0))
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
                           "an update needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
-    if ((unsigned)config->moments > EITP_MOMENTS_VELOCITY)
+    if (!eitp__update_rule_of(config->moments))
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown moments %d (see eitp_moments)", (int)config->moments);
     return EITP_OK;
 }
@@ -36302,6 +38838,7 @@ static void eitp__add_check(eitp_tensor *input,
 /* Adds the whole step for pieces of parameters and their gradients. */
 static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config *config,
                                       const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
+    const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
     eitp_tensor *inputs[3];
     eitp__node *commit;
     int64_t two = 2, one = 1, three = 3;
@@ -36313,7 +38850,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config
     update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
     eitp__add_check(update->hyper, eitp__check_hyper_values);
     eitp__add_check(update->limit, eitp__check_limit_value);
-    inputs[0] = eitp__gradient_squares(config, list);
+    inputs[0] = eitp__gradient_squares(rule, list);
     inputs[1] = update->limit;
     inputs[2] = config->loss_scale;
     commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
@@ -36322,7 +38859,7 @@ static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config
     update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
     update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
     if (commit)
-        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, list)));
+        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, rule, list)));
     return eitp_graph_status(graph, error);
 }
 
@@ -36471,7 +39008,7 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
     eitp__pairs_release(&pairs);
     return status;
 }
-/* <<src/optim/update.c */
+/* <<src/optim/minimize.c */
 
 /* >>src/optim/schedule.c */
 double eitp_schedule_rate(const eitp_schedule *schedule, int64_t step) {
@@ -39484,7 +42021,7 @@ EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, si
         return eitp__fail(
             error, EITP_ERROR_FORMAT,
             "not a token file: it begins with neither \"EITPTOK\" nor llm.c's 20240520; make one from text "
-            "with eitp pack");
+            "with eitp_pack");
     }
     if (status == EITP_OK)
         status = eitp__token_check_size(&found, begin, file_size, error);
@@ -41460,6 +43997,137 @@ EITP__PRIVATE eitp_status eitp__safetensors_finish(eitp__safetensors_writer *wri
 }
 /* <<src/io/safetensors_writer.c */
 
+/* >>src/io/pieces.c */
+/* Moved at a time. */
+#define EITP__PIECE_BUFFER ((int64_t)1 << 18)
+
+EITP__PRIVATE int eitp__has_pieces(const eitp_transformer_config *config) {
+    const eitp_architecture *architecture = config ? eitp__architecture_of(config) : NULL;
+    for (size_t i = 0; architecture && i < architecture->row_count; i++) {
+        if (architecture->rows[i].is_transposed || architecture->rows[i].pieces[0])
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE int eitp__variable_pieces(const eitp_variable *variable, const eitp_transformer_config *config,
+                                        eitp__piece pieces[EITP__PIECES]) {
+    eitp__parameter parameter;
+    int count = 1, last = variable->rank - 1, is_transposed = 0;
+    memset(pieces, 0, EITP__PIECES * sizeof *pieces);
+    if (eitp__has_pieces(config) && eitp__parameter_find(config, variable->name, &parameter)) {
+        count = eitp__parameter_pieces(&parameter);
+        is_transposed = parameter.row->is_transposed && variable->rank == 2;
+        for (int i = 0; i < count; i++)
+            eitp__parameter_piece_name(&parameter, i, pieces[i].name, sizeof pieces[i].name);
+    }
+    for (int i = 0; i < count; i++) {
+        eitp__piece *piece = &pieces[i];
+        piece->rank = variable->rank;
+        memcpy(piece->shape, variable->shape, sizeof piece->shape);
+        piece->is_whole = count == 1 && !is_transposed;
+        piece->is_transposed = is_transposed;
+        if (piece->is_whole)
+            continue;
+        piece->shape[last] /= count;
+        piece->column = i * piece->shape[last];
+        if (is_transposed) {
+            piece->shape[1] = variable->shape[0];
+            piece->shape[0] = variable->shape[1] / count;
+        }
+    }
+    return count;
+}
+
+/* A piece on its way: rows of the tensor in the file, and as many elements of a row of the variable. */
+typedef struct eitp__piece_move {
+    eitp_context *context;
+    const eitp_variable *variable;
+    const eitp__piece *piece;
+    int64_t rows, length; /* of the tensor */
+    int64_t most;         /* rows at a time */
+    float *values, *line;
+    eitp_host host;
+    size_t bytes;
+} eitp__piece_move;
+
+static eitp_status eitp__piece_begin(eitp__piece_move *move, eitp_context *context, const eitp_variable *variable,
+                                     const eitp__piece *piece, eitp_error *error) {
+    move->context = context;
+    move->variable = variable;
+    move->piece = piece;
+    move->host = eitp_context_host(context);
+    move->rows = piece->rank > 1 ? piece->shape[0] : 1;
+    move->length = piece->shape[piece->rank - 1];
+    move->most = move->length < EITP__PIECE_BUFFER ? EITP__PIECE_BUFFER / move->length : 1;
+    move->most = move->most < move->rows ? move->most : move->rows;
+    move->bytes = (size_t)(move->most * (move->length + 1)) * sizeof *move->values;
+    move->values = (float *)eitp__allocate_uninitialized(&move->host, move->bytes);
+    if (!move->values)
+        return eitp__fail_memory(error, move->bytes, "a part of a parameter");
+    move->line = move->values + move->most * move->length;
+    return EITP_OK;
+}
+
+static void eitp__piece_end(eitp__piece_move *move) {
+    eitp__release(&move->host, move->values, move->bytes);
+}
+
+/* Exchanges `count` rows of the tensor, from `first` on, with the variable: writes it, or reads it. */
+static eitp_status eitp__piece_exchange(const eitp__piece_move *move, int64_t first, int64_t count, int writes,
+                                        eitp_error *error) {
+    const eitp__piece *piece = move->piece;
+    const char *name = move->variable->name;
+    const int64_t stride = move->variable->shape[move->variable->rank - 1];
+    const int64_t lines = piece->is_transposed ? move->length : count;
+    const int64_t length = piece->is_transposed ? count : move->length;
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < lines && !status; i++) {
+        int64_t at = piece->is_transposed ? i * stride + piece->column + first : (first + i) * stride + piece->column;
+        float *line = piece->is_transposed ? move->line : move->values + i * length;
+        for (int64_t k = 0; k < length && piece->is_transposed && writes; k++)
+            line[k] = move->values[k * move->length + i];
+        status = writes ? eitp_variable_write_f32(move->context, name, at, line, length, error)
+                        : eitp_variable_read_f32(move->context, name, at, line, length, error);
+        for (int64_t k = 0; k < length && piece->is_transposed && !writes; k++)
+            move->values[k * move->length + i] = line[k];
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__piece_read(eitp_context *context, const eitp_variable *variable,
+                                           const eitp__piece *piece, const eitp__safetensors *collection,
+                                           const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                           eitp_error *error) {
+    eitp__piece_move move = EITP__ZERO;
+    eitp_status status = eitp__piece_begin(&move, context, variable, piece, error);
+    for (int64_t first = 0; first < move.rows && !status; first += move.most) {
+        int64_t count = move.rows - first < move.most ? move.rows - first : move.most;
+        status = eitp__safetensors_read_f32(collection, entry, first * move.length, count * move.length, move.values,
+                                            checksum, error);
+        if (!status && loads)
+            status = eitp__piece_exchange(&move, first, count, 1, error);
+    }
+    eitp__piece_end(&move);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__piece_write(eitp_context *context, const eitp_variable *variable,
+                                            const eitp__piece *piece, eitp__safetensors_writer *writer, size_t index,
+                                            uint32_t *checksum, eitp_error *error) {
+    eitp__piece_move move = EITP__ZERO;
+    eitp_status status = eitp__piece_begin(&move, context, variable, piece, error);
+    for (int64_t first = 0; first < move.rows && !status; first += move.most) {
+        int64_t count = move.rows - first < move.most ? move.rows - first : move.most;
+        status = eitp__piece_exchange(&move, first, count, 0, error);
+        if (!status)
+            status = eitp__safetensors_write_f32(writer, index, move.values, count * move.length, checksum, error);
+    }
+    eitp__piece_end(&move);
+    return status;
+}
+/* <<src/io/pieces.c */
+
 /* >>src/io/variables.c */
 /* Variables to and from safetensors files, through a small buffer: never a second copy. */
 
@@ -41495,11 +44163,11 @@ static eitp_status eitp__move_in(eitp_context *context, const eitp_variable *var
 }
 
 /* Checks that a tensor can be read into a variable, by what the file's header says. */
-static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__safetensors *collection,
-                                     const eitp__safetensors_entry *entry, eitp_error *error) {
+static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__piece *piece,
+                                     const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                     eitp_error *error) {
     int is_floating = entry->dtype >= 0 && eitp__is_floating((eitp_dtype)entry->dtype);
-    if (entry->rank != variable->rank ||
-        memcmp(entry->shape, variable->shape, (size_t)entry->rank * sizeof *entry->shape))
+    if (entry->rank != piece->rank || memcmp(entry->shape, piece->shape, (size_t)entry->rank * sizeof *entry->shape))
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s: tensor '%s' has another shape than the model; check that config.json and weights belong "
                           "together",
@@ -41515,17 +44183,14 @@ static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
-                                                    const eitp__safetensors *collection,
-                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
-                                                    eitp_error *error) {
+/* The whole of a variable from a tensor. */
+static eitp_status eitp__variable_read_whole(eitp_context *context, const eitp_variable *variable,
+                                             const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                             int loads, uint32_t *checksum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     int64_t elements = eitp__variable_elements(variable), piece = EITP__MOVE_ELEMENTS;
-    eitp_status status = eitp__check_entry(variable, collection, entry, error);
-    void *buffer;
-    if (status)
-        return status;
-    buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
+    eitp_status status = EITP_OK;
+    void *buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
     if (!buffer)
         return eitp__fail_memory(error, EITP__MOVE_BYTES, "reading weights");
     for (int64_t first = 0; first < elements && !status; first += piece) {
@@ -41536,10 +44201,31 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return status;
 }
 
-/* The variables of a file, their tensors, and the names that these have. */
+EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__piece *piece, const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                                    eitp_error *error) {
+    eitp_status status = eitp__check_entry(variable, piece, collection, entry, error);
+    if (status)
+        return status;
+    return piece->is_whole ? eitp__variable_read_whole(context, variable, collection, entry, loads, checksum, error)
+                           : eitp__piece_read(context, variable, piece, collection, entry, loads, checksum, error);
+}
+
+EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                                    eitp_error *error) {
+    eitp__piece pieces[EITP__PIECES];
+    eitp__variable_pieces(variable, NULL, pieces);
+    return eitp__variable_read_piece(context, variable, &pieces[0], collection, entry, loads, checksum, error);
+}
+
+/* The tensors of a file, the variables that they are of, and their names. */
 typedef struct eitp__file_list {
     const eitp_host *host;
     size_t *variables;
+    int *pieces; /* which of its variable */
     eitp__safetensors_tensor *tensors;
     eitp__buffer names; /* one after the other, each with its zero byte */
     size_t count, capacity;
@@ -41548,35 +44234,46 @@ typedef struct eitp__file_list {
 static void eitp__file_list_release(eitp__file_list *list) {
     eitp__buffer_release(&list->names);
     eitp__release(list->host, list->variables, list->capacity * sizeof *list->variables);
+    eitp__release(list->host, list->pieces, list->capacity * sizeof *list->pieces);
     eitp__release(list->host, list->tensors, list->capacity * sizeof *list->tensors);
 }
 
-static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_variable *variable, const char *prefix,
-                                eitp_dtype dtype) {
-    eitp__safetensors_tensor *tensor = &list->tensors[list->count];
-    list->variables[list->count++] = index;
-    eitp__buffer_add_text(&list->names, prefix);
-    eitp__buffer_add(&list->names, variable->name, strlen(variable->name) + 1);
-    tensor->dtype = eitp__moves_as_f32(variable) ? dtype : variable->dtype;
-    tensor->rank = variable->rank;
-    memcpy(tensor->shape, variable->shape, sizeof tensor->shape);
+static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_variable *variable,
+                                const eitp__selection *selection, eitp_dtype dtype) {
+    eitp__piece pieces[EITP__PIECES];
+    int count = eitp__variable_pieces(variable, selection->config, pieces);
+    for (int i = 0; i < count; i++) {
+        const char *name = *pieces[i].name ? pieces[i].name : variable->name;
+        eitp__safetensors_tensor *tensor = &list->tensors[list->count];
+        list->pieces[list->count] = i;
+        list->variables[list->count++] = index;
+        eitp__buffer_add_text(&list->names, selection->prefix);
+        eitp__buffer_add(&list->names, name, strlen(name) + 1);
+        tensor->dtype = eitp__moves_as_f32(variable) ? dtype : variable->dtype;
+        tensor->rank = pieces[i].rank;
+        memcpy(tensor->shape, pieces[i].shape, sizeof tensor->shape);
+    }
 }
 
 static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *host, const eitp__selection *selection,
                                         eitp_dtype dtype, eitp__file_list *list, eitp_error *error) {
+    const size_t most = eitp__has_pieces(selection->config) ? EITP__PIECES : 1;
     const char *name;
+    int is_made;
     memset(list, 0, sizeof *list);
     list->host = host;
     eitp__buffer_init(&list->names, host);
-    list->capacity = eitp_variable_count(context) + 1;
+    list->capacity = most * eitp_variable_count(context) + 1;
     list->variables = (size_t *)eitp__allocate(host, list->capacity * sizeof *list->variables);
+    list->pieces = (int *)eitp__allocate(host, list->capacity * sizeof *list->pieces);
     list->tensors = (eitp__safetensors_tensor *)eitp__allocate(host, list->capacity * sizeof *list->tensors);
-    for (size_t i = 0; i < eitp_variable_count(context) && list->variables && list->tensors; i++) {
+    is_made = list->variables && list->pieces && list->tensors;
+    for (size_t i = 0; i < eitp_variable_count(context) && is_made; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         if (variable.role == selection->role && (!selection->selects || selection->selects(variable.name)))
-            eitp__file_list_add(list, i, &variable, selection->prefix, dtype);
+            eitp__file_list_add(list, i, &variable, selection, dtype);
     }
-    if (!list->variables || !list->tensors || list->names.failed)
+    if (!is_made || list->names.failed)
         return eitp__fail_memory(error, list->capacity * sizeof *list->tensors, "the list of tensors");
     name = list->names.data;
     for (size_t i = 0; i < list->count; i++) {
@@ -41609,6 +44306,19 @@ static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safet
     return status;
 }
 
+/* Writes tensor `index` of a list. */
+static eitp_status eitp__file_list_write(eitp_context *context, const eitp__file_list *list, size_t index,
+                                         const eitp_transformer_config *config, eitp__safetensors_writer *writer,
+                                         void *buffer, uint32_t *checksum, eitp_error *error) {
+    eitp_variable variable = eitp_variable_at(context, list->variables[index]);
+    eitp__piece pieces[EITP__PIECES];
+    const eitp__piece *piece = &pieces[list->pieces[index]];
+    eitp__variable_pieces(&variable, config, pieces);
+    return piece->is_whole
+               ? eitp__variable_write_entry(context, writer, index, list->variables[index], buffer, checksum, error)
+               : eitp__piece_write(context, &variable, piece, writer, index, checksum, error);
+}
+
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
                                                eitp_error *error) {
@@ -41624,7 +44334,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
     if (!status)
         status = eitp__safetensors_begin(&host, path, list.tensors, list.count, &metadata, 1, &writer, error);
     for (size_t i = 0; i < list.count && !status; i++)
-        status = eitp__variable_write_entry(context, writer, i, list.variables[i], buffer, &sum, error);
+        status = eitp__file_list_write(context, &list, i, selection->config, writer, buffer, &sum, error);
     if (status)
         eitp__safetensors_abandon(writer);
     else
@@ -41644,26 +44354,33 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     selection.role = role;
     selection.selects = NULL;
     selection.prefix = "";
+    selection.config = NULL;
     return eitp__variables_save(context, path, &selection, dtype, checksum, error);
+}
+
+/* The tensor of a piece; NULL: the file has none. */
+static const eitp__safetensors_entry *eitp__piece_entry(const eitp__safetensors *collection,
+                                                        const eitp_variable *variable, const eitp__piece *piece) {
+    return eitp__safetensors_find(collection, *piece->name ? piece->name : variable->name);
 }
 
 /* Checks that a file has the tensors of all variables of a role, and no others. */
 static eitp_status eitp__check_entries(eitp_context *context, const eitp__safetensors *collection, const char *path,
-                                       eitp_role role, eitp_error *error) {
+                                       eitp_role role, const eitp_transformer_config *config, eitp_error *error) {
     size_t count = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        const eitp__safetensors_entry *entry;
-        eitp_status status;
-        if (variable.role != role)
-            continue;
-        entry = eitp__safetensors_find(collection, variable.name);
-        if (!entry)
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path, variable.name);
-        status = eitp__check_entry(&variable, collection, entry, error);
-        if (status)
-            return status;
-        count++;
+        eitp__piece pieces[EITP__PIECES];
+        int number = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        for (int k = 0; k < number; k++) {
+            const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
+            eitp_status status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
+                                       : eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path,
+                                                    *pieces[k].name ? pieces[k].name : variable.name);
+            if (status)
+                return status;
+            count++;
+        }
     }
     if (count != eitp__safetensors_count(collection))
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %zu tensors, but %zu are expected; is it of another model?",
@@ -41671,25 +44388,34 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
-                                               uint32_t *checksum, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
+                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
+                                                  eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
     uint32_t sum = 0;
     eitp_status status = eitp__safetensors_open(&host, path, &collection, error);
     if (status)
         return status;
-    status = eitp__check_entries(context, collection, path, role, error);
+    status = eitp__check_entries(context, collection, path, role, config, error);
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        if (variable.role == role)
-            status = eitp__variable_read_entry(context, &variable, collection,
-                                               eitp__safetensors_find(collection, variable.name), loads, &sum, error);
+        eitp__piece pieces[EITP__PIECES];
+        int count = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        for (int k = 0; k < count && !status; k++)
+            status =
+                eitp__variable_read_piece(context, &variable, &pieces[k], collection,
+                                          eitp__piece_entry(collection, &variable, &pieces[k]), loads, &sum, error);
     }
     eitp__safetensors_close(collection);
     if (!status && checksum)
         *checksum = sum;
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
+                                               uint32_t *checksum, eitp_error *error) {
+    return eitp__variables_read_as(context, path, role, NULL, loads, checksum, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
@@ -41738,16 +44464,24 @@ static eitp_status eitp__open_weights(const eitp_host *host, const char *directo
     return EITP_OK;
 }
 
-#define EITP__EMBEDDING_NAME "transformer.wte.weight"
-#define EITP__HEAD_NAME "lm_head.weight"
-
-/* The tensor of a parameter: by its whole name, or without the prefix that a bare GPT2Model does not write. */
-static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors *collection, const char *name) {
-    static const char prefix[] = "transformer.";
+/* The tensor of that name, or without the architecture's prefix, which models without a head are written without. */
+static const eitp__safetensors_entry *eitp__find_weights(const eitp_transformer_config *config,
+                                                         const eitp__safetensors *collection, const char *name) {
     const eitp__safetensors_entry *entry = eitp__safetensors_find(collection, name);
-    if (!entry && !strncmp(name, prefix, sizeof prefix - 1))
-        entry = eitp__safetensors_find(collection, name + sizeof prefix - 1);
-    return entry;
+    return entry ? entry : eitp__safetensors_find(collection, eitp__without_prefix(config, name));
+}
+
+/* The tensor of a parameter outside of blocks; NULL where the weights or the architecture have none. */
+static const eitp__safetensors_entry *eitp__find_slot(const eitp_transformer_config *config,
+                                                      const eitp__safetensors *collection, eitp__model_slot slot) {
+    const eitp__parameter_row *row = eitp__row_find(config, slot, EITP__WEIGHT);
+    eitp__parameter parameter;
+    char name[EITP__NAME_SIZE];
+    if (!row)
+        return NULL;
+    parameter = eitp__row_parameter(config, row, NULL);
+    eitp__parameter_piece_name(&parameter, 0, name, sizeof name);
+    return eitp__find_weights(config, collection, name);
 }
 
 /* Whether two tensors of one shape have the same values, as F32. */
@@ -41773,10 +44507,10 @@ static eitp_status eitp__have_same_values(const eitp_host *host, const eitp__saf
 }
 
 /* Whether the weights have an output head that is not the token embedding. */
-static eitp_status eitp__has_own_head(const eitp_host *host, const eitp__safetensors *collection, int *has_own_head,
-                                      eitp_error *error) {
-    const eitp__safetensors_entry *embedding = eitp__find_weights(collection, EITP__EMBEDDING_NAME);
-    const eitp__safetensors_entry *head = eitp__find_weights(collection, EITP__HEAD_NAME);
+static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transformer_config *config,
+                                      const eitp__safetensors *collection, int *has_own_head, eitp_error *error) {
+    const eitp__safetensors_entry *embedding = eitp__find_slot(config, collection, EITP__TOKEN_EMBEDDING);
+    const eitp__safetensors_entry *head = eitp__find_slot(config, collection, EITP__HEAD);
     int same = 1;
     eitp_status status = EITP_OK;
     if (embedding && head && embedding->rank == head->rank &&
@@ -41826,14 +44560,15 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
     int has_own_head = 0;
     eitp_status status = eitp__open_weights(host, directory, &collection, error);
     if (!status && collection)
-        status = eitp__has_own_head(host, collection, &has_own_head, error);
+        status = eitp__has_own_head(host, config, collection, &has_own_head, error);
     eitp__safetensors_close(collection);
     if (has_own_head) {
         config->tied = 0;
-        eitp__log(host, EITP_LOG_WARNING,
-                  "'%s': " EITP__HEAD_NAME " differs from the token embedding, although config.json has "
-                  "tie_word_embeddings: the head is not tied",
-                  directory);
+        eitp__log(
+            host, EITP_LOG_WARNING,
+            "'%s': %s differs from the token embedding, although config.json has tie_word_embeddings: the head is "
+            "not tied",
+            directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
     }
     return status;
 }
@@ -41916,40 +44651,56 @@ static eitp_status eitp__write_generation_config(const eitp_model *model, const 
 
 /* ---- Models ---- */
 
-/* The tensor of a parameter; a tied matrix may have either name. */
-static const eitp__safetensors_entry *eitp__find_parameter(const eitp_model *model, const eitp__safetensors *collection,
-                                                           const char *name) {
-    const eitp__safetensors_entry *entry = eitp__find_weights(collection, name);
-    if (!entry && model->config.tied && !strcmp(name, EITP__EMBEDDING_NAME))
-        entry = eitp__find_weights(collection, EITP__HEAD_NAME);
+/* The tensor of a piece of a parameter; a tied matrix may have either name. */
+static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transformer_config *config,
+                                                           const eitp__safetensors *collection,
+                                                           const eitp__parameter *parameter, const eitp__piece *piece) {
+    const eitp__safetensors_entry *entry =
+        eitp__find_weights(config, collection, *piece->name ? piece->name : parameter->name);
+    if (!entry && config->tied && parameter->row->slot == EITP__TOKEN_EMBEDDING)
+        entry = eitp__find_slot(config, collection, EITP__HEAD);
     return entry;
+}
+
+/* Reads the tensors of a parameter, and counts them. */
+static eitp_status eitp__read_parameter(eitp_model *model, const char *directory, const eitp__safetensors *collection,
+                                        const eitp__parameter *parameter, size_t *read, eitp_error *error) {
+    eitp_variable variable =
+        eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter->name));
+    eitp__piece pieces[EITP__PIECES];
+    int count = eitp__variable_pieces(&variable, &model->config, pieces);
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < count && !status; i++, ++*read) {
+        const eitp__safetensors_entry *entry = eitp__find_parameter(&model->config, collection, parameter, &pieces[i]);
+        status =
+            entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], collection, entry, 1, NULL, error)
+                  : eitp__fail(error, EITP_ERROR_FORMAT,
+                               "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
+                               *pieces[i].name ? pieces[i].name : parameter->name);
+    }
+    return status;
 }
 
 static eitp_status eitp__read_parameters(eitp_model *model, const char *directory, const eitp__safetensors *collection,
                                          eitp_error *error) {
-    const int64_t count = eitp__parameter_count(&model->config);
+    const eitp_transformer_config *config = &model->config;
     const size_t stored = eitp__safetensors_count(collection);
+    size_t read = 0;
     int has_own_head = 0;
     eitp_status status =
-        model->config.tied ? eitp__has_own_head(&model->host, collection, &has_own_head, error) : EITP_OK;
+        config->tied ? eitp__has_own_head(&model->host, config, collection, &has_own_head, error) : EITP_OK;
     if (has_own_head)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s': " EITP__HEAD_NAME " differs from the token embedding, and the model's head is tied to "
-                          "it; make the model with what eitp_model_config_read gives",
-                          directory);
-    for (int64_t i = 0; i < count && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        eitp_variable variable =
-            eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
-        const eitp__safetensors_entry *entry = eitp__find_parameter(model, collection, parameter.name);
-        status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, 1, NULL, error)
-                       : eitp__fail(error, EITP_ERROR_FORMAT,
-                                    "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
-                                    parameter.name);
+                          "'%s': %s differs from the token embedding, and the model's head is tied to it; make the "
+                          "model with what eitp_model_config_read gives",
+                          directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
+    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(config, i);
+        status = eitp__read_parameter(model, directory, collection, &parameter, &read, error);
     }
-    if (!status && stored > (size_t)count)
+    if (!status && stored > read)
         eitp__log(&model->host, EITP_LOG_INFO, "%zu tensors in '%s' are no weights of the model and were left out",
-                  stored - (size_t)count, directory);
+                  stored - read, directory);
     return status;
 }
 
@@ -42028,9 +44779,15 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
     selection.role = EITP_PARAMETER;
     selection.selects = model->lora.rank ? eitp__is_no_adapter : NULL;
     selection.prefix = "";
+    selection.config = &model->config;
     status = eitp__variables_save(model->context, path, &selection, dtype, checksum, error);
     eitp__release_text(&model->host, path);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
+                                           eitp_error *error) {
+    return eitp__variables_read_as(model->context, path, EITP_PARAMETER, &model->config, loads, checksum, error);
 }
 /* <<src/io/model_directory.c */
 
@@ -42121,11 +44878,11 @@ static eitp_status eitp__lora_parse_targets(const eitp__json *root, unsigned *ta
     eitp_status status = EITP_OK;
     *targets = 0;
     if (!list || list->kind == EITP__JSON_NULL) {
-        *targets = EITP_LORA_C_ATTN;
+        *targets = EITP_LORA_ATTENTION_INPUT;
         return EITP_OK;
     }
     if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear"))
-        return eitp_lora_targets_parse(list->text, targets, error);
+        return eitp_lora_targets_parse(NULL, list->text, targets, error);
     if (list->kind != EITP__JSON_ARRAY || !list->count)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: target_modules is no list of names", list->line);
     for (const eitp__json *name = list->first_child; name && !status; name = name->next) {
@@ -42133,7 +44890,7 @@ static eitp_status eitp__lora_parse_targets(const eitp__json *root, unsigned *ta
         if (name->kind != EITP__JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
             status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: target_modules is no list of names", name->line);
         else
-            status = eitp_lora_targets_parse(name->text, &found, error);
+            status = eitp_lora_targets_parse(NULL, name->text, &found, error);
         *targets |= found;
     }
     return status;
@@ -42198,9 +44955,9 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
 
 /* ---- Writing ---- */
 
-static void eitp__lora_write_targets(eitp__buffer *text, unsigned targets) {
-    char names[64];
-    eitp_lora_targets_format(targets, names, sizeof names);
+static void eitp__lora_write_targets(eitp__buffer *text, const eitp_architecture *architecture, unsigned targets) {
+    char names[200];
+    eitp_lora_targets_format(architecture, targets, names, sizeof names);
     eitp__buffer_add_text(text, "  \"target_modules\": [");
     for (const char *word = names; *word; word += *word == ',') {
         size_t size = strcspn(word, ",");
@@ -42210,8 +44967,15 @@ static void eitp__lora_write_targets(eitp__buffer *text, unsigned targets) {
     eitp__buffer_add_text(text, "],\n");
 }
 
+/* True if files have the weights of linear layers as [in, out], which PEFT calls fan_in_fan_out. */
+static int eitp__lora_fans_in(const eitp_transformer_config *model) {
+    const eitp__parameter_row *row = eitp__row_find(model, EITP__ATTENTION_INPUT, EITP__WEIGHT);
+    return row && !row->is_transposed;
+}
+
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
-                                                  const eitp_lora_config *config, const char *base, eitp_error *error) {
+                                                  const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                  const char *base, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
     eitp__buffer_init(&text, host);
@@ -42226,9 +44990,9 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__buffer_add_text(&text, ",\n  \"lora_dropout\": ");
     eitp__json_write_number(&text, config->dropout);
     eitp__buffer_format(&text, ",\n  \"use_rslora\": %s,\n", config->rslora ? "true" : "false");
-    eitp__lora_write_targets(&text, config->targets);
-    /* GPT-2's layers are Conv1D: weights of [in, out]. */
-    eitp__buffer_add_text(&text, "  \"fan_in_fan_out\": true,\n  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
+    eitp__lora_write_targets(&text, model->architecture, config->targets);
+    eitp__buffer_format(&text, "  \"fan_in_fan_out\": %s,\n", eitp__lora_fans_in(model) ? "true" : "false");
+    eitp__buffer_add_text(&text, "  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
                                  "  \"init_lora_weights\": true,\n  \"modules_to_save\": null,\n"
                                  "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
     status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)
@@ -42263,7 +45027,8 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
         status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
     if (status)
         return status;
-    status = eitp__lora_config_write(&model->host, path, &model->lora, base ? base : model->source, error);
+    status =
+        eitp__lora_config_write(&model->host, path, &model->config, &model->lora, base ? base : model->source, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__lora_path(model, directory, EITP__LORA_WEIGHTS_FILE, &path, error);
@@ -42272,6 +45037,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     selection.role = EITP_PARAMETER;
     selection.selects = eitp__lora_is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
+    selection.config = NULL;
     status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, error);
     eitp__release_text(&model->host, path);
     return status;
@@ -42279,7 +45045,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
 
 static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *collection,
                                                        const eitp__parameter *parameter) {
-    char name[128];
+    char name[EITP__NAME_SIZE + 32];
     snprintf(name, sizeof name, EITP__LORA_PREFIX "%s", parameter->name);
     return eitp__safetensors_find(collection, name);
 }
@@ -42996,6 +45762,316 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     return EITP_OK;
 }
 /* <<src/task/language.c */
+
+/* >>src/train/settings.c */
+#define EITP__SETTING(name, kind, member, low, high, flags, difference, words, help)                                   \
+    {                                                                                                                  \
+        name, EITP_SETTING_##kind, offsetof(eitp_trainer_config, member), low, high, flags,                            \
+            EITP_DIFFERENCE_##difference, words, help                                                                  \
+    }
+
+/* In the order of trainer_state.json. */
+static const eitp_setting eitp__settings[] = {
+    EITP__SETTING("dense_rows", FLAG, dense_rows, 0, 1, EITP_SETTING_OPTIONAL, REFUSED, NULL,
+                  "no gaps between the micro-batches of a pass: a little faster where batch x block is odd, but bits "
+                  "depend on how many a pass takes"),
+    EITP__SETTING("batch_size", INTEGER, batch_size, 1, 1 << 20, 0, REFUSED, NULL, "sequences in a micro-batch"),
+    EITP__SETTING("grad_accum", INTEGER, grad_accum, 1, 1 << 20, 0, REFUSED, NULL, "micro-batches in a step"),
+    EITP__SETTING("merged", INTEGER, merged, 0, 1 << 20, 0, EXPECTED, NULL,
+                  "micro-batches that one pass takes together; 0: as many as memory allows"),
+    EITP__SETTING("seed", UNSIGNED, seed, 0, EITP__UNBOUNDED, 0, REFUSED, NULL, "of dropout and shuffling"),
+    EITP__SETTING("shuffle", CHOICE, shuffle, 0, 1, 0, REFUSED, "none windows",
+                  "order of the training windows in an epoch"),
+    EITP__SETTING("lr_schedule", CHOICE, schedule.kind, 0, 2, 0, LOGGED, "constant linear cosine",
+                  "course of the learning rate after warm-up"),
+    EITP__SETTING("warmup_steps", INTEGER, schedule.warmup, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                  "steps in which the learning rate rises to its peak"),
+    EITP__SETTING("schedule_steps", INTEGER, schedule.steps, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                  "step at which the schedule ends"),
+    EITP__SETTING("last_sample", UNSIGNED, last_sample, 0, EITP__LARGEST_COUNT, 0, LOGGED, NULL,
+                  "samples after which training stops; 0: never"),
+    EITP__SETTING("max_grad_norm", NUMBER, max_grad_norm, 0, 1e30, 0, LOGGED, NULL,
+                  "clip the gradient to this norm; 0: never"),
+    EITP__SETTING("beta1", NUMBER, adamw.beta1, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL,
+                  "AdamW's first decay rate; the momentum of sgd"),
+    EITP__SETTING("beta2", NUMBER, adamw.beta2, 0, 1, EITP_SETTING_BELOW, LOGGED, NULL, "AdamW's second decay rate"),
+    EITP__SETTING("epsilon", NUMBER, adamw.epsilon, 0, 1, EITP_SETTING_ABOVE, LOGGED, NULL,
+                  "what AdamW adds to the denominator"),
+    EITP__SETTING("weight_decay", NUMBER, adamw.weight_decay, 0, 1000, 0, LOGGED, NULL,
+                  "decoupled, as AdamW's, of matrices and embeddings only"),
+    EITP__SETTING("lr", NUMBER, schedule.peak, 0, 1000, 0, LOGGED, NULL, "peak learning rate"),
+    EITP__SETTING("final_lr", NUMBER, schedule.final, 0, 1000, 0, LOGGED, NULL,
+                  "learning rate that the schedule ends at"),
+};
+
+#undef EITP__SETTING
+
+/* Choices are read and written as int. */
+typedef char
+    eitp__choices_are_ints[sizeof(eitp_shuffle) == sizeof(int) && sizeof(eitp_schedule_kind) == sizeof(int) ? 1 : -1];
+
+const eitp_setting *eitp_trainer_settings(size_t *count) {
+    if (count)
+        *count = EITP__COUNT(eitp__settings);
+    return eitp__settings;
+}
+
+/* ---- Values ---- */
+
+static size_t eitp__setting_size(const eitp_setting *setting) {
+    return setting->kind == EITP_SETTING_FLAG || setting->kind == EITP_SETTING_CHOICE ? sizeof(int) : sizeof(int64_t);
+}
+
+static int64_t eitp__setting_integer(const eitp_setting *setting, const void *values) {
+    int64_t integer = 0;
+    int small = 0;
+    if (eitp__setting_size(setting) == sizeof small) {
+        memcpy(&small, (const char *)values + setting->offset, sizeof small);
+        return small;
+    }
+    memcpy(&integer, (const char *)values + setting->offset, sizeof integer);
+    return integer;
+}
+
+static double eitp__setting_number(const eitp_setting *setting, const void *values) {
+    int64_t integer;
+    double number;
+    if (setting->kind == EITP_SETTING_NUMBER) {
+        memcpy(&number, (const char *)values + setting->offset, sizeof number);
+        return number;
+    }
+    integer = eitp__setting_integer(setting, values);
+    return setting->kind == EITP_SETTING_UNSIGNED ? (double)(uint64_t)integer : (double)integer;
+}
+
+static void eitp__setting_store(const eitp_setting *setting, int64_t integer, double number, void *values) {
+    char *place = (char *)values + setting->offset;
+    int small = (int)integer;
+    if (setting->kind == EITP_SETTING_NUMBER)
+        memcpy(place, &number, sizeof number);
+    else if (eitp__setting_size(setting) == sizeof small)
+        memcpy(place, &small, sizeof small);
+    else
+        memcpy(place, &integer, sizeof integer);
+}
+
+EITP__PRIVATE int eitp__setting_equal(const eitp_setting *setting, const void *a, const void *b) {
+    return setting->kind == EITP_SETTING_NUMBER
+               ? eitp__setting_number(setting, a) == eitp__setting_number(setting, b)
+               : eitp__setting_integer(setting, a) == eitp__setting_integer(setting, b);
+}
+
+/* The word of a choice; its size is 0 where there are not so many. */
+static const char *eitp__setting_word(const eitp_setting *setting, int64_t value, size_t *size) {
+    const char *word = setting->words;
+    for (int64_t i = 0; i < value && *word; i++) {
+        word += strcspn(word, " ");
+        word += strspn(word, " ");
+    }
+    *size = value < 0 ? 0 : strcspn(word, " ");
+    return word;
+}
+
+EITP__PRIVATE void eitp__setting_describe(const eitp_setting *setting, const void *values, char *text, size_t size) {
+    const int64_t integer = eitp__setting_integer(setting, values);
+    char digits[40];
+    const char *word;
+    size_t length = 0;
+    if (setting->kind == EITP_SETTING_FLAG && (integer == 0 || integer == 1)) {
+        snprintf(text, size, "%s", integer ? "true" : "false");
+    } else if (setting->kind == EITP_SETTING_NUMBER) {
+        eitp__json_format_number(eitp__setting_number(setting, values), digits);
+        snprintf(text, size, "%s", digits);
+    } else if (setting->kind == EITP_SETTING_UNSIGNED) {
+        snprintf(text, size, "%llu", (unsigned long long)integer);
+    } else {
+        word = setting->kind == EITP_SETTING_CHOICE ? eitp__setting_word(setting, integer, &length) : "";
+        if (length)
+            snprintf(text, size, "%.*s", (int)length, word);
+        else
+            snprintf(text, size, "%lld", (long long)integer);
+    }
+}
+
+void eitp_setting_format(const eitp_setting *setting, const eitp_trainer_config *config, char *text, size_t size) {
+    if (text && size)
+        *text = 0;
+    if (setting && config && text && size)
+        eitp__setting_describe(setting, config, text, size);
+}
+
+int64_t eitp_setting_integer(const eitp_setting *setting, const eitp_trainer_config *config) {
+    if (!setting || !config)
+        return 0;
+    return setting->kind == EITP_SETTING_NUMBER ? (int64_t)eitp__setting_number(setting, config)
+                                                : eitp__setting_integer(setting, config);
+}
+
+double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_config *config) {
+    return setting && config ? eitp__setting_number(setting, config) : 0;
+}
+
+/* ---- Bounds ---- */
+
+/* "none or windows", "constant, linear or cosine" */
+static void eitp__setting_list_words(const eitp_setting *setting, char *text, size_t size) {
+    size_t at = 0, length, next;
+    for (int64_t i = 0; at < size; i++) {
+        const char *word = eitp__setting_word(setting, i, &length);
+        if (!length)
+            return;
+        eitp__setting_word(setting, i + 1, &next);
+        at += (size_t)snprintf(text + at, size - at, "%s%.*s", !i ? "" : next ? ", " : " or ", (int)length, word);
+    }
+}
+
+void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size) {
+    int used = 0;
+    if (!text || !size)
+        return;
+    *text = 0;
+    if (setting && setting->kind == EITP_SETTING_CHOICE) {
+        eitp__setting_list_words(setting, text, size);
+    } else if (setting && setting->kind == EITP_SETTING_FLAG) {
+        snprintf(text, size, "true or false");
+    } else if (setting) {
+        if (setting->low > -EITP__UNBOUNDED)
+            used = snprintf(text, size, "%s %.16g", setting->flags & EITP_SETTING_ABOVE ? "above" : "at least",
+                            setting->low);
+        if (setting->high < EITP__UNBOUNDED && used >= 0 && (size_t)used < size)
+            snprintf(text + used, size - (size_t)used, "%s%s %.16g", used ? " and " : "",
+                     setting->flags & EITP_SETTING_BELOW ? "below" : "at most", setting->high);
+    }
+}
+
+/* The bounds of integers. An unsigned one without an upper bound may have any bits: JSON has it as a signed one. */
+static void eitp__setting_limits(const eitp_setting *setting, int64_t *low, int64_t *high) {
+    const int wraps = setting->kind == EITP_SETTING_UNSIGNED && setting->high >= EITP__UNBOUNDED;
+    *low = wraps || setting->low <= -EITP__UNBOUNDED ? INT64_MIN : (int64_t)setting->low;
+    *high = setting->high >= EITP__UNBOUNDED ? INT64_MAX : (int64_t)setting->high;
+}
+
+/* A value that is not a number is within no bounds. */
+static int eitp__setting_is_within(const eitp_setting *setting, const void *values) {
+    const int64_t integer = eitp__setting_integer(setting, values);
+    const double number = eitp__setting_number(setting, values);
+    int64_t low, high;
+    size_t length;
+    if (setting->kind == EITP_SETTING_CHOICE) {
+        eitp__setting_word(setting, integer, &length);
+        return length > 0;
+    }
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return (setting->flags & EITP_SETTING_ABOVE ? number > setting->low : number >= setting->low) &&
+               (setting->flags & EITP_SETTING_BELOW ? number < setting->high : number <= setting->high);
+    eitp__setting_limits(setting, &low, &high);
+    return integer >= low && integer <= high;
+}
+
+static eitp_status eitp__setting_fail(const eitp_setting *setting, double got, eitp_error *error) {
+    char bounds[200];
+    eitp_setting_bounds(setting, bounds, sizeof bounds);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s must be %s (got %.16g)", setting->name, bounds, got);
+}
+
+EITP__PRIVATE eitp_status eitp__setting_check(const eitp_setting *setting, const void *values, eitp_error *error) {
+    return eitp__setting_is_within(setting, values)
+               ? EITP_OK
+               : eitp__setting_fail(setting, eitp__setting_number(setting, values), error);
+}
+
+EITP__PRIVATE eitp_status eitp__settings_check(const eitp_trainer_config *config, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < EITP__COUNT(eitp__settings) && !status; i++)
+        status = eitp__setting_check(&eitp__settings[i], config, error);
+    return status;
+}
+
+eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
+                                     eitp_error *error) {
+    eitp_trainer_config changed;
+    eitp_status status;
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_integer", "setting and config");
+    if (setting->kind == EITP_SETTING_NUMBER)
+        return eitp_setting_set_number(setting, (double)value, config, error);
+    /* What the member cannot hold. */
+    if ((setting->kind == EITP_SETTING_UNSIGNED && value < 0) ||
+        (eitp__setting_size(setting) == sizeof(int) && (value < 0 || value > INT_MAX)))
+        return eitp__setting_fail(setting, (double)value, error);
+    changed = *config;
+    eitp__setting_store(setting, value, 0, &changed);
+    status = eitp__setting_check(setting, &changed, error);
+    if (!status)
+        *config = changed;
+    return status;
+}
+
+eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
+                                    eitp_error *error) {
+    eitp_trainer_config changed;
+    eitp_status status;
+    if (!setting || !config)
+        return eitp__fail_null(error, "eitp_setting_set_number", "setting and config");
+    if (setting->kind != EITP_SETTING_NUMBER)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "%s takes integers (see eitp_setting_set_integer)",
+                          setting->name);
+    changed = *config;
+    eitp__setting_store(setting, 0, value, &changed);
+    status = eitp__setting_check(setting, &changed, error);
+    if (!status)
+        *config = changed;
+    return status;
+}
+
+/* ---- JSON ---- */
+
+EITP__PRIVATE void eitp__setting_write(const eitp_setting *setting, const void *values, eitp__buffer *text) {
+    const int64_t integer = eitp__setting_integer(setting, values);
+    if (setting->kind == EITP_SETTING_NUMBER)
+        eitp__json_write_number(text, eitp__setting_number(setting, values));
+    else if (setting->kind == EITP_SETTING_FLAG)
+        eitp__buffer_add_text(text, integer ? "true" : "false");
+    else
+        eitp__buffer_format(text, "%lld", (long long)integer);
+}
+
+static eitp_status eitp__setting_read_integer(const eitp_setting *setting, const eitp__json *object, void *values,
+                                              eitp_error *error) {
+    int64_t low, high;
+    eitp_status status;
+    int64_t integer = eitp__setting_integer(setting, values);
+    eitp__setting_limits(setting, &low, &high);
+    status = eitp__json_get_integer(object, setting->name, low, high, &integer, error);
+    eitp__setting_store(setting, integer, 0, values);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__setting_read(const eitp_setting *setting, const eitp__json *object, void *values,
+                                             eitp_error *error) {
+    double number = eitp__setting_number(setting, values);
+    int flag = (int)eitp__setting_integer(setting, values);
+    eitp_status status;
+    if (!eitp__json_member(object, setting->name))
+        return setting->flags & EITP_SETTING_OPTIONAL
+                   ? EITP_OK
+                   : eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", setting->name);
+    if (setting->kind == EITP_SETTING_NUMBER) {
+        status = eitp__json_get_number(object, setting->name, setting->low, setting->high, &number, error);
+        eitp__setting_store(setting, 0, number, values);
+    } else if (setting->kind == EITP_SETTING_FLAG) {
+        status = eitp__json_get_boolean(object, setting->name, &flag, error);
+        eitp__setting_store(setting, flag, 0, values);
+    } else {
+        status = eitp__setting_read_integer(setting, object, values, error);
+    }
+    /* What is left are bounds that are excluded. */
+    if (!status && eitp__setting_check(setting, values, error))
+        status = eitp__fail_prefix(error, EITP_ERROR_FORMAT, "line %llu",
+                                   (unsigned long long)eitp__json_member(object, setting->name)->line);
+    return status;
+}
+/* <<src/train/settings.c */
 
 /* >>src/train/batch.c */
 /* Rows that there is room for. */
@@ -44058,21 +47134,12 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
 
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
                                                      eitp_error *error) {
-    if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > EITP__MAX_BATCH ||
-        config->grad_accum > EITP__MAX_BATCH)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "batch size %lld and accumulation %lld must be 1 to 1048576",
-                          (long long)config->batch_size, (long long)config->grad_accum);
-    if (config->merged < 0 || config->merged > config->grad_accum)
+    eitp_status status = eitp__settings_check(config, error);
+    if (status)
+        return status;
+    if (config->merged > config->grad_accum)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
                           (long long)config->merged, (long long)config->grad_accum);
-    if (!(config->max_grad_norm >= 0))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the largest gradient norm is %g; it must be 0 or more",
-                          config->max_grad_norm);
-    if (!(config->schedule.peak >= 0 && config->schedule.peak <= 1e3))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the learning rate is %g; it must be 0 or more",
-                          config->schedule.peak);
-    if (config->shuffle != EITP_SHUFFLE_NONE && config->shuffle != EITP_SHUFFLE_WINDOWS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown shuffle mode %d", (int)config->shuffle);
     return eitp__check_optimizer(config, context, error);
 }
 
@@ -44710,7 +47777,7 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
 #define EITP__MOMENTUM_STATE_VERSION 4 /* before it factored moments had no first one */
 #define EITP__OLDEST_STATE_VERSION 2   /* had no optimizer but adamw */
 
-/* What trainer_state.json says; numbers that are compared or handed over as they are. */
+/* What trainer_state.json says. */
 typedef struct eitp__state {
     eitp_checkpoint_info info;
     int64_t version;
@@ -44722,80 +47789,58 @@ typedef struct eitp__state {
     int64_t base_checksum; /* of the weights below adapters */
 } eitp__state;
 
-/* An integer of the state: its name, where it is, its range, and what a difference on resume means. */
-typedef enum eitp__difference { EITP__REFUSED, EITP__LOGGED, EITP__EXPECTED } eitp__difference;
+/* A member of eitp__state that is no setting; it stands before the setting of that name, NULL: at the end. */
+typedef struct eitp__state_field {
+    eitp_setting value;
+    const char *before;
+} eitp__state_field;
 
-typedef struct eitp__state_integer {
-    const char *name;
-    int64_t *value;
-    int64_t low, high;
-    eitp__difference difference;
-} eitp__state_integer;
+#define EITP__FIELD(name, kind, member, low, high, difference, before)                                                 \
+    {                                                                                                                  \
+        {name, EITP_SETTING_##kind, offsetof(eitp__state, member), low, high, 0, EITP_DIFFERENCE_##difference, NULL,   \
+         ""},                                                                                                          \
+            before                                                                                                     \
+    }
 
-typedef struct eitp__state_number {
-    const char *name;
-    double *value;
-    eitp__difference difference;
-} eitp__state_number;
+/* The data are compared by eitp__compare_data. */
+static const eitp__state_field eitp__state_fields[] = {
+    EITP__FIELD("step", INTEGER, info.step, 0, EITP__UNBOUNDED, EXPECTED, "batch_size"),
+    EITP__FIELD("block_size", INTEGER, info.rows, 1, 1 << 24, REFUSED, "grad_accum"),
+    EITP__FIELD("data_hash_low", INTEGER, data_hash[0], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
+    EITP__FIELD("data_hash_high", INTEGER, data_hash[1], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
+    EITP__FIELD("data_first", INTEGER, data_first, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
+    EITP__FIELD("data_count", INTEGER, data_count, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
+    EITP__FIELD("scale_steps", INTEGER, scale_steps, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
+    EITP__FIELD("skipped_steps", INTEGER, skipped, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
+    EITP__FIELD("model_checksum", INTEGER, model_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
+    EITP__FIELD("optimizer_checksum", INTEGER, optimizer_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
+    EITP__FIELD("loss_scale", NUMBER, loss_scale, -EITP__UNBOUNDED, EITP__UNBOUNDED, EXPECTED, NULL),
+};
 
-/* Fields of eitp_trainer_config that are not int64_t pass through here. */
-typedef struct eitp__state_mirror {
-    int64_t seed, shuffle, schedule, last_sample;
-} eitp__state_mirror;
+#undef EITP__FIELD
 
-enum { EITP__STATE_INTEGERS = 19, EITP__STATE_NUMBERS = 8 };
+/* Goes through what the file has, in its order: fields of the state and settings. Begins as zeros. */
+typedef struct eitp__state_walk {
+    size_t field, setting;
+    int is_field; /* the last one was */
+} eitp__state_walk;
 
-static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
-                               eitp__state_integer integers[EITP__STATE_INTEGERS],
-                               eitp__state_number numbers[EITP__STATE_NUMBERS]) {
-    eitp_trainer_config *config = &state->info.config;
-    const eitp__state_integer integer_list[EITP__STATE_INTEGERS] = {
-        {"step", &state->info.step, 0, INT64_MAX, EITP__EXPECTED},
-        {"batch_size", &config->batch_size, 1, 1 << 20, EITP__REFUSED},
-        {"block_size", &state->info.rows, 1, 1 << 24, EITP__REFUSED},
-        {"grad_accum", &config->grad_accum, 1, 1 << 20, EITP__REFUSED},
-        {"merged", &config->merged, 1, 1 << 20, EITP__EXPECTED},
-        {"seed", &mirror->seed, INT64_MIN, INT64_MAX, EITP__REFUSED},
-        {"shuffle", &mirror->shuffle, 0, 1, EITP__REFUSED},
-        {"data_hash_low", &state->data_hash[0], 0, UINT32_MAX, EITP__REFUSED},
-        {"data_hash_high", &state->data_hash[1], 0, UINT32_MAX, EITP__REFUSED},
-        {"data_first", &state->data_first, 0, INT64_MAX, EITP__REFUSED},
-        {"data_count", &state->data_count, 0, INT64_MAX, EITP__REFUSED},
-        {"lr_schedule", &mirror->schedule, 0, 2, EITP__LOGGED},
-        {"warmup_steps", &config->schedule.warmup, 0, INT64_MAX, EITP__LOGGED},
-        {"schedule_steps", &config->schedule.steps, 0, INT64_MAX, EITP__LOGGED},
-        {"last_sample", &mirror->last_sample, 0, INT64_MAX, EITP__LOGGED},
-        {"scale_steps", &state->scale_steps, 0, INT64_MAX, EITP__EXPECTED},
-        {"skipped_steps", &state->skipped, 0, INT64_MAX, EITP__EXPECTED},
-        {"model_checksum", &state->model_checksum, 0, UINT32_MAX, EITP__EXPECTED},
-        {"optimizer_checksum", &state->optimizer_checksum, 0, UINT32_MAX, EITP__EXPECTED},
-    };
-    const eitp__state_number number_list[EITP__STATE_NUMBERS] = {
-        {"max_grad_norm", &config->max_grad_norm, EITP__LOGGED},
-        {"beta1", &config->adamw.beta1, EITP__LOGGED},
-        {"beta2", &config->adamw.beta2, EITP__LOGGED},
-        {"epsilon", &config->adamw.epsilon, EITP__LOGGED},
-        {"weight_decay", &config->adamw.weight_decay, EITP__LOGGED},
-        {"lr", &config->schedule.peak, EITP__LOGGED},
-        {"final_lr", &config->schedule.final, EITP__LOGGED},
-        {"loss_scale", &state->loss_scale, EITP__EXPECTED},
-    };
-    memcpy(integers, integer_list, sizeof integer_list);
-    memcpy(numbers, number_list, sizeof number_list);
+/* The next one; NULL after the last. */
+static const eitp_setting *eitp__state_next(eitp__state_walk *walk) {
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp__state_field *field = &eitp__state_fields[walk->field];
+    walk->is_field =
+        walk->field < EITP__COUNT(eitp__state_fields) &&
+        (walk->setting == count || (field->before && !strcmp(field->before, settings[walk->setting].name)));
+    if (walk->is_field)
+        return &eitp__state_fields[walk->field++].value;
+    return walk->setting < count ? &settings[walk->setting++] : NULL;
 }
 
-static void eitp__state_to_mirror(const eitp__state *state, eitp__state_mirror *mirror) {
-    mirror->seed = (int64_t)state->info.config.seed;
-    mirror->shuffle = state->info.config.shuffle;
-    mirror->schedule = state->info.config.schedule.kind;
-    mirror->last_sample = (int64_t)state->info.config.last_sample;
-}
-
-static void eitp__mirror_to_state(const eitp__state_mirror *mirror, eitp__state *state) {
-    state->info.config.seed = (uint64_t)mirror->seed;
-    state->info.config.shuffle = (eitp_shuffle)mirror->shuffle;
-    state->info.config.schedule.kind = (eitp_schedule_kind)mirror->schedule;
-    state->info.config.last_sample = (uint64_t)mirror->last_sample;
+/* The struct that it is in. */
+static const void *eitp__state_values(const eitp__state_walk *walk, const eitp__state *state) {
+    return walk->is_field ? (const void *)state : (const void *)&state->info.config;
 }
 
 /* The state of a trainer as it is now; checksums are the caller's. */
@@ -44824,12 +47869,12 @@ static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state 
 /* ---- Saving ---- */
 
 /* The member of a run with adapters. */
-static void eitp__write_lora_state(const eitp__state *state, eitp__buffer *text) {
+static void eitp__write_lora_state(const eitp_model *model, const eitp__state *state, eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
     char targets[64];
     if (!lora->rank)
         return;
-    eitp_lora_targets_format(lora->targets, targets, sizeof targets);
+    eitp_lora_targets_format(eitp_model_config(model).architecture, lora->targets, targets, sizeof targets);
     eitp__buffer_format(text, "  \"lora\": {\"rank\": %lld, \"alpha\": ", (long long)lora->rank);
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
@@ -44847,31 +47892,35 @@ static void eitp__write_asked_shape(const eitp__state *state, eitp__buffer *text
                             (long long)asked->batch_size, (long long)asked->grad_accum, (long long)asked->merged);
 }
 
-static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, eitp__state *state,
+/* The members that tables describe, and the end. */
+static void eitp__write_state_values(const eitp__state *state, eitp__buffer *text) {
+    const eitp_trainer_config defaults = eitp_trainer_config_default();
+    eitp__state_walk walk = EITP__ZERO;
+    const eitp_setting *setting;
+    const char *separator = "";
+    while ((setting = eitp__state_next(&walk)) != NULL) {
+        const void *values = eitp__state_values(&walk, state);
+        if (setting->flags & EITP_SETTING_OPTIONAL && eitp__setting_equal(setting, values, &defaults))
+            continue;
+        eitp__buffer_format(text, "%s  \"%s\": ", separator, setting->name);
+        eitp__setting_write(setting, values, text);
+        separator = ",\n";
+    }
+    eitp__buffer_add_text(text, "\n}\n");
+}
+
+static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, const eitp__state *state,
                                      eitp_error *error) {
-    eitp__state_integer integers[EITP__STATE_INTEGERS];
-    eitp__state_number numbers[EITP__STATE_NUMBERS];
-    eitp__state_mirror mirror;
     eitp__buffer text;
     eitp_status status;
-    eitp__state_to_mirror(state, &mirror);
-    eitp__state_fields(state, &mirror, integers, numbers);
     eitp__buffer_init(&text, &trainer->host);
     eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %d,\n", EITP__STATE_VERSION);
     eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
-    eitp__write_lora_state(state, &text);
+    eitp__write_lora_state(trainer->plans.task.model, state, &text);
     eitp__write_asked_shape(state, &text);
-    if (state->info.config.dense_rows)
-        eitp__buffer_add_text(&text, "  \"dense_rows\": true,\n");
-    for (size_t i = 0; i < EITP__COUNT(integers); i++)
-        eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
-    for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
-        eitp__buffer_format(&text, "  \"%s\": ", numbers[i].name);
-        eitp__json_write_number(&text, *numbers[i].value);
-        eitp__buffer_add_text(&text, i + 1 < EITP__COUNT(numbers) ? ",\n" : "\n}\n");
-    }
+    eitp__write_state_values(state, &text);
     status = text.failed ? eitp__fail_memory(error, text.size, "the trainer's state")
                          : eitp__write_file(&trainer->host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
@@ -44978,7 +48027,7 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
         status = eitp__json_get_integer(object, "base_checksum", 0, UINT32_MAX, &state->base_checksum, error);
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
-    if (!status && eitp_lora_targets_parse(targets, &lora->targets, NULL))
+    if (!status && eitp_lora_targets_parse(NULL, targets, &lora->targets, NULL))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has no targets that eitp knows");
     return status ? status : eitp__lora_config_check(lora, error);
 }
@@ -45001,15 +48050,10 @@ static eitp_status eitp__parse_asked_shape(const eitp__json *root, eitp__state *
     return status;
 }
 
-static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
-    eitp__state_integer integers[EITP__STATE_INTEGERS];
-    eitp__state_number numbers[EITP__STATE_NUMBERS];
-    eitp__state_mirror mirror;
+/* What the file is, and of what: format, version, kernels, precision, optimizer. */
+static eitp_status eitp__parse_head(const eitp__json *root, eitp__state *state, eitp_error *error) {
     const char *format = "", *numerics = "", *precision = "", *optimizer = "";
-    eitp_status status;
-    memset(&mirror, 0, sizeof mirror);
-    eitp__state_fields(state, &mirror, integers, numbers);
-    status = eitp__json_get_text(root, "format", &format, error);
+    eitp_status status = eitp__json_get_text(root, "format", &format, error);
     if (!status)
         status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &state->version, error);
     if (!status)
@@ -45026,30 +48070,36 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
          strlen(precision) >= sizeof state->info.precision || state->info.config.optimizer == EITP_OPTIMIZER_COUNT))
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                             "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads versions %d "
-                            "to %d; start from its weights with --model",
+                            "to %d; start from its weights",
                             (long long)state->version, precision, optimizer, EITP__OLDEST_STATE_VERSION,
                             EITP__STATE_VERSION);
-    for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++) {
-        if (!eitp__json_member(root, integers[i].name))
-            status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", integers[i].name);
-        else
-            status = eitp__json_get_integer(root, integers[i].name, integers[i].low, integers[i].high,
-                                            integers[i].value, error);
-    }
-    for (size_t i = 0; i < EITP__COUNT(numbers) && !status; i++)
-        status = eitp__json_get_number(root, numbers[i].name, -HUGE_VAL, HUGE_VAL, numbers[i].value, error);
-    if (!status)
-        status = eitp__parse_lora_state(root, state, error);
-    if (!status)
-        status = eitp__parse_asked_shape(root, state, error);
-    if (!status && eitp__json_member(root, "dense_rows"))
-        status = eitp__json_get_boolean(root, "dense_rows", &state->info.config.dense_rows, error);
-    if (status)
-        return status;
-    eitp__mirror_to_state(&mirror, state);
     snprintf(state->info.numerics, sizeof state->info.numerics, "%s", numerics);
     snprintf(state->info.precision, sizeof state->info.precision, "%s", precision);
-    return EITP_OK;
+    return status;
+}
+
+/* The members that tables describe. */
+static eitp_status eitp__parse_state_values(const eitp__json *root, eitp__state *state, eitp_error *error) {
+    eitp__state_walk walk = EITP__ZERO;
+    const eitp_setting *setting;
+    eitp_status status = EITP_OK;
+    while (!status && (setting = eitp__state_next(&walk)) != NULL)
+        status = eitp__setting_read(setting, root, walk.is_field ? (void *)state : (void *)&state->info.config, error);
+    /* A setting of 0 asks for a choice, which a run that was saved has made. */
+    if (!status && state->info.config.merged < 1)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'merged' must be at least 1 (got 0)");
+    return status;
+}
+
+static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
+    eitp_status status;
+    state->info.config = eitp_trainer_config_default(); /* of what the file lacks */
+    status = eitp__parse_head(root, state, error);
+    if (!status)
+        status = eitp__parse_state_values(root, state, error);
+    if (!status)
+        status = eitp__parse_lora_state(root, state, error);
+    return status ? status : eitp__parse_asked_shape(root, state, error);
 }
 
 static eitp_status eitp__read_state(const eitp_host *host, const char *checkpoint, eitp__state *state,
@@ -45113,75 +48163,105 @@ static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__stat
            mine.batch_size == asked->batch_size && mine.grad_accum == asked->grad_accum;
 }
 
+/* Weights and moments of another optimizer are converted; of the same one, bits depend on precision and kernels. */
+static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
+                                          const eitp_checkpoint_info *theirs, const char *checkpoint,
+                                          eitp_error *error) {
+    if (mine->config.optimizer != theirs->config.optimizer)
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
+                  checkpoint, eitp_optimizer_get(theirs->config.optimizer)->name, theirs->precision,
+                  eitp_optimizer_get(mine->config.optimizer)->name, mine->precision);
+    else if (strcmp(mine->precision, theirs->precision))
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "'%s' was made with precision %s, and this run has %s; use the same, or start from its weights", checkpoint,
+            theirs->precision, mine->precision);
+    else if (strcmp(mine->numerics, theirs->numerics))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
+                          "EITP_ISA and build, or start from its weights",
+                          checkpoint, theirs->numerics, mine->numerics);
+    return EITP_OK;
+}
+
+/* The data are told apart by where they begin, how much they are, and a hash, which says nothing to a reader. */
+static eitp_status eitp__compare_data(const eitp__state *mine, const eitp__state *theirs, const char *checkpoint,
+                                      eitp_error *error) {
+    const char *what_to_do = "use the same data, or start from its weights";
+    if (mine->data_count != theirs->data_count)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the training data differ from those of '%s', which had %lld tokens, and this run has %lld; %s", checkpoint,
+            (long long)theirs->data_count, (long long)mine->data_count, what_to_do);
+    if (mine->data_first != theirs->data_first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the training data differ from those of '%s', which began at token %lld of their file, and "
+                          "those of this run at %lld; %s",
+                          checkpoint, (long long)theirs->data_first, (long long)mine->data_first, what_to_do);
+    if (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the training data differ from those of '%s': as many tokens, but from a file with other "
+                          "content; %s",
+                          checkpoint, what_to_do);
+    return EITP_OK;
+}
+
 /* Where rows are dense, the number of micro-batches in a pass may decide bits. */
-static eitp_status eitp__compare_rows(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
-                                      const char *checkpoint, eitp_error *error) {
-    if (mine->dense_rows != theirs->dense_rows)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made %s dense rows, and this run is %s: the bits would differ; use the same, or "
-                          "start from the weights with --model",
-                          checkpoint, theirs->dense_rows ? "with" : "without", mine->dense_rows ? "with" : "without");
-    if (mine->dense_rows && mine->merged != theirs->merged)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: the "
-                          "bits would differ; use the same, or start from the weights with --model",
-                          checkpoint, (long long)theirs->merged, (long long)mine->merged);
+static eitp_status eitp__compare_merged(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
+                                        const char *checkpoint, eitp_error *error) {
+    return mine->dense_rows && mine->merged != theirs->merged
+               ? eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
+                            "the bits would differ; use the same, or start from its weights",
+                            checkpoint, (long long)theirs->merged, (long long)mine->merged)
+               : EITP_OK;
+}
+
+/* Refuses, or logs, the differences in what tables describe. */
+static eitp_status eitp__compare_values(const eitp_trainer *trainer, eitp_difference difference,
+                                        const eitp__state *mine, const eitp__state *theirs, const char *checkpoint,
+                                        eitp_error *error) {
+    char here[64], there[64];
+    eitp__state_walk walk = EITP__ZERO;
+    const eitp_setting *setting;
+    while ((setting = eitp__state_next(&walk)) != NULL) {
+        const void *my_values = eitp__state_values(&walk, mine), *their_values = eitp__state_values(&walk, theirs);
+        if (setting->difference != difference || eitp__setting_equal(setting, my_values, their_values))
+            continue;
+        eitp__setting_describe(setting, my_values, here, sizeof here);
+        eitp__setting_describe(setting, their_values, there, sizeof there);
+        if (difference == EITP_DIFFERENCE_REFUSED)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s' was made with %s %s, and this run has %s; use the same, or start from its weights",
+                              checkpoint, setting->name, there, here);
+        eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %s in '%s' and is %s from here on", setting->name, there,
+                  checkpoint, here);
+    }
     return EITP_OK;
 }
 
 /* Compares the run that wrote the checkpoint with this one: refuses, logs, or accepts each difference. */
-static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state *written, const char *checkpoint,
+static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp__state *written, const char *checkpoint,
                                         eitp_error *error) {
     const eitp_step_shape shape = eitp__step_shape_of(&written->info.config);
     eitp__state current;
-    eitp__state_integer mine[EITP__STATE_INTEGERS], theirs[EITP__STATE_INTEGERS];
-    eitp__state_number my_numbers[EITP__STATE_NUMBERS], their_numbers[EITP__STATE_NUMBERS];
-    eitp__state_mirror my_mirror, their_mirror;
     eitp_status status = eitp__current_state(trainer, &current, error);
     if (status)
         return status;
     if (eitp__follows_shrinking(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
-    eitp__state_to_mirror(&current, &my_mirror);
-    eitp__state_to_mirror(written, &their_mirror);
-    eitp__state_fields(&current, &my_mirror, mine, my_numbers);
-    eitp__state_fields(written, &their_mirror, theirs, their_numbers);
-    if (current.info.config.optimizer != written->info.config.optimizer)
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
-                  checkpoint, eitp_optimizer_get(written->info.config.optimizer)->name, written->info.precision,
-                  eitp_optimizer_get(current.info.config.optimizer)->name, current.info.precision);
-    else if (strcmp(current.info.precision, written->info.precision))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made with precision %s, and this run has %s; use --precision %s, or start from the "
-                          "weights with --model",
-                          checkpoint, written->info.precision, current.info.precision, written->info.precision);
-    else if (strcmp(current.info.numerics, written->info.numerics))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
-                          "EITP_ISA and build, or start from the weights with --model",
-                          checkpoint, written->info.numerics, current.info.numerics);
-    status = eitp__compare_rows(&current.info.config, &written->info.config, checkpoint, error);
-    if (status)
-        return status;
-    for (size_t i = 0; i < EITP__COUNT(mine); i++) {
-        if (*mine[i].value == *theirs[i].value || mine[i].difference == EITP__EXPECTED)
-            continue;
-        if (mine[i].difference == EITP__REFUSED)
-            return eitp__fail(
-                error, EITP_ERROR_ARGUMENT,
-                "'%s' was made with %s %lld, and this run has %lld; use the same settings and data, or start "
-                "from the weights with --model",
-                checkpoint, mine[i].name, (long long)*theirs[i].value, (long long)*mine[i].value);
-        eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %lld in '%s' and is %lld from here on", mine[i].name,
-                  (long long)*theirs[i].value, checkpoint, (long long)*mine[i].value);
-    }
-    for (size_t i = 0; i < EITP__COUNT(my_numbers); i++) {
-        if (my_numbers[i].difference == EITP__LOGGED && *my_numbers[i].value != *their_numbers[i].value)
-            eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %g in '%s' and is %g from here on", my_numbers[i].name,
-                      *their_numbers[i].value, checkpoint, *my_numbers[i].value);
-    }
-    return eitp__compare_adapters(trainer, &current, written, checkpoint, error);
+    status = eitp__compare_numerics(trainer, &current.info, &written->info, checkpoint, error);
+    if (!status)
+        status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
+    if (!status)
+        status = eitp__compare_merged(&current.info.config, &written->info.config, checkpoint, error);
+    if (!status)
+        status = eitp__compare_data(&current, written, checkpoint, error);
+    if (!status)
+        status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
+    return status ? status
+                  : eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
 }
 
 /* ---- Loading: everything is read twice, and changes nothing the first time ---- */
@@ -45205,7 +48285,9 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
     if (!status && has_adapters)
         status = eitp__lora_read(trainer->plans.task.model, checkpoint, loads, &checksum, error);
     else if (!status)
-        status = eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, loads, &checksum, error);
+        status = trainer->plans.task.model
+                     ? eitp__model_read(trainer->plans.task.model, path, loads, &checksum, error)
+                     : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, loads, &checksum, error);
     if (!status)
         status = eitp__check_checksum(path, checksum, expected, error);
     eitp__release_text(&trainer->host, path);

@@ -22,7 +22,7 @@ EITP__PRIVATE eitp_status eitp__backend_create(const eitp_host *host, const char
     if (automatic)
         name = "cpu";
     if (!strcmp(name, "cuda"))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' cannot be used: %s; use --device cpu",
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device 'cuda' cannot be used: %s; use device 'cpu'",
                           eitp__no_cuda_reason());
     for (size_t i = 0; i < EITP__COUNT(eitp__backends); i++) {
         const eitp__backend_interface *interface = eitp__backends[i]();

@@ -54,6 +54,7 @@ typedef enum eitp__family {
  *   CLAMP                (x) -> y; reals[0] low, reals[1] high
  *   CAST                 (x) -> y; of any dtype each
  *   ADD ... DIVIDE       (a, b) -> y; NumPy broadcasting
+ *   MINIMUM, MAXIMUM     (a, b) -> y; NumPy broadcasting; not a number where either is none
  *   LESS, EQUAL          (a, b) -> y U8, 0 or 1; NumPy broadcasting
  *   WHERE                (condition U8, a, b) -> y; NumPy broadcasting
  *   BROADCAST            (x) -> y
@@ -64,6 +65,8 @@ typedef enum eitp__family {
  *   CONCAT               (x...) -> y; along dimension integers[0]
  *   SUM, MAX             (x) -> y, WIDE for SUM; y has x's rank, with 1 in the dimensions of bit mask integers[0]; SUM
  *                        accumulates
+ *   ARGMAX               (x) -> y I32, of MAX's shape; the index of the largest of the elements that become one, the
+ *                        first of equal ones; what is not a number is larger than any number; -1 of no elements
  *   GATHER               (x, indices I32) -> y; y[..i..] = x[..indices[..i..]..] along dimension integers[0]; 0 where
  *                        the index is outside
  *   SCATTER_ADD          (indices I32, d) -> y; y[..indices[..i..]..] += d[..i..] along dimension integers[0], from
@@ -74,13 +77,17 @@ typedef enum eitp__family {
  *                        integers[2] is an eitp__epilogue; accumulates where y is WIDE and there is no epilogue
  *   SOFTMAX, LOG_SOFTMAX (x) -> y; along the last dimension
  *   ..._BACKWARD         (y, dy) -> dx
- *   GELU_TANH, GELU_ERF  (x) -> y
+ *   GELU_TANH, GELU_ERF, SILU       (x) -> y
  *   ..._BACKWARD         (x, dy) -> dx
  *   LAYER_NORM           (x [.., c], gain WIDE [c], bias WIDE [c]) -> y, mean WIDE [..], deviation WIDE [..] (its
  *                        reciprocal); reals[0] epsilon
  *   LAYER_NORM_BACKWARD_INPUT       (x, gain, bias, mean, deviation, dy) -> dx
  *   LAYER_NORM_BACKWARD_PARAMETERS  (x, gain, bias, mean, deviation, dy) -> dgain WIDE [c], dbias WIDE [c];
  *                        accumulates
+ *   RMS_NORM             (x [.., c], gain WIDE [c]) -> y, deviation WIDE [..] (the reciprocal root mean square);
+ *                        reals[0] epsilon
+ *   RMS_NORM_BACKWARD_INPUT         (x, gain, deviation, dy) -> dx
+ *   RMS_NORM_BACKWARD_PARAMETERS    (x, gain, deviation, dy) -> dgain WIDE [c]; accumulates
  *   EMBEDDING            (table [v, c], ids I32 [n]) -> y [n, c]; an id outside the table gives a row of zeros
  *   EMBEDDING_BACKWARD   (ids I32 [n], dy [n, c]) -> dtable WIDE [v, c], the rows of the table from integers[0] on; ids
  *                        outside are left out; accumulates
@@ -163,9 +170,13 @@ typedef enum eitp__family {
     X(FILL, FLAT)                                                                                                      \
     X(ARANGE, FLAT)                                                                                                    \
     X(NEGATE, FLAT)                                                                                                    \
+    X(ABS, FLAT)                                                                                                       \
     X(EXP, FLAT)                                                                                                       \
     X(LOG, FLAT)                                                                                                       \
     X(SQRT, FLAT)                                                                                                      \
+    X(RSQRT, FLAT)                                                                                                     \
+    X(SIN, FLAT)                                                                                                       \
+    X(COS, FLAT)                                                                                                       \
     X(TANH, FLAT)                                                                                                      \
     X(SIGMOID, FLAT)                                                                                                   \
     X(RELU, FLAT)                                                                                                      \
@@ -177,6 +188,8 @@ typedef enum eitp__family {
     X(SUBTRACT, FLAT)                                                                                                  \
     X(MULTIPLY, FLAT)                                                                                                  \
     X(DIVIDE, FLAT)                                                                                                    \
+    X(MINIMUM, FLAT)                                                                                                   \
+    X(MAXIMUM, FLAT)                                                                                                   \
     X(LESS, FLAT)                                                                                                      \
     X(EQUAL, FLAT)                                                                                                     \
     X(WHERE, FLAT)                                                                                                     \
@@ -187,6 +200,7 @@ typedef enum eitp__family {
     X(CONCAT, FLAT)                                                                                                    \
     X(SUM, FLAT)                                                                                                       \
     X(MAX, FLAT)                                                                                                       \
+    X(ARGMAX, FLAT)                                                                                                    \
     X(GATHER, FLAT)                                                                                                    \
     X(SCATTER_ADD, LINES)                                                                                              \
     X(MATMUL, TILES)                                                                                                   \
@@ -198,9 +212,14 @@ typedef enum eitp__family {
     X(GELU_TANH_BACKWARD, FLAT)                                                                                        \
     X(GELU_ERF, FLAT)                                                                                                  \
     X(GELU_ERF_BACKWARD, FLAT)                                                                                         \
+    X(SILU, FLAT)                                                                                                      \
+    X(SILU_BACKWARD, FLAT)                                                                                             \
     X(LAYER_NORM, ROWS)                                                                                                \
     X(LAYER_NORM_BACKWARD_INPUT, ROWS)                                                                                 \
     X(LAYER_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                         \
+    X(RMS_NORM, ROWS)                                                                                                  \
+    X(RMS_NORM_BACKWARD_INPUT, ROWS)                                                                                   \
+    X(RMS_NORM_BACKWARD_PARAMETERS, COLUMNS)                                                                           \
     X(EMBEDDING, FLAT)                                                                                                 \
     X(EMBEDDING_BACKWARD, COLUMNS)                                                                                     \
     X(ATTENTION, ATTENTION)                                                                                            \
@@ -247,8 +266,10 @@ typedef enum eitp__epilogue {
     EITP__EPILOGUE_ADD,                /* y = operand + p */
     EITP__EPILOGUE_GELU_TANH,          /* y = gelu(p) */
     EITP__EPILOGUE_GELU_ERF,           /* y = gelu(p) */
+    EITP__EPILOGUE_SILU,               /* y = silu(p) */
     EITP__EPILOGUE_GELU_TANH_BACKWARD, /* y = p * gelu'(operand) */
     EITP__EPILOGUE_GELU_ERF_BACKWARD,  /* y = p * gelu'(operand) */
+    EITP__EPILOGUE_SILU_BACKWARD,      /* y = p * silu'(operand) */
     EITP__EPILOGUE_COUNT
 } eitp__epilogue;
 

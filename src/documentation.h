@@ -113,7 +113,8 @@
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
  *   gives the bytes of a token.
  *   Train a model of your own: an eitp_task, whose build makes inputs (eitp_pass_row_input), parameters
- *   (eitp_parameter), ops and the loss (eitp_pass_term), and whose read fills in a sample. The trainer does the rest.
+ *   (eitp_parameter), ops, blocks of a Transformer (eitp_block) and the loss (eitp_pass_term), and whose read fills in
+ *   a sample. The trainer does the rest.
  *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients, or
  *   eitp_adamw_minimize for a step; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
  *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.

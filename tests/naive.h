@@ -76,6 +76,22 @@ static GRAPHS_UNUSED array *naive_window(build *b, const array *x, int along, in
     return y;
 }
 
+/* Of dimension `along`, `extent` places from `begin` on, each `step` after the one before. */
+static GRAPHS_UNUSED array *naive_steps(build *b, const array *x, int along, int64_t begin, int64_t extent,
+                                        int64_t step) {
+    int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
+    array *y;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[along] = extent;
+    y = new_array(b, x->rank, shape);
+    for (int64_t i = 0; i < y->count; i++) {
+        unravel(y, i, index);
+        index[along] = begin + index[along] * step;
+        y->data[i] = x->data[ravel(x, index, x->rank)];
+    }
+    return y;
+}
+
 static GRAPHS_UNUSED array *naive_concat(build *b, const array *const *xs, int count, int along) {
     int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK], begin = 0;
     array *y;
@@ -139,6 +155,26 @@ static GRAPHS_UNUSED array *naive_reduce(build *b, const array *x, unsigned mask
         unravel(x, i, index);
         to = &y->data[ravel(y, index, y->rank)];
         *to = !is_max ? *to + x->data[i] : x->data[i] > *to ? x->data[i] : *to;
+    }
+    return y;
+}
+
+/* Where along a dimension, kept as 1, x is largest. */
+static GRAPHS_UNUSED array *naive_argmax(build *b, const array *x, int along) {
+    int64_t shape[EITP_MAX_RANK], index[EITP_MAX_RANK];
+    array *y;
+    memcpy(shape, x->shape, sizeof shape);
+    shape[along] = 1;
+    y = new_array(b, x->rank, shape);
+    for (int64_t i = 0; i < x->count; i++) {
+        int64_t best[EITP_MAX_RANK], place;
+        unravel(x, i, index);
+        memcpy(best, index, sizeof best);
+        place = index[along];
+        index[along] = 0;
+        best[along] = (int64_t)y->data[ravel(y, index, y->rank)];
+        if (x->data[i] > x->data[ravel(x, best, x->rank)])
+            y->data[ravel(y, index, y->rank)] = (double)place;
     }
     return y;
 }

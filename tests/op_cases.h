@@ -34,15 +34,20 @@ static eitp_tensor *case_matrix(build *b, double low, double high) {
     }
 
 UNARY_CASE(negate, -2, 2, -x)
+UNARY_CASE(abs, -2, 2, fabs(x))
 UNARY_CASE(exp, -30, 10, exp(x))
 UNARY_CASE(log, 0.01, 4, log(x))
 UNARY_CASE(sqrt, 0.01, 4, sqrt(x))
+UNARY_CASE(rsqrt, 0.01, 4, 1 / sqrt(x))
+UNARY_CASE(sin, -20, 20, sin(x))
+UNARY_CASE(cos, -20, 20, cos(x))
 UNARY_CASE(tanh, -9, 9, tanh(x))
 UNARY_CASE(sigmoid, -20, 20, 1 / (1 + exp(-x)))
 UNARY_CASE(relu, -2, 2, x > 0 ? x : 0)
 UNARY_CASE(erf, -4, 4, erf(x))
 UNARY_CASE(gelu_tanh, -6, 6, x / 2 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))))
 UNARY_CASE(gelu_erf, -6, 6, x / 2 * (1 + erf(x / 1.4142135623730951)))
+UNARY_CASE(silu, -20, 20, x / (1 + exp(-x)))
 
 static double formula_affine(double x) {
     return 0.75 * x - 0.25;
@@ -115,6 +120,8 @@ BINARY_CASE(add, p + q)
 BINARY_CASE(subtract, p - q)
 BINARY_CASE(multiply, p *q)
 BINARY_CASE(divide, p / q)
+BINARY_CASE(minimum, p < q ? p : q)
+BINARY_CASE(maximum, p > q ? p : q)
 
 /* The operands have many equal values, for equal and at the border of less. */
 #define COMPARE_CASE(name, formula)                                                                                    \
@@ -256,6 +263,23 @@ static void case_slice(build *b) {
     put_like(b, eitp_slice(large, 1, 7, 150), naive_window(b, values_of(b, large), 1, 7, 143));
 }
 
+/* Every beginning, end and step of a dimension of 5 and of one of 6; other dimensions; six of them. */
+static void case_slice_step(build *b) {
+    static const int64_t shape[6] = {3, 2, 5, 2, 6, 2};
+    eitp_tensor *x = real(b, 6, shape), *row = real1(b, b->small ? 5 : 6);
+    const array *from = values_of(b, x), *numbers = values_of(b, row);
+    int64_t extent = numbers->count;
+    for (int64_t begin = 0; begin < extent - 2; begin++)
+        for (int64_t end = begin + 3; end <= extent; end++)
+            for (int64_t step = 1; step <= 3; step++)
+                put_like(b, eitp_slice_step(row, 0, begin, end, step),
+                         naive_steps(b, numbers, 0, begin, (end - begin + step - 1) / step, step));
+    put_like(b, eitp_slice_step(x, 0, 0, 3, 2), naive_steps(b, from, 0, 0, 2, 2));
+    put_like(b, eitp_slice_step(x, 2, 1, 5, 2), naive_steps(b, from, 2, 1, 2, 2));
+    put_like(b, eitp_slice_step(x, -2, 1, 6, 2), naive_steps(b, from, 4, 1, 3, 2));
+    put_like(b, eitp_slice_step(x, 4, 1, 6, INT64_MAX), naive_steps(b, from, 4, 1, 1, 1));
+}
+
 static void case_pad(build *b) {
     static const int64_t shape[3] = {2, 3, 4};
     eitp_tensor *x = real(b, 3, shape);
@@ -346,6 +370,21 @@ static void case_mean(build *b) {
 
 static void case_max(build *b) {
     reduction_case(b, eitp_max, 1, 0);
+}
+
+/* Of few different values, so that many are equal; and values at the places that it gives. */
+static void case_argmax(build *b) {
+    static const int64_t small[4] = {3, 2, 4, 5}, large[4] = {7, 65, 1, 130};
+    eitp_tensor *x = integers(b, 4, b->small ? small : large, -3, 3), *y = eitp_cast(x, b->dtype);
+    const array *from = values_of(b, x);
+    for (int d = 0; d < 4; d++) {
+        const array *at = naive_argmax(b, from, d);
+        put_like(b, eitp_argmax(y, d, 1), at);
+        put_like(b, eitp_argmax(y, d - 4, 0), naive_squeeze(b, at, 1u << d));
+        put_like(b, eitp_gather(y, eitp_argmax(y, d, 1), d), naive_reduce(b, from, 1u << d, 1));
+    }
+    x = real1(b, 1);
+    put_like(b, eitp_argmax(x, 0, 0), naive_argmax(b, values_of(b, x), 0));
 }
 
 static void case_sum_squares(build *b) {
@@ -445,9 +484,9 @@ static double formula_same(double x) {
 }
 
 static void case_linear(build *b) {
-    static double (*const formulas[])(double) = {formula_same,     formula_relu, formula_gelu_tanh,
-                                                 formula_gelu_erf, formula_tanh, formula_sigmoid};
-    for (int i = 0; i < 6; i++) {
+    static double (*const formulas[])(double) = {formula_same, formula_relu,    formula_gelu_tanh, formula_gelu_erf,
+                                                 formula_tanh, formula_sigmoid, formula_silu};
+    for (int i = 0; i < 7; i++) {
         int64_t n = b->small ? 3 : 65, in = b->small ? 4 : 48, out = b->small ? 2 : 111;
         eitp_tensor *x = i % 2 ? real3(b, 2, n, in) : real2(b, n, in), *weight, *bias;
         array *y;
@@ -510,6 +549,24 @@ static void case_layer_norm(build *b) {
         eitp_tensor *x = i % 2 ? real3(b, 2, b->small ? 2 : 9, columns[i]) : real2(b, b->small ? 3 : 23, columns[i]);
         eitp_tensor *gain = real1(b, columns[i]), *bias = real1(b, columns[i]);
         put(b, eitp_layer_norm(x, gain, bias, 1e-5));
+    }
+}
+
+static void case_rms_norm(build *b) {
+    static const int64_t columns[] = {3, 4, 5, 2, 100, 771};
+    for (int i = 0; i < (b->small ? 3 : 6); i++) {
+        eitp_tensor *x = i % 2 ? real3(b, 2, b->small ? 2 : 9, columns[i]) : real2(b, b->small ? 3 : 23, columns[i]);
+        eitp_tensor *gain = real1(b, columns[i]);
+        const array *from = values_of(b, x), *by = values_of(b, gain);
+        array *y = new_array(b, from->rank, from->shape);
+        for (int64_t row = 0; row < y->count; row += columns[i]) {
+            double squares = 0;
+            for (int64_t j = 0; j < columns[i]; j++)
+                squares += from->data[row + j] * from->data[row + j];
+            for (int64_t j = 0; j < columns[i]; j++)
+                y->data[row + j] = from->data[row + j] / sqrt(squares / (double)columns[i] + 1e-5) * by->data[j];
+        }
+        put_like(b, eitp_rms_norm(x, gain, 1e-5), y);
     }
 }
 
@@ -595,6 +652,203 @@ static void case_attention_bidirectional_padded(build *b) {
     attention_case(b, 2, 0.5, 0.3, 1, 1);
 }
 
+/* One query q [d] that sees `count` keys, whose biases are `added`: the values weighted by the softmax of the scores;
+ * zeros where all are minus infinity. */
+static void naive_query(double *y, const double *q, const double *keys, int64_t key_step, int64_t d,
+                        const double *values, int64_t value_step, int64_t e, int64_t count, double scale,
+                        const double *added) {
+    double largest = -(double)INFINITY, total = 0, scores[100];
+    for (int64_t j = 0; j < count; j++) {
+        double dot = 0;
+        for (int64_t i = 0; i < d; i++)
+            dot += q[i] * keys[j * key_step + i];
+        scores[j] = scale * dot + added[j];
+        largest = scores[j] > largest ? scores[j] : largest;
+    }
+    for (int64_t j = 0; j < count && isfinite(largest); j++)
+        total += exp(scores[j] - largest);
+    for (int64_t j = 0; j < count && isfinite(largest); j++)
+        for (int64_t i = 0; i < e; i++)
+            y[i] += exp(scores[j] - largest) / total * values[j * value_step + i];
+}
+
+/* What is added to the score of query i and key j, from a mask or bias that broadcasts to [b, h, t, s]. */
+static double naive_bias(const array *mask, int is_boolean, const int64_t *index, int causal) {
+    double value = mask ? mask->data[ravel(mask, index, 4)] : is_boolean;
+    if (causal && index[3] > index[2])
+        return -(double)INFINITY;
+    return !is_boolean ? value : value != 0 ? 0 : -(double)INFINITY;
+}
+
+/* q [b, h, t, d], k [b, g, s, d], v [b, g, s, e]. */
+static array *naive_dot_product(build *b, const array *q, const array *k, const array *v, double scale,
+                                const array *mask, int is_boolean, int causal) {
+    int64_t shape[4], index[4], d = q->shape[3], s = k->shape[2], e = v->shape[3], group = q->shape[1] / k->shape[1];
+    double added[100];
+    array *y;
+    memcpy(shape, q->shape, sizeof shape);
+    shape[3] = e;
+    y = new_array(b, 4, shape);
+    for (int64_t row = 0; row < y->count / e; row++) {
+        int64_t head;
+        unravel(y, row * e, index);
+        head = index[0] * k->shape[1] + index[1] / group;
+        for (index[3] = 0; index[3] < s; index[3]++)
+            added[index[3]] = naive_bias(mask, is_boolean, index, causal);
+        naive_query(y->data + row * e, q->data + row * d, k->data + head * s * d, d, d, v->data + head * s * e, e, e, s,
+                    scale, added);
+    }
+    return y;
+}
+
+/* A mask or bias of this shape, where no query `blind` sees anything. */
+static eitp_tensor *random_mask(build *b, int rank, const int64_t *shape, int is_boolean, int64_t blind) {
+    eitp_tensor *mask = is_boolean ? whole(b, EITP_U8, rank, shape, 0, 1) : real(b, rank, shape);
+    array *a = b->values[b->leaf_count - 1];
+    int64_t index[EITP_MAX_RANK];
+    for (int64_t i = 0; i < a->count; i++) {
+        unravel(a, i, index);
+        if (index[rank - 2] == blind || (!is_boolean && draw(&b->random) < 0.2))
+            a->data[i] = is_boolean ? 0 : -(double)INFINITY;
+    }
+    return mask;
+}
+
+/* Without batches or heads. */
+static void put_matrices(build *b, int64_t t, int64_t s) {
+    eitp_tensor *q = real2(b, t, 3), *k = real2(b, s, 3), *v = real2(b, s, 5);
+    eitp_dot_product_config config = EITP__ZERO;
+    int64_t flat[4] = {1, 1, 0, 3}, values[4] = {1, 1, 0, 5}, rows[2];
+    const array *y;
+    config.scale = 0.6;
+    flat[2] = t;
+    y = naive_reshape(b, values_of(b, q), 4, flat);
+    flat[2] = values[2] = s;
+    y = naive_dot_product(b, y, naive_reshape(b, values_of(b, k), 4, flat),
+                          naive_reshape(b, values_of(b, v), 4, values), 0.6, NULL, 0, 0);
+    rows[0] = t;
+    rows[1] = 5;
+    put_like(b, eitp_scaled_dot_product_attention(q, k, v, NULL, NULL, &config), naive_reshape(b, y, 2, rows));
+}
+
+/* Keys of another number than queries, values of another width; with `groups` of heads that share keys, and a mask. */
+static void dot_product_case(build *b, int64_t heads, int64_t groups, int causal, eitp_tensor *mask, int is_boolean) {
+    int64_t t = b->small ? 3 : 37, s = b->small ? 4 : 70;
+    int64_t q_shape[4] = {2, 0, 0, 3}, k_shape[4] = {2, 0, 0, 3}, v_shape[4] = {2, 0, 0, 2};
+    eitp_dot_product_config config = EITP__ZERO;
+    eitp_tensor *q, *k, *v;
+    q_shape[1] = heads;
+    q_shape[2] = t;
+    k_shape[1] = v_shape[1] = groups;
+    k_shape[2] = v_shape[2] = s;
+    config.scale = 0.6;
+    config.causal = causal;
+    q = real(b, 4, q_shape);
+    k = real(b, 4, k_shape);
+    v = real(b, 4, v_shape);
+    put_like(b, eitp_scaled_dot_product_attention(q, k, v, mask, NULL, &config),
+             naive_dot_product(b, values_of(b, q), values_of(b, k), values_of(b, v), 0.6,
+                               mask ? values_of(b, mask) : NULL, is_boolean, causal));
+}
+
+/* A mask of the last `rank` of [2, 4, t, s]; no query `blind` sees anything. */
+static eitp_tensor *dot_product_mask(build *b, int rank, int is_boolean, int64_t blind) {
+    int64_t shape[4] = {2, 4, 0, 0};
+    shape[2] = b->small ? 3 : 37;
+    shape[3] = b->small ? 4 : 70;
+    return random_mask(b, rank, shape + 4 - rank, is_boolean, blind);
+}
+
+static void case_dot_product(build *b) {
+    dot_product_case(b, 2, 2, 0, NULL, 0);
+    put_matrices(b, b->small ? 3 : 37, b->small ? 4 : 70);
+}
+
+static void case_dot_product_causal(build *b) {
+    dot_product_case(b, 2, 2, 1, dot_product_mask(b, 2, 1, 1), 1);
+}
+
+static void case_dot_product_shared(build *b) {
+    dot_product_case(b, 4, 2, 0, dot_product_mask(b, 3, 0, 0), 0);
+}
+
+static void case_dot_product_shared_causal(build *b) {
+    dot_product_case(b, 4, 2, 1, dot_product_mask(b, 2, 0, -1), 0);
+}
+
+static void case_dot_product_one_key_head(build *b) {
+    dot_product_case(b, 4, 1, 0, dot_product_mask(b, 4, 1, 2), 1);
+}
+
+/* Packed rows: a sequence's queries see its keys that are there, and, where it is causal, none after themselves. */
+static array *naive_separate(build *b, const array *q, const array *k, const array *v, const double *offsets,
+                             const double *lengths, int sequences, int64_t heads, const eitp_attention_config *config,
+                             const array *mask, int is_boolean) {
+    int64_t d = q->shape[1] / heads, groups = k->shape[1] / d, e = v->shape[1] / groups, shape[2], index[4];
+    double added[100];
+    array *y;
+    shape[0] = q->shape[0];
+    shape[1] = heads * e;
+    y = new_array(b, 2, shape);
+    for (index[0] = 0; index[0] < sequences; index[0]++) {
+        int64_t begin = (int64_t)offsets[index[0]], length = (int64_t)offsets[index[0] + 1] - begin;
+        length = lengths && lengths[index[0]] < (double)length ? (int64_t)lengths[index[0]] : length;
+        for (index[1] = 0; index[1] < heads; index[1]++)
+            for (index[2] = 0; index[2] < length; index[2]++) {
+                int64_t row = begin + index[2], group = index[1] / (heads / groups);
+                for (index[3] = 0; index[3] < length; index[3]++)
+                    added[index[3]] = naive_bias(mask, is_boolean, index, !config->bidirectional);
+                naive_query(y->data + row * shape[1] + index[1] * e, q->data + row * q->shape[1] + index[1] * d,
+                            k->data + begin * k->shape[1] + group * d, k->shape[1], d,
+                            v->data + begin * v->shape[1] + group * e, v->shape[1], e, length, config->scale, added);
+            }
+    }
+    return y;
+}
+
+/* As attention_case, with `groups` of four heads that share keys; with a bias by head and position, or with a mask by
+ * sequence, where no query 1 sees anything. */
+static void separate_case(build *b, int64_t groups, int bidirectional, int padded, int biased, int masked) {
+    static const double small[5] = {1, 4, 4, 5, 9}, large[6] = {2, 19, 19, 20, 43, 50};
+    static const double small_lengths[4] = {2, 1, 0, 9}, large_lengths[5] = {16, 3, 0, 21, -1};
+    int sequences = b->small ? 4 : 5;
+    int64_t n = b->small ? 10 : 53, longest = b->small ? 4 : 24, shape[4];
+    const double *ends = b->small ? small : large, *lengths = b->small ? small_lengths : large_lengths;
+    eitp_tensor *offsets = given(b, EITP_I32, sequences + 1, ends), *there = given(b, EITP_I32, sequences, lengths);
+    eitp_tensor *q = real2(b, n, 4 * 3), *k = real2(b, n, groups * 3), *v = real2(b, n, groups * 2), *mask = NULL;
+    eitp_attention_config config = EITP__ZERO;
+    config.heads = 4;
+    config.longest = longest;
+    config.scale = 0.4;
+    config.bidirectional = bidirectional;
+    shape[0] = sequences;
+    shape[1] = biased ? 4 : 1;
+    shape[2] = shape[3] = longest;
+    if (biased)
+        mask = random_mask(b, 3, shape + 1, 0, 0);
+    if (masked)
+        mask = random_mask(b, 4, shape, 1, 1);
+    put_like(b, eitp_attention_separate(q, k, v, offsets, NULL, padded ? there : NULL, mask, &config),
+             naive_separate(b, values_of(b, q), values_of(b, k), values_of(b, v), ends, padded ? lengths : NULL,
+                            sequences, 4, &config, mask ? values_of(b, mask) : NULL, masked));
+}
+
+static void case_separate(build *b) {
+    separate_case(b, 2, 0, 0, 0, 0);
+}
+
+static void case_separate_masked(build *b) {
+    separate_case(b, 4, 1, 0, 0, 1);
+}
+
+static void case_separate_biased(build *b) {
+    separate_case(b, 1, 0, 1, 1, 0);
+}
+
+static void case_separate_padded(build *b) {
+    separate_case(b, 2, 1, 1, 0, 0);
+}
+
 /* Some targets are the ignored one. */
 static void case_cross_entropy(build *b) {
     int64_t n = b->small ? 6 : 33, v = b->small ? 4 : 1237;
@@ -615,6 +869,48 @@ static void case_cross_entropy(build *b) {
     put_like(b, eitp_cross_entropy(logits, targets, 2), y);
 }
 
+/* By the definition: -(1 - s) w[t] log p[t] - s / v * sum of w log p; 0 where the target is 2. */
+static array *naive_smoothed_loss(build *b, const array *logits, const array *targets, const array *weights,
+                                  double smoothing) {
+    const array *logs = naive_softmax(b, logits, 1);
+    int64_t v = logits->shape[1];
+    array *y = new_array(b, 1, logits->shape);
+    for (int64_t i = 0; i < y->count; i++) {
+        int64_t target = (int64_t)targets->data[i];
+        for (int64_t j = 0; j < v && target != 2; j++) {
+            double share = (j == target ? 1 - smoothing : 0) + smoothing / (double)v;
+            y->data[i] -= share * (weights ? weights->data[j] : 1) * logs->data[i * v + j];
+        }
+    }
+    return y;
+}
+
+/* Smoothing, class weights, and both; of a head too. */
+static void case_smoothed_cross_entropy(build *b) {
+    int64_t n = b->small ? 6 : 33, v = b->small ? 4 : 1237, c = b->small ? 3 : 40;
+    eitp_tensor *logits = real2(b, n, v), *targets = integers(b, 1, &n, 0, (int)v - 1), *weights, *x, *table;
+    const array *at = values_of(b, targets), *product;
+    at->data[1] = 2;
+    b->low = 0.25;
+    weights = real1(b, v);
+    b->low = -1;
+    b->high = 1;
+    x = real2(b, n, c);
+    table = real2(b, v, c);
+    product = naive_matmul(b, values_of(b, x), values_of(b, table), 0, 1);
+    for (int i = 0; i < 4; i++) {
+        static const double smoothings[4] = {0.1, 0, 0.3, 1};
+        eitp_cross_entropy_config config = EITP__ZERO;
+        config.ignored = 2;
+        config.label_smoothing = smoothings[i];
+        config.weights = i ? weights : NULL;
+        put_like(b, eitp_cross_entropy_with(logits, targets, &config),
+                 naive_smoothed_loss(b, values_of(b, logits), at, i ? values_of(b, weights) : NULL, smoothings[i]));
+        put_like(b, eitp_linear_cross_entropy_with(x, table, targets, &config),
+                 naive_smoothed_loss(b, product, at, i ? values_of(b, weights) : NULL, smoothings[i]));
+    }
+}
+
 /* ---- All of them ---- */
 
 #define OP_CASE(name, tolerance, flags)                                                                                \
@@ -623,15 +919,20 @@ static void case_cross_entropy(build *b) {
 /* f32 has a relative rounding of 6e-8, so an NMSE of 4e-15 at best. Sums of terms of both signs lose what cancels. */
 static const op_case op_cases[] = {
     OP_CASE(negate, 0, HAS_GRADIENT),
+    OP_CASE(abs, 0, HAS_GRADIENT),
     OP_CASE(exp, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(log, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(sqrt, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(rsqrt, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(sin, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(cos, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(tanh, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(sigmoid, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(relu, 0, HAS_GRADIENT),
     OP_CASE(erf, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(gelu_tanh, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(gelu_erf, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(silu, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(affine, 1e-13, HAS_GRADIENT),
     OP_CASE(clamp, 0, HAS_GRADIENT),
     OP_CASE(stop_gradient, 0, 0),
@@ -639,6 +940,8 @@ static const op_case op_cases[] = {
     OP_CASE(subtract, 1e-13, HAS_GRADIENT),
     OP_CASE(multiply, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(divide, 1e-13, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(minimum, 0, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(maximum, 0, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(less, 0, 0),
     OP_CASE(equal, 0, 0),
     OP_CASE(where, 0, HAS_GRADIENT),
@@ -647,6 +950,7 @@ static const op_case op_cases[] = {
     OP_CASE(broadcast, 0, HAS_GRADIENT),
     OP_CASE(permute, 0, HAS_GRADIENT),
     OP_CASE(slice, 0, HAS_GRADIENT),
+    OP_CASE(slice_step, 0, HAS_GRADIENT),
     OP_CASE(pad, 0, HAS_GRADIENT),
     OP_CASE(concat, 0, HAS_GRADIENT),
     OP_CASE(gather, 0, HAS_GRADIENT),
@@ -654,6 +958,7 @@ static const op_case op_cases[] = {
     OP_CASE(sum, 1e-11, HAS_GRADIENT),
     OP_CASE(mean, 1e-11, HAS_GRADIENT),
     OP_CASE(max, 0, HAS_GRADIENT),
+    OP_CASE(argmax, 0, 0),
     OP_CASE(sum_squares, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(row_squares, 1e-13, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(column_squares, 1e-13, HAS_GRADIENT | HAS_SECOND),
@@ -663,6 +968,7 @@ static const op_case op_cases[] = {
     OP_CASE(softmax, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(log_softmax, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(layer_norm, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(rms_norm, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(embedding, 0, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(embedding_unique, 0, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(dropout, 1e-13, HAS_GRADIENT | HAS_SECOND),
@@ -672,7 +978,17 @@ static const op_case op_cases[] = {
     OP_CASE(attention_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(attention_bidirectional, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(attention_bidirectional_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(dot_product, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(dot_product_causal, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(dot_product_shared, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(dot_product_shared_causal, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(dot_product_one_key_head, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(separate, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(separate_masked, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(separate_biased, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(separate_padded, 1e-12, HAS_GRADIENT | HAS_SECOND),
     OP_CASE(cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
+    OP_CASE(smoothed_cross_entropy, 1e-12, HAS_GRADIENT | HAS_SECOND),
 };
 enum { OP_CASES = sizeof op_cases / sizeof op_cases[0] };
 

@@ -227,6 +227,10 @@ static double gelu_slope(int is_tanh, double x) {
     return gate + x * gate * (1 - gate) * 1.5957691216057308 * (1 + 0.134145 * x * x);
 }
 
+static double sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
+
 /* What an epilogue makes of p. */
 static double finish_exactly(const eitp__call *call, int64_t index, double p) {
     const eitp__operand *x = &call->inputs[3];
@@ -238,10 +242,14 @@ static double finish_exactly(const eitp__call *call, int64_t index, double p) {
         return gelu(1, p);
     case EITP__EPILOGUE_GELU_ERF:
         return gelu(0, p);
+    case EITP__EPILOGUE_SILU:
+        return p * sigmoid(p);
     case EITP__EPILOGUE_GELU_TANH_BACKWARD:
         return p * gelu_slope(1, other);
     case EITP__EPILOGUE_GELU_ERF_BACKWARD:
         return p * gelu_slope(0, other);
+    case EITP__EPILOGUE_SILU_BACKWARD:
+        return p * sigmoid(other) * (1 + other * (1 - sigmoid(other)));
     case EITP__EPILOGUE_NONE:
     case EITP__EPILOGUE_COUNT:
     default:

@@ -292,6 +292,22 @@ static eitp_tensor *slope_of_relu(eitp_tensor *x) {
     return slope(eitp_relu(eitp_affine(x, 1, -2)), x);
 }
 
+static eitp_tensor *slope_of_abs(eitp_tensor *x) {
+    return slope(eitp_abs(eitp_affine(x, 1, -2)), x);
+}
+
+static eitp_tensor *slope_of_minimum(eitp_tensor *x) {
+    return slope(eitp_minimum(x, eitp_fill(eitp_tensor_graph(x), EITP_F64, 0, NULL, 2)), x);
+}
+
+static eitp_tensor *slope_of_maximum(eitp_tensor *x) {
+    return slope(eitp_maximum(eitp_fill(eitp_tensor_graph(x), EITP_F64, 0, NULL, 2), x), x);
+}
+
+static eitp_tensor *slope_of_both(eitp_tensor *x) {
+    return slope(eitp_maximum(x, x), x);
+}
+
 static eitp_tensor *slope_of_stopped(eitp_tensor *x) {
     return slope(eitp_multiply(x, eitp_stop_gradient(x)), x);
 }
@@ -328,6 +344,10 @@ static void rules_at_special_points(void) {
         {slope_of_max, {1, 3, 3, 2}, {0, 0.5, 0.5, 0}},
         {slope_of_clamp, {0.5, 1, 3, 3.5}, {0, 1, 1, 0}},
         {slope_of_relu, {1, 2, 3, 4}, {0, 0, 1, 1}},
+        {slope_of_abs, {1, 2, 3, 4}, {-1, 0, 1, 1}},
+        {slope_of_minimum, {1, 2, 3, (double)NAN}, {1, 0.5, 0, 1}},
+        {slope_of_maximum, {1, 2, 3, (double)NAN}, {0, 0.5, 1, 1}},
+        {slope_of_both, {1, 2, -3, 4}, {1, 1, 1, 1}},
         {slope_of_stopped, {1, 2, 3, 4}, {1, 2, 3, 4}},
         {slope_of_casts, {1.5, 2.5, 3.5, -1.5}, {1, 2, 3, -1}},
         {slope_of_itself, {5, 6, 7, 8}, {1, 1, 1, 1}},

@@ -13,6 +13,7 @@ exits 0 "version" --version
 check "version has a number" grep -q '^eitp [0-9]*\.[0-9]' out
 exits 0 "help of a command" help train
 check "help has defaults" grep -q 'default: 500' out
+check "help has no empty defaults" sh -c '! grep -q "default: )" out'
 exits 0 "--help" tokenizer encode --help
 check "help of an action" grep -q -e '--tokenizer' out
 if [ -e /dev/full ]; then
@@ -40,6 +41,12 @@ exits 0 "aliases" train --per_device_train_batch_size 2 --max_length=32 --gradie
     --learning_rate 1e-4 \
     --num_epochs 3 --max_grad_norm 1 --save_total_limit 3 --precision 32 --no-strict-utf8 --print-config
 check "aliases: block size" grep -q '^block-size  *32  (command line)' out
+
+exits 0 "choices in other spellings" train --lr_scheduler_type=constant-with-warmup --shuffle false --print-config
+check "another spelling is kept" grep -q '^lr-schedule  *"constant-with-warmup"  (command line)' out
+exits 0 "defaults of settings" train --print-config --json
+check "defaults of settings: the library's, or the command's" grep -q '"lr-schedule": {"value": "linear", .*"epsilon": {"value": 1e-08, ' out
+check "settings that are no options" sh -c '! grep -q "schedule-steps\|last-sample\|merged" out'
 
 # ---- sizes ----
 
@@ -96,6 +103,9 @@ refuses 1 "unknown option 'batch'" train --batch 2
 refuses 1 "needs a value" train --batch-size
 refuses 1 "takes no value" train --auto-resume=yes
 refuses 1 "out of range" train --batch-size 0
+refuses 1 "--beta1 1 is out of range; it must be at least 0 and below 1" train --beta1 1
+refuses 1 "--epsilon 0 is out of range; it must be above 0 and at most 1" train --epsilon 0
+refuses 1 "--seed -1 is out of range; it must be at least 0" train --seed -1
 refuses 1 "is no whole number" train --steps 1.5
 refuses 1 "is no number" train --lr nan
 refuses 1 "is no number" train --lr 0x10

@@ -34,7 +34,7 @@ refuses 1 "of another run" train --resume straight/checkpoint-8 --output-dir ano
 refuses 1 "of later steps" train --resume straight/checkpoint-8
 cp -r straight/checkpoint-12 other
 refuses 1 "made with batch_size 1" train --resume other --data text.txt --batch-size 2 --output-dir gone
-refuses 1 "made with data_hash" train --resume other --data tiny.json --data text.txt --output-dir gone
+refuses 1 "the training data differ from those of 'other', which had [0-9]* tokens, and this run has [0-9]*; use the same data, or start from its weights with --model" train --resume other --data tiny.json --data text.txt --output-dir gone
 refuses 1 "no run.json" train --resume other --output-dir gone
 refuses 1 "there is no directory" train --resume nowhere --output-dir gone
 printf 'x' | dd of=other/model.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
@@ -48,6 +48,30 @@ refuses 1 "made with grad_accum 4, and this run has 2; leave --grad-accum out" t
     --grad-accum 2 --output-dir gone
 refuses 1 "made with batch_size 1, and this run has 3; leave --batch-size out" train --resume straight/checkpoint-12 \
     --batch-size 3 --output-dir gone
+refuses 1 "made with seed 0, and this run has 1; leave --seed out, or start from the weights with --model" train \
+    --resume straight/checkpoint-12 --seed 1 --output-dir gone
+refuses 1 "made with dense_rows false, and this run has true; leave --dense-rows out" train \
+    --resume straight/checkpoint-12 --dense-rows --output-dir gone
+refuses 1 "made with block_size 16, and this run has 8; use the same, or start from its weights with --model" train \
+    --resume straight/checkpoint-12 --block-size 8 --output-dir gone
+exits 0 "other settings" train --resume straight/checkpoint-12 --steps 13 --lr-schedule cosine --beta1 0.8 \
+    --final-lr 1e-5 --output-dir other_settings --threads 1
+check "a choice that differs is told by its word" grep -q "lr_schedule was linear in '.*' and is cosine from here on" err
+check "a number that differs" grep -q "beta1 was 0.9 in '.*' and is 0.8 from here on" err
+check "it is recorded" grep -q '"lr-schedule": "cosine", .*"beta1": 0.8' other_settings/run.json
+exits 0 "what was set is kept" train --resume other_settings/checkpoint-13 --steps 14 --threads 1
+check "what was set is kept: in the state" grep -q '"beta1": 0.8' other_settings/checkpoint-14/trainer_state.json
+check "what was set is kept: nothing else is told" sh -c '! grep -q "beta1\|lr_schedule" err'
+cp -r other_settings/checkpoint-13 alone
+exits 0 "without run.json" train --resume alone --data text.txt --steps 14 --output-dir from_alone --threads 1
+check "without run.json: settings are the checkpoint's" grep -q '"beta1": 0.8' from_alone/checkpoint-14/trainer_state.json
+check "without run.json: nothing else is told" sh -c '! grep -q "beta1\|lr_schedule\|final_lr" err'
+exits 0 "one at a time" $train --steps 1 --merge 1 --output-dir one -q
+cp -r one/checkpoint-1 one_alone
+exits 0 "many at a time" train --resume one_alone --data text.txt --steps 2 --output-dir many --threads 1
+check "passes take what memory there is now" grep -q ' 4 of 4 micro-batches at a time' err
+exits 0 "to sgd" train --resume alone --data text.txt --steps 14 --optimizer sgd --lr 0.1 --output-dir to_sgd --threads 1
+check "to sgd: rates are not taken over" grep -q '"final_lr": 0,$' to_sgd/checkpoint-14/trainer_state.json
 exits 0 "fewer steps than were made" train --resume straight/checkpoint-12 --steps 2 --output-dir straight --threads 1
 check "fewer steps than were made: said" grep -q 'step 12 was made already, and 2 were asked for: nothing to do' err
 check "fewer steps than were made: the end" grep -q '^finished: step 12 (2 were asked for)' out

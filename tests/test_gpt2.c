@@ -447,6 +447,7 @@ static void a_head_that_is_the_embedding_stays_tied(void) {
         without_embedding.role = EITP_PARAMETER;
         without_embedding.selects = alone ? is_no_embedding : NULL;
         without_embedding.prefix = "";
+        without_embedding.config = NULL;
         REQUIRE_OK(eitp__variables_save(context, scratch_path(directory, "model.safetensors"), &without_embedding,
                                         EITP_F32, NULL, &error_),
                    error_);

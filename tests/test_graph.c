@@ -49,7 +49,7 @@ static const int64_t shape_7[1] = {7}, shape_m1_m1[2] = {-1, -1}, shape_0_4[2] =
 static const int64_t shape_many[7] = {1, 1, 1, 1, 1, 1, 1}, shape_huge[2] = {INT64_MAX / 2, INT64_MAX / 2};
 static const int64_t shape_2_6[2] = {2, 6}, shape_4_8[2] = {4, 8};
 static const int order_twice[2] = {0, 0}, order_negative[2] = {-1, 0}, order_beyond[2] = {2, 0}, order_swap[2] = {1, 0};
-static const int64_t shape_9[1] = {9};
+static const int64_t shape_9[1] = {9}, shape_long[1] = {2147483648}, shape_334[3] = {3, 3, 4};
 
 REFUSED(exp, eitp_exp(l->ids))
 REFUSED(add_shapes, eitp_add(l->matrix, l->other))
@@ -86,6 +86,10 @@ REFUSED(slice_empty, eitp_slice(l->matrix, 1, 2, 2))
 REFUSED(slice_beyond, eitp_slice(l->matrix, 1, 2, 5))
 REFUSED(slice_extreme, eitp_slice(l->matrix, 1, INT64_MIN, INT64_MAX))
 REFUSED(slice_rows, eitp_slice(l->rows, 0, 0, 4))
+REFUSED(step_zero, eitp_slice_step(l->matrix, 1, 0, 4, 0))
+REFUSED(step_dimension, eitp_slice_step(l->matrix, 2, 0, 4, 2))
+REFUSED(step_beyond, eitp_slice_step(l->matrix, 1, 0, 5, 2))
+REFUSED(step_rows, eitp_slice_step(l->rows, 0, 0, 8, 2))
 REFUSED(pad_negative, eitp_pad(l->matrix, 0, -1, 2))
 REFUSED(pad_extreme, eitp_pad(l->matrix, 0, INT64_MAX, INT64_MAX))
 REFUSED(pad_dimension, eitp_pad(l->matrix, 2, 1, 1))
@@ -120,6 +124,9 @@ REFUSED(sum, eitp_sum(l->grid, 1, 0))
 REFUSED(sum_beyond, eitp_sum(l->matrix, 1u << 2, 0))
 REFUSED(mean_beyond, eitp_mean(l->matrix, 7u, 1))
 REFUSED(max_beyond, eitp_max(l->vector, 1u << 31, 0))
+REFUSED(argmax, eitp_argmax(l->grid, 0, 0))
+REFUSED(argmax_beyond, eitp_argmax(l->matrix, -3, 0))
+REFUSED(argmax_huge, eitp_argmax(eitp_input(l->matrix->graph, "long", EITP_F32, 1, shape_long), 0, 0))
 REFUSED(mean_rows, eitp_mean(l->rows, 1, 0))
 REFUSED(matmul_inner, eitp_matmul(l->matrix, l->other))
 REFUSED(matmul_rank, eitp_matmul(l->matrix, l->vector))
@@ -131,6 +138,9 @@ REFUSED(linear_bias, eitp_linear(l->matrix, eitp_transpose(l->other), l->vector,
 REFUSED(linear_activation, eitp_linear(l->matrix, eitp_transpose(l->other), NULL, (eitp_activation)9))
 REFUSED(layer_norm_gain, eitp_layer_norm(l->matrix, l->ids, l->vector, 1e-5))
 REFUSED(layer_norm_epsilon, eitp_layer_norm(l->matrix, l->vector, l->vector, -1))
+REFUSED(rms_norm_gain, eitp_rms_norm(l->matrix, l->ids, 1e-5))
+REFUSED(rms_norm_epsilon, eitp_rms_norm(l->matrix, l->vector, (double)NAN))
+REFUSED(rms_norm_vector, eitp_rms_norm(l->vector, l->vector, 1e-5))
 REFUSED(clamp, eitp_clamp(l->matrix, 2, 1))
 REFUSED(clamp_nan, eitp_clamp(l->matrix, 0, (double)NAN))
 REFUSED(layer_norm_vector, eitp_layer_norm(l->vector, l->vector, l->vector, 1e-5))
@@ -154,10 +164,58 @@ static eitp_tensor *refused_attention_lengths(const leaves *l) {
     return eitp_attention(l->wide, l->ids, NULL, l->ids, &config); /* 3 lengths for 2 sequences */
 }
 
+/* Of queries, keys, values and a mask; `longest`: of packed sequences of the ids. */
+static eitp_tensor *separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *mask, int64_t longest,
+                             double dropout, eitp_tensor *offsets) {
+    eitp_attention_config packed = EITP__ZERO;
+    eitp_dot_product_config config = EITP__ZERO;
+    packed.heads = 2;
+    packed.longest = longest;
+    packed.dropout = config.dropout = dropout;
+    return longest ? eitp_attention_separate(q, k, v, offsets, NULL, NULL, mask, &packed)
+                   : eitp_scaled_dot_product_attention(q, k, v, mask, NULL, &config);
+}
+
+static eitp_tensor *refused_separate_lengths(const leaves *l) {
+    eitp_attention_config config = EITP__ZERO;
+    config.heads = 2;
+    config.longest = 5;
+    return eitp_attention_separate(l->matrix, l->matrix, l->matrix, l->ids, NULL, l->ids, NULL, &config);
+}
+
+REFUSED(dot_product_null, separate(l->matrix, NULL, l->matrix, NULL, 0, 0, NULL))
+REFUSED(dot_product_width, separate(l->matrix, l->wide, l->wide, NULL, 0, 0, NULL))
+REFUSED(dot_product_dtype, separate(l->doubles, l->matrix, l->matrix, NULL, 0, 0, NULL))
+REFUSED(dot_product_heads,
+        separate(eitp_fill(l->cube->graph, EITP_F32, 3, shape_334, 0), l->cube, l->cube, NULL, 0, 0, NULL))
+REFUSED(dot_product_mask, separate(l->matrix, l->other, l->other, l->other, 0, 0, NULL))
+REFUSED(dot_product_mask_dtype, separate(l->matrix, l->other, l->other, l->ids, 0, 0, NULL))
+REFUSED(dot_product_probability, separate(l->matrix, l->other, l->other, NULL, 0, 1, NULL))
+REFUSED(dot_product_config, eitp_scaled_dot_product_attention(l->matrix, l->other, l->other, NULL, NULL, NULL))
+REFUSED(separate_null, separate(l->matrix, l->matrix, l->matrix, NULL, 5, 0, NULL))
+REFUSED(separate_rows, separate(l->matrix, l->other, l->other, NULL, 5, 0, l->ids))
+REFUSED(separate_heads, separate(l->wide, l->matrix, l->matrix, NULL, 5, 0, l->ids))
+REFUSED(separate_longest, separate(l->matrix, l->matrix, l->matrix, NULL, -1, 0, l->ids))
+REFUSED(separate_offsets, separate(l->matrix, l->matrix, l->matrix, NULL, 5, 0, l->grid))
+REFUSED(separate_mask, separate(l->matrix, l->matrix, l->matrix, l->vector, 5, 0, l->ids))
+REFUSED(separate_probability, separate(l->matrix, l->matrix, l->matrix, NULL, 5, -0.5, l->ids))
+REFUSED(separate_config, eitp_attention_separate(l->matrix, l->matrix, l->matrix, l->ids, NULL, NULL, NULL, NULL))
 REFUSED(attention_cached, eitp_attention_cached(l->wide, l->matrix, l->matrix, l->ids, 2, 1))
 REFUSED(cross_entropy, eitp_cross_entropy(l->other, l->ids, -1))
 REFUSED(cross_entropy_rows,
         eitp_cross_entropy(eitp_fill(l->matrix->graph, EITP_F32, 2, l->rows->shape, 0), l->row_ids, -1))
+
+static eitp_tensor *smoothed_loss(eitp_tensor *logits, eitp_tensor *targets, double smoothing, eitp_tensor *weights) {
+    eitp_cross_entropy_config config = EITP__ZERO;
+    config.label_smoothing = smoothing;
+    config.weights = weights;
+    return eitp_cross_entropy_with(logits, targets, &config);
+}
+
+REFUSED(loss_config, eitp_cross_entropy_with(l->matrix, l->ids, NULL))
+REFUSED(loss_smoothing, smoothed_loss(l->matrix, l->ids, 1.5, NULL))
+REFUSED(loss_weights, smoothed_loss(l->matrix, l->ids, 0, l->matrix))
+REFUSED(loss_doubles, smoothed_loss(l->doubles, l->ids, 0, l->vector))
 REFUSED(accumulate_target, eitp_accumulate(l->matrix, l->matrix, NULL))
 REFUSED(accumulate_shape, eitp_accumulate(eitp_parameter(l->matrix->graph, "p", 1, shape_7), l->matrix, NULL))
 REFUSED(input_dtype, eitp_input(l->matrix->graph, "odd", (eitp_dtype)77, 1, shape_7))
@@ -215,6 +273,10 @@ static const struct {
     {refused_slice_beyond, {"slice", "2 to 5", "4"}},
     {refused_slice_extreme, {"slice", "dimension 1", "4"}},
     {refused_slice_rows, {"slice", "leading dimension", "run"}},
+    {refused_step_zero, {"slice_step", "step is 0", "1 or more"}},
+    {refused_step_dimension, {"slice_step", "rank 2", "dimension 2"}},
+    {refused_step_beyond, {"slice_step", "0 to 5", "4"}},
+    {refused_step_rows, {"slice_step", "leading dimension", "run"}},
     {refused_pad_negative, {"pad", "-1", "2"}},
     {refused_pad_extreme, {"pad", "before", "after"}},
     {refused_pad_dimension, {"pad", "rank 2", "dimension 2"}},
@@ -231,6 +293,9 @@ static const struct {
     {refused_sum_beyond, {"sum", "rank 2", "dimension 2"}},
     {refused_mean_beyond, {"mean", "rank 2", "dimension 2"}},
     {refused_max_beyond, {"max", "rank 1", "dimension 31"}},
+    {refused_argmax, {"argmax", "i32", "cast"}},
+    {refused_argmax_beyond, {"argmax", "rank 2", "dimension -3"}},
+    {refused_argmax_huge, {"argmax", "2147483648", "i32"}},
     {refused_mean_rows, {"mean", "rows", "1 / rows"}},
     {refused_matmul_inner, {"matmul", "[3, 4]", "[5, 4]"}},
     {refused_matmul_rank, {"matmul", "[3, 4]", "[4]"}},
@@ -241,6 +306,9 @@ static const struct {
     {refused_linear_activation, {"linear", "activation", "9"}},
     {refused_layer_norm_gain, {"layer_norm", "gain", "[4]"}},
     {refused_layer_norm_epsilon, {"layer_norm", "epsilon", "-1"}},
+    {refused_rms_norm_gain, {"rms_norm", "gain must be", "[4]"}},
+    {refused_rms_norm_epsilon, {"rms_norm", "epsilon", "nan"}},
+    {refused_rms_norm_vector, {"rms_norm", "rank", "2"}},
     {refused_clamp, {"clamp", "2", "1"}},
     {refused_clamp_nan, {"clamp", "0", "nan"}},
     {refused_layer_norm_vector, {"layer_norm", "rank", "2"}},
@@ -257,9 +325,30 @@ static const struct {
     {refused_attention_longest, {"attention", "longest", "1"}},
     {refused_attention_probability, {"attention", "probability", "1.5"}},
     {refused_attention_lengths, {"attention", "lengths", "i32 [2]"}},
+    {refused_dot_product_null, {"scaled_dot_product_attention", "input 1", "NULL"}},
+    {refused_dot_product_width, {"scaled_dot_product_attention", "[3, 4]", "[3, 12]"}},
+    {refused_dot_product_dtype, {"scaled_dot_product_attention", "[3, 4]", "one type"}},
+    {refused_dot_product_heads, {"scaled_dot_product_attention", "[3, 3, 4]", "heads"}},
+    {refused_dot_product_mask, {"scaled_dot_product_attention", "mask", "[3, 5]"}},
+    {refused_dot_product_mask_dtype, {"scaled_dot_product_attention", "i32", "u8 or f32"}},
+    {refused_dot_product_probability, {"scaled_dot_product_attention", "probability", "1"}},
+    {refused_dot_product_config, {"scaled_dot_product_attention", "config", "NULL"}},
+    {refused_separate_null, {"attention_separate", "input 3", "NULL"}},
+    {refused_separate_rows, {"attention_separate", "[3, 4]", "[5, 4]"}},
+    {refused_separate_heads, {"attention_separate", "[3, 12]", "2 heads"}},
+    {refused_separate_longest, {"attention_separate", "longest", "-1"}},
+    {refused_separate_offsets, {"attention_separate", "offsets", "i32"}},
+    {refused_separate_mask, {"attention_separate", "mask", "[2, 2, 5, 5]"}},
+    {refused_separate_probability, {"attention_separate", "probability", "-0.5"}},
+    {refused_separate_config, {"attention_separate", "config", "NULL"}},
+    {refused_separate_lengths, {"attention_separate", "lengths", "i32 [2]"}},
     {refused_attention_cached, {"attention_cached", "caches", "variables"}},
     {refused_cross_entropy, {"cross_entropy", "[5, 4]", "[3]"}},
     {refused_cross_entropy_rows, {"cross_entropy", "[8, 4]", "[8]"}},
+    {refused_loss_config, {"cross_entropy", "config", "NULL"}},
+    {refused_loss_smoothing, {"cross_entropy", "smoothing", "1.5"}},
+    {refused_loss_weights, {"cross_entropy", "weights", "f32 [4]"}},
+    {refused_loss_doubles, {"cross_entropy", "weights", "f64 [4]"}},
     {refused_accumulate_target, {"accumulate", "target", "variable"}},
     {refused_accumulate_shape, {"accumulate", "[3, 4]", "[7]"}},
     {refused_input_dtype, {"odd", "dtype", "77"}},
@@ -306,8 +395,8 @@ static void refusals_name_op_and_shapes(void) {
 
 /* What no kernel computes is refused where the op is built, and not when a plan is made of it. */
 static void ops_without_a_kernel_are_refused(void) {
-    static eitp_tensor *(*const ops[])(eitp_tensor *, eitp_tensor *) = {eitp_add, eitp_subtract, eitp_multiply,
-                                                                        eitp_divide};
+    static eitp_tensor *(*const ops[])(eitp_tensor *, eitp_tensor *) = {eitp_add,    eitp_subtract, eitp_multiply,
+                                                                        eitp_divide, eitp_minimum,  eitp_maximum};
     static const eitp_dtype dtypes[] = {EITP_I32, EITP_I64, EITP_I8, EITP_U8, EITP_I16};
     const int64_t shape[1] = {4};
     eitp_context *context = open_context("ref", 1);
@@ -332,6 +421,9 @@ static void null_goes_through(void) {
     const int order[1] = {0};
     eitp_tensor *nothing = NULL;
     CHECK(!eitp_output(NULL) && !eitp_exp(NULL) && !eitp_add(NULL, NULL) && !eitp_where(NULL, NULL, NULL));
+    CHECK(!eitp_abs(NULL) && !eitp_rsqrt(NULL) && !eitp_sin(NULL) && !eitp_cos(NULL));
+    CHECK(!eitp_argmax(NULL, 0, 0) && !eitp_slice_step(NULL, 0, 0, 1, 1));
+    CHECK(!eitp_minimum(NULL, NULL) && !eitp_maximum(NULL, NULL));
     CHECK(!eitp_affine(NULL, 1, 1) && !eitp_clamp(NULL, 0, 1) && !eitp_cast(NULL, EITP_F64));
     CHECK(!eitp_stop_gradient(NULL) && !eitp_reshape(NULL, 1, shape) && !eitp_broadcast(NULL, 1, shape));
     CHECK(!eitp_permute(NULL, order) && !eitp_transpose(NULL) && !eitp_slice(NULL, 0, 0, 1));
@@ -339,13 +431,38 @@ static void null_goes_through(void) {
     CHECK(!eitp_gather(NULL, NULL, 0) && !eitp_scatter_add(NULL, NULL, 0, 1));
     CHECK(!eitp_sum(NULL, 1, 0) && !eitp_mean(NULL, 1, 0) && !eitp_max(NULL, 1, 0) && !eitp_sum_squares(NULL));
     CHECK(!eitp_matmul(NULL, NULL) && !eitp_linear(NULL, NULL, NULL, EITP_RELU) && !eitp_softmax(NULL));
-    CHECK(!eitp_log_softmax(NULL) && !eitp_gelu_tanh(NULL) && !eitp_gelu_erf(NULL));
+    CHECK(!eitp_log_softmax(NULL) && !eitp_gelu_tanh(NULL) && !eitp_gelu_erf(NULL) && !eitp_silu(NULL) &&
+          !eitp_rms_norm(NULL, NULL, 0));
     CHECK(!eitp_layer_norm(NULL, NULL, NULL, 1e-5) && !eitp_embedding(NULL, NULL) && !eitp_dropout(NULL, NULL, 0.5));
     CHECK(!causal_attention(NULL, NULL, 1, 1, 1, NULL, 0) && !eitp_attention_cached(NULL, NULL, NULL, NULL, 1, 1));
     CHECK(!eitp_cross_entropy(NULL, NULL, 0) && !eitp_accumulate(NULL, NULL, NULL));
+    CHECK(!separate(NULL, NULL, NULL, NULL, 0, 0, NULL) && !separate(NULL, NULL, NULL, NULL, 5, 0, NULL));
+    CHECK(!smoothed_loss(NULL, NULL, 0.5, NULL) && !eitp_linear_cross_entropy_with(NULL, NULL, NULL, NULL));
     eitp_graph_destroy(NULL);
     eitp_plan_destroy(NULL);
     eitp_context_destroy(NULL);
+}
+
+/* Ops composed of others on tensors of a graph that has failed. */
+static void errors_go_through(void) {
+    eitp_context *context = open_context("ref", 1);
+    eitp_cross_entropy_config config = EITP__ZERO;
+    eitp_graph *graph = NULL;
+    eitp_error error;
+    leaves l;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    l = make_leaves(graph);
+    CHECK(!eitp_add(l.matrix, l.other));
+    config.label_smoothing = 0.5;
+    config.weights = l.vector;
+    CHECK(!separate(l.matrix, l.other, l.other, l.vector, 0, 0, NULL) &&
+          !separate(l.cube, l.cube, l.cube, l.vector, 0, 0, NULL));
+    CHECK(!separate(l.matrix, l.matrix, l.matrix, l.vector, 5, 0.5, l.ids));
+    CHECK(!eitp_cross_entropy_with(l.matrix, l.ids, &config) && !eitp_cross_entropy_with(l.matrix, l.ids, NULL));
+    CHECK(!eitp_linear_cross_entropy_with(l.matrix, l.matrix, l.ids, &config));
+    CHECK(eitp_graph_status(graph, &error) == EITP_ERROR_ARGUMENT && strstr(error.message, "add"));
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
 }
 
 static void tensors_tell_what_they_are(void) {
@@ -448,10 +565,25 @@ static void every_allocation_may_fail(void) {
     }
 }
 
-/* The same where ops are expanded: the second derivative of attention in f32. */
-static eitp_status plan_second_derivative(const eitp_host *host) {
+/* Attention of x [4, 6]; `composed`: of x as queries, keys and values, and a loss of it. */
+static eitp_tensor *make_attention(eitp_tensor *x, int composed) {
+    const int64_t bounds = 2, four = 4, six = 6;
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *offsets = eitp_input(graph, "offsets", EITP_I32, 1, &bounds), *weights;
+    eitp_cross_entropy_config loss = EITP__ZERO;
+    if (!composed)
+        return causal_attention(x, offsets, 1, 4, 1, NULL, 0);
+    weights = eitp_input(graph, "weights", EITP_F32, 1, &six);
+    loss.weights = weights;
+    loss.label_smoothing = 0.1;
+    x = separate(x, x, x, eitp_reshape(eitp_slice(weights, 0, 0, 4), 1, &four), 4, 0, offsets);
+    return eitp_cross_entropy_with(x, eitp_input(graph, "targets", EITP_I32, 1, &four), &loss);
+}
+
+/* The same where ops are expanded or composed: the second derivative of attention in f32. */
+static eitp_status plan_second_derivative(const eitp_host *host, int composed) {
     eitp_context_config config = eitp_context_config_default();
-    const int64_t shape[2] = {4, 6}, bounds = 2;
+    const int64_t shape[2] = {4, 6};
     eitp_context *context = NULL;
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
@@ -466,7 +598,7 @@ static eitp_status plan_second_derivative(const eitp_host *host) {
         status = eitp_graph_create(context, &graph, &error);
     if (!status) {
         eitp_tensor *x = eitp_input(graph, "x", EITP_F32, 2, shape), *gradient = NULL, *second = NULL, *y;
-        y = causal_attention(x, eitp_input(graph, "offsets", EITP_I32, 1, &bounds), 1, 4, 1, NULL, 0);
+        y = make_attention(x, composed);
         status = y ? eitp_gradients(y, NULL, 1, &x, &gradient, &error) : eitp_graph_status(graph, &error);
         if (!status)
             status = eitp_gradients(gradient, NULL, 1, &x, &second, &error);
@@ -481,29 +613,28 @@ static eitp_status plan_second_derivative(const eitp_host *host) {
 }
 
 static void every_allocation_of_expansions_may_fail(void) {
-    for (long n = 1;; n++) {
-        eitp_status status;
-        faults f;
-        faults_begin(&f);
-        f.fail_allocation = n;
-        status = plan_second_derivative(&f.host);
-        if (!faults_end(&f)) {
-            CHECK(status == EITP_OK && n > 20);
-            break;
+    for (int composed = 0; composed < 2; composed++) {
+        for (long n = 1;; n++) {
+            eitp_status status;
+            faults f;
+            faults_begin(&f);
+            f.fail_allocation = n;
+            status = plan_second_derivative(&f.host, composed);
+            if (!faults_end(&f)) {
+                CHECK(status == EITP_OK && n > 20);
+                break;
+            }
+            CHECK_THAT(status == EITP_ERROR_MEMORY, "allocation %ld failed, and the status is %d", n, (int)status);
         }
-        CHECK_THAT(status == EITP_ERROR_MEMORY, "allocation %ld failed, and the status is %d", n, (int)status);
     }
 }
 
 int main(int argc, char **argv) {
     static const test_case tests[] = {
-        TEST(refusals_name_op_and_shapes),
-        TEST(null_goes_through),
-        TEST(ops_without_a_kernel_are_refused),
-        TEST(tensors_tell_what_they_are),
-        TEST(graphs_do_not_mix),
-        TEST(every_allocation_may_fail),
-        TEST(every_allocation_of_expansions_may_fail),
+        TEST(refusals_name_op_and_shapes), TEST(null_goes_through),
+        TEST(errors_go_through),           TEST(ops_without_a_kernel_are_refused),
+        TEST(tensors_tell_what_they_are),  TEST(graphs_do_not_mix),
+        TEST(every_allocation_may_fail),   TEST(every_allocation_of_expansions_may_fail),
     };
     return RUN_TESTS(tests, argc, argv);
 }

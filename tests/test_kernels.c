@@ -509,16 +509,28 @@ static double gelu_erf(double x) {
     return 0.5 * x * erfc(-x / sqrt(2.0));
 }
 
+static double silu(double x) {
+    return x / (1 + exp(-x));
+}
+
 static double unary(eitp__slot slot, double x) {
     switch (slot) {
     case EITP__SLOT_NEGATE:
         return -x;
+    case EITP__SLOT_ABS:
+        return fabs(x);
     case EITP__SLOT_EXP:
         return exp(x);
     case EITP__SLOT_LOG:
         return log(x);
     case EITP__SLOT_SQRT:
         return sqrt(x);
+    case EITP__SLOT_RSQRT:
+        return 1 / sqrt(x);
+    case EITP__SLOT_SIN:
+        return sin(x);
+    case EITP__SLOT_COS:
+        return cos(x);
     case EITP__SLOT_TANH:
         return tanh(x);
     case EITP__SLOT_SIGMOID:
@@ -533,20 +545,23 @@ static double unary(eitp__slot slot, double x) {
         return x < -0.25 ? -0.25 : x > 1.5 ? 1.5 : x;
     case EITP__SLOT_GELU_TANH:
         return gelu_tanh(x);
+    case EITP__SLOT_SILU:
+        return silu(x);
     default:
         return gelu_erf(x);
     }
 }
 
 static void test_unary(void) {
-    static const eitp__slot slots[] = {EITP__SLOT_NEGATE, EITP__SLOT_EXP,       EITP__SLOT_LOG,
-                                       EITP__SLOT_SQRT,   EITP__SLOT_TANH,      EITP__SLOT_SIGMOID,
-                                       EITP__SLOT_RELU,   EITP__SLOT_ERF,       EITP__SLOT_AFFINE,
-                                       EITP__SLOT_CLAMP,  EITP__SLOT_GELU_TANH, EITP__SLOT_GELU_ERF};
+    static const eitp__slot slots[] = {EITP__SLOT_NEGATE, EITP__SLOT_ABS,     EITP__SLOT_EXP,       EITP__SLOT_LOG,
+                                       EITP__SLOT_SQRT,   EITP__SLOT_RSQRT,   EITP__SLOT_SIN,       EITP__SLOT_COS,
+                                       EITP__SLOT_TANH,   EITP__SLOT_SIGMOID, EITP__SLOT_RELU,      EITP__SLOT_ERF,
+                                       EITP__SLOT_AFFINE, EITP__SLOT_CLAMP,   EITP__SLOT_GELU_TANH, EITP__SLOT_GELU_ERF,
+                                       EITP__SLOT_SILU};
     for (size_t s = 0; s < EITP__COUNT(slots); s++) {
         for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
             eitp__slot slot = slots[s];
-            int is_positive = slot == EITP__SLOT_LOG || slot == EITP__SLOT_SQRT;
+            int is_positive = slot == EITP__SLOT_LOG || slot == EITP__SLOT_SQRT || slot == EITP__SLOT_RSQRT;
             eitp__operand *x;
             if (!has(slot, (eitp_dtype)dtype))
                 continue;
@@ -556,7 +571,7 @@ static void test_unary(void) {
                 put(x, i, is_positive ? 4 * fabs(in(0, i)) + 1e-3 : 5 * in(0, i));
             put(x, 17, NAN);
             put(x, 18, 0);
-            if (slot == EITP__SLOT_LOG)
+            if (slot == EITP__SLOT_LOG || slot == EITP__SLOT_RSQRT)
                 put(x, 18, 1);
             call.reals[0] = slot == EITP__SLOT_CLAMP ? -0.25 : 1.75;
             call.reals[1] = slot == EITP__SLOT_CLAMP ? 1.5 : -0.5;
@@ -568,8 +583,8 @@ static void test_unary(void) {
     }
 }
 
-static void check_gelu_backward(eitp__slot slot, eitp_dtype dtype) {
-    double (*gelu)(double) = slot == EITP__SLOT_GELU_ERF_BACKWARD ? gelu_erf : gelu_tanh;
+/* From 10^far on the slope is 0 or 1. */
+static void check_gate_backward(eitp__slot slot, double (*gated)(double), double far, eitp_dtype dtype) {
     eitp__operand *x;
     begin_case(slot, dtype);
     x = add_input(dtype, 1, 203, 0, 0);
@@ -579,23 +594,24 @@ static void check_gelu_backward(eitp__slot slot, eitp_dtype dtype) {
         double h = 1e-5, at;
         put(x, i, 6 * in(0, i));
         at = in(0, i);
-        exact[0][i] = in(1, i) * (gelu(at + h) - gelu(at - h)) / (2 * h);
+        exact[0][i] = in(1, i) * (gated(at + h) - gated(at - h)) / (2 * h);
     }
     check_in_place(2, 4e-6, 0.1);
-    /* Far away the slope is 0 or 1, without overflow on the way. */
+    /* Without overflow on the way. */
     for (int64_t i = 0; i < 203; i++) {
-        put(x, i, (i & 1 ? -1 : 1) * pow(10, 1.3 + (double)(i % (dtype == EITP_F16 ? 3 : 36))));
+        put(x, i, (i & 1 ? -1 : 1) * pow(10, far + (double)(i % (dtype == EITP_F16 ? 3 : 36))));
         exact[0][i] = i & 1 ? 0 : in(1, i);
     }
     check(1e-6, 1e-3);
 }
 
-static void test_gelu_backward(void) {
+static void test_gate_backward(void) {
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
         if (!has(EITP__SLOT_GELU_TANH_BACKWARD, (eitp_dtype)dtype))
             continue;
-        check_gelu_backward(EITP__SLOT_GELU_TANH_BACKWARD, (eitp_dtype)dtype);
-        check_gelu_backward(EITP__SLOT_GELU_ERF_BACKWARD, (eitp_dtype)dtype);
+        check_gate_backward(EITP__SLOT_GELU_TANH_BACKWARD, gelu_tanh, 1.3, (eitp_dtype)dtype);
+        check_gate_backward(EITP__SLOT_GELU_ERF_BACKWARD, gelu_erf, 1.3, (eitp_dtype)dtype);
+        check_gate_backward(EITP__SLOT_SILU_BACKWARD, silu, 2.3, (eitp_dtype)dtype);
     }
 }
 
@@ -643,6 +659,10 @@ static double binary(eitp__slot slot, double a, double b) {
         return a * b;
     case EITP__SLOT_DIVIDE:
         return a / b;
+    case EITP__SLOT_MINIMUM:
+        return a != a || b != b ? NAN : fmin(a, b);
+    case EITP__SLOT_MAXIMUM:
+        return a != a || b != b ? NAN : fmax(a, b);
     case EITP__SLOT_LESS:
         return a < b;
     default:
@@ -665,6 +685,8 @@ static void test_binary(void) {
                 for (int k = 0; k < 2 && compares; k++)
                     for (int64_t i = 0; i < call.inputs[k].elements; i++)
                         put(&call.inputs[k], i, (double)draw_below(4));
+                for (int k = 0; k < 2 && (slot == EITP__SLOT_MINIMUM || slot == EITP__SLOT_MAXIMUM); k++)
+                    put(&call.inputs[k], call.inputs[k].elements / (2 + k), NAN);
                 add_broadcast_output(compares ? EITP_U8 : types[t]);
                 for (int64_t i = 0; i < call.outputs[0].elements; i++)
                     exact[0][i] = binary((eitp__slot)slot, in(0, source_of(&call.inputs[0], &call.outputs[0], i)),
@@ -933,6 +955,39 @@ static void check_max(eitp_dtype dtype, int rank, const int64_t *shape, int mask
     check(0, 0);
 }
 
+/* Few different values, some of them not numbers. */
+static void check_argmax(eitp_dtype dtype, int rank, const int64_t *shape, int mask) {
+    int64_t kept[EITP_MAX_RANK], index[EITP_MAX_RANK];
+    double *largest;
+    int64_t *seen;
+    begin_case(EITP__SLOT_ARGMAX, dtype);
+    add_input_shape(dtype, rank, shape);
+    for (int64_t i = 0; i < call.inputs[0].elements; i++)
+        put(&call.inputs[0], i, i % 37 == 11 ? NAN : i % 5 ? -INFINITY : (double)draw_below(3));
+    call.integers[0] = mask;
+    for (int d = 0; d < rank; d++)
+        kept[d] = mask >> d & 1 ? 1 : shape[d];
+    add_output_shape(EITP_I32, rank, kept);
+    largest = (double *)block((size_t)call.outputs[0].elements * sizeof *largest);
+    seen = (int64_t *)block((size_t)call.outputs[0].elements * sizeof *seen);
+    for (int64_t i = 0; i < call.outputs[0].elements; i++)
+        exact[0][i] = -1;
+    memset(seen, 0, (size_t)call.outputs[0].elements * sizeof *seen);
+    for (int64_t i = 0; i < call.inputs[0].elements; i++) {
+        int64_t to;
+        unravel(&call.inputs[0], i, index);
+        for (int d = 0; d < rank; d++)
+            index[d] = mask >> d & 1 ? 0 : index[d];
+        to = ravel(&call.outputs[0], index);
+        if (!seen[to] || (!isnan(largest[to]) && (isnan(in(0, i)) || in(0, i) > largest[to]))) {
+            largest[to] = in(0, i);
+            exact[0][to] = (double)seen[to];
+        }
+        seen[to]++;
+    }
+    check(0, 0);
+}
+
 static void test_reductions(void) {
     static const int64_t shapes[][4] = {{3, 4, 5, 7}, {2, 1, 33, 3}, {1, 6, 1, 70}};
     for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
@@ -941,6 +996,7 @@ static void test_reductions(void) {
                 for (int way = 0; way < 4; way++)
                     check_sum((eitp_dtype)dtype, 4, shapes[s], mask, way);
                 check_max((eitp_dtype)dtype, 4, shapes[s], mask);
+                check_argmax((eitp_dtype)dtype, 4, shapes[s], mask);
             }
         }
     }
@@ -953,6 +1009,7 @@ static void test_sum_of_nothing(void) {
         for (int mask = 1; mask < 4; mask += 2)
             for (int way = 0; way < 4; way++)
                 check_sum((eitp_dtype)dtype, 2, shape, mask, way);
+    check_argmax(EITP_F32, 2, shape, 3);
     begin_case(EITP__SLOT_MAX, EITP_F32);
     add_input_shape(EITP_F32, 2, shape);
     call.integers[0] = 3;
@@ -1186,6 +1243,82 @@ static void test_layer_norm(void) {
             check_layer_norm_backward_input((eitp_dtype)dtype, 23, widths[w]);
             for (int way = 0; way < 4; way++)
                 check_layer_norm_backward_parameters((eitp_dtype)dtype, 23, widths[w], way);
+        }
+    }
+}
+
+/* x, gain, the deviation that belongs to x, dy. */
+static void add_rms_norm_inputs(int64_t rows, int64_t c) {
+    eitp__operand *deviation;
+    add_input(call.dtype, 2, rows, c, 0);
+    add_input(EITP_F32, 1, c, 0, 0);
+    deviation = add_input(EITP_F32, 1, rows, 0, 0);
+    for (int64_t row = 0; row < rows; row++) {
+        double squares = 0;
+        for (int64_t j = 0; j < c; j++)
+            squares += in(0, row * c + j) * in(0, row * c + j) / (double)c;
+        put(deviation, row, 1 / sqrt(squares + 0.01));
+    }
+    add_input(call.dtype, 2, rows, c, 0);
+}
+
+static void check_rms_norm(eitp_dtype dtype, int64_t rows, int64_t c) {
+    begin_case(EITP__SLOT_RMS_NORM, dtype);
+    add_input(dtype, 2, rows, c, 0);
+    add_input(EITP_F32, 1, c, 0, 0);
+    add_output(dtype, 2, rows, c, 0);
+    add_output(EITP_F32, 1, rows, 0, 0);
+    call.reals[0] = 0.01;
+    for (int64_t row = 0; row < rows; row++) {
+        double squares = 0;
+        for (int64_t j = 0; j < c; j++)
+            squares += in(0, row * c + j) * in(0, row * c + j) / (double)c;
+        exact[1][row] = 1 / sqrt(squares + 0.01);
+        for (int64_t j = 0; j < c; j++)
+            exact[0][row * c + j] = in(0, row * c + j) * exact[1][row] * in(1, j);
+    }
+    check(2e-6, 2);
+}
+
+static void check_rms_norm_backward_input(eitp_dtype dtype, int64_t rows, int64_t c) {
+    begin_case(EITP__SLOT_RMS_NORM_BACKWARD_INPUT, dtype);
+    add_rms_norm_inputs(rows, c);
+    add_output(dtype, 2, rows, c, 0);
+    for (int64_t row = 0; row < rows; row++) {
+        double mean = 0, deviation = in(2, row);
+        for (int64_t j = 0; j < c; j++)
+            mean += in(1, j) * in(3, row * c + j) * in(0, row * c + j) * deviation / (double)c;
+        for (int64_t j = 0; j < c; j++)
+            exact[0][row * c + j] = deviation * (in(1, j) * in(3, row * c + j) - in(0, row * c + j) * deviation * mean);
+    }
+    check(5e-6, 4);
+}
+
+static void check_rms_norm_backward_parameters(eitp_dtype dtype, int64_t rows, int64_t c, int way) {
+    const eitp__operand *old = NULL;
+    double factor;
+    begin_case(EITP__SLOT_RMS_NORM_BACKWARD_PARAMETERS, dtype);
+    add_rms_norm_inputs(rows, c);
+    add_output(EITP_F32, 1, c, 0, 0);
+    factor = set_carry(way);
+    if (factor != 0)
+        old = add_before(0);
+    for (int64_t j = 0; j < c; j++) {
+        exact[0][j] = old ? factor * get(old, j) : 0;
+        for (int64_t row = 0; row < rows; row++)
+            exact[0][j] += in(3, row * c + j) * in(0, row * c + j) * in(2, row);
+    }
+    check(5e-6, 4);
+}
+
+static void test_rms_norm(void) {
+    for (int dtype = EITP_F32; dtype <= EITP_F16; dtype++) {
+        for (size_t w = 0; w < EITP__COUNT(widths) && has(EITP__SLOT_RMS_NORM, (eitp_dtype)dtype); w++) {
+            check_rms_norm((eitp_dtype)dtype, 7, widths[w]);
+            check_rms_norm_backward_input((eitp_dtype)dtype, 23, widths[w]);
+            for (int way = 0; way < 4; way++)
+                check_rms_norm_backward_parameters((eitp_dtype)dtype, 23, widths[w], way);
+            check_rms_norm_backward_parameters((eitp_dtype)dtype, 0, widths[w], 0);
         }
     }
 }
@@ -1453,32 +1586,14 @@ static void test_accumulate(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(test_table),
-                                      TEST(test_fill_and_arange),
-                                      TEST(test_cast),
-                                      TEST(test_cast_16_bits),
-                                      TEST(test_unary),
-                                      TEST(test_gelu_backward),
-                                      TEST(test_binary),
-                                      TEST(test_where),
-                                      TEST(test_dropout),
-                                      TEST(test_broadcast),
-                                      TEST(test_permute),
-                                      TEST(test_slice_and_pad),
-                                      TEST(test_concat),
-                                      TEST(test_gather),
-                                      TEST(test_reductions),
-                                      TEST(test_sum_of_nothing),
-                                      TEST(test_sum_goes_on),
-                                      TEST(test_scatter_add),
-                                      TEST(test_sum_squares),
-                                      TEST(test_softmax),
-                                      TEST(test_layer_norm),
-                                      TEST(test_embedding),
-                                      TEST(test_cross_entropy),
-                                      TEST(test_head),
-                                      TEST(test_attention_cached),
-                                      TEST(test_accumulate)};
+    static const test_case tests[] = {
+        TEST(test_table),       TEST(test_fill_and_arange),  TEST(test_cast),        TEST(test_cast_16_bits),
+        TEST(test_unary),       TEST(test_gate_backward),    TEST(test_binary),      TEST(test_where),
+        TEST(test_dropout),     TEST(test_broadcast),        TEST(test_permute),     TEST(test_slice_and_pad),
+        TEST(test_concat),      TEST(test_gather),           TEST(test_reductions),  TEST(test_sum_of_nothing),
+        TEST(test_sum_goes_on), TEST(test_scatter_add),      TEST(test_sum_squares), TEST(test_softmax),
+        TEST(test_layer_norm),  TEST(test_rms_norm),         TEST(test_embedding),   TEST(test_cross_entropy),
+        TEST(test_head),        TEST(test_attention_cached), TEST(test_accumulate)};
     int failed;
     find_sets();
     failed = RUN_TESTS(tests, argc, argv);

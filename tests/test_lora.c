@@ -28,7 +28,7 @@ static eitp_lora_config all_targets(void) {
     eitp_lora_config config = eitp_lora_config_default();
     config.rank = 3;
     config.alpha = 5;
-    CHECK(!eitp_lora_targets_parse("all-linear", &config.targets, &error_));
+    CHECK(!eitp_lora_targets_parse(NULL, "all-linear", &config.targets, &error_));
     return config;
 }
 
@@ -279,10 +279,10 @@ static void gradients_are_central_differences(void) {
     eitp_lora_config lora = all_targets();
     check_gradients(&lora, 0);
     lora.rslora = 1;
-    lora.targets = EITP_LORA_C_FC;
+    lora.targets = EITP_LORA_MLP_INPUT;
     check_gradients(&lora, 0);
     lora.dropout = 0.3;
-    lora.targets = EITP_LORA_MLP_C_PROJ | EITP_LORA_C_ATTN;
+    lora.targets = EITP_LORA_MLP_OUTPUT | EITP_LORA_ATTENTION_INPUT;
     check_gradients(&lora, 1);
 }
 
@@ -423,10 +423,10 @@ static void targets_are_ends_of_names(void) {
         const char *names, *written;
         unsigned targets;
     } cases[] = {
-        {"c_attn", "c_attn", EITP_LORA_C_ATTN},
-        {"c_proj", "c_proj", EITP_LORA_ATTN_C_PROJ | EITP_LORA_MLP_C_PROJ},
-        {"attn.c_proj", "attn.c_proj", EITP_LORA_ATTN_C_PROJ},
-        {"mlp.c_proj,c_attn", "c_attn,mlp.c_proj", EITP_LORA_MLP_C_PROJ | EITP_LORA_C_ATTN},
+        {"c_attn", "c_attn", EITP_LORA_ATTENTION_INPUT},
+        {"c_proj", "c_proj", EITP_LORA_ATTENTION_OUTPUT | EITP_LORA_MLP_OUTPUT},
+        {"attn.c_proj", "attn.c_proj", EITP_LORA_ATTENTION_OUTPUT},
+        {"mlp.c_proj,c_attn", "c_attn,mlp.c_proj", EITP_LORA_MLP_OUTPUT | EITP_LORA_ATTENTION_INPUT},
         {"mlp.c_fc,attn.c_attn,c_proj", "c_attn,c_fc,c_proj", 15},
         {"all-linear", "c_attn,c_fc,c_proj", 15},
     };
@@ -434,15 +434,15 @@ static void targets_are_ends_of_names(void) {
     char text[64];
     unsigned targets;
     for (size_t i = 0; i < EITP__COUNT(cases); i++) {
-        REQUIRE_OK(eitp_lora_targets_parse(cases[i].names, &targets, &error_), error_);
+        REQUIRE_OK(eitp_lora_targets_parse(NULL, cases[i].names, &targets, &error_), error_);
         CHECK_THAT(targets == cases[i].targets, "%s: %u", cases[i].names, targets);
-        eitp_lora_targets_format(targets, text, sizeof text);
+        eitp_lora_targets_format(NULL, targets, text, sizeof text);
         CHECK_THAT(!strcmp(text, cases[i].written), "%s", text);
     }
     targets = 77;
     for (size_t i = 0; i < EITP__COUNT(bad); i++)
-        CHECK_THAT(eitp_lora_targets_parse(bad[i], &targets, &error_) == EITP_ERROR_ARGUMENT && targets == 77, "%s",
-                   bad[i]);
+        CHECK_THAT(eitp_lora_targets_parse(NULL, bad[i], &targets, &error_) == EITP_ERROR_ARGUMENT && targets == 77,
+                   "%s", bad[i]);
 }
 
 static void configurations_are_checked(void) {
@@ -855,7 +855,7 @@ static void a_resume_on_other_terms_is_refused(void) {
         other.lora.rank = k == 0 ? 4 : k == 6 ? 0 : 3;
         other.lora.alpha = k == 1 ? 6 : 5;
         other.lora.dropout = k == 2 ? 0.1 : 0.2;
-        other.lora.targets = k == 3 ? EITP_LORA_C_ATTN : w.lora.targets;
+        other.lora.targets = k == 3 ? EITP_LORA_ATTENTION_INPUT : w.lora.targets;
         other.lora.rslora = k == 4;
         other.base = k == 5 ? 77 : w.base;
         REQUIRE_OK(make_run(&r, &host, &other, directory), error_);
@@ -1063,10 +1063,10 @@ static void damaged_adapters_are_errors(void) {
         REQUIRE(write_file(directory, "adapter_model.safetensors", whole, size));
         other = lora;
         other.rank = k == 0 ? 3 : 2;
-        other.targets = k == 1 ? EITP_LORA_C_FC : EITP_LORA_C_ATTN;
-        REQUIRE_OK(
-            eitp__lora_config_write(&host, scratch_path(directory, "adapter_config.json"), &other, NULL, &error_),
-            error_);
+        other.targets = k == 1 ? EITP_LORA_MLP_INPUT : EITP_LORA_ATTENTION_INPUT;
+        REQUIRE_OK(eitp__lora_config_write(&host, scratch_path(directory, "adapter_config.json"), &shape, &other, NULL,
+                                           &error_),
+                   error_);
         REQUIRE_OK(make_subject(&s, &host, "fp32"), error_);
         end_subject(&s);
         if (k == 2) {

@@ -280,17 +280,22 @@ static void computed_targets_outside_are_no_numbers(void) {
 
 /* ---- Sequences ---- */
 
-static void offsets_are_of_sequences(void) {
+static void offsets_are_of_sequences_with(int separate) {
     static const int32_t wrong[][3] = {{0, 5, 4}, {-1, 2, 4}, {0, 4, 9}, {0, 1, 6}, {4, 0, 4}};
     const int32_t right[][3] = {{0, 4, 8}, {0, 0, 0}, {2, 4, 6}};
     const int64_t shape[2] = {8, 6}, bounds = 3;
     eitp_context *context = open_context("ref", 1);
     eitp_graph *graph = NULL;
     eitp_plan *plan = NULL;
-    eitp_tensor *offsets;
+    eitp_attention_config config = EITP__ZERO;
+    eitp_tensor *offsets, *x;
+    config.heads = 1;
+    config.longest = 4;
     REQUIRE_OK(eitp_graph_create(context, &graph, &error_), error_);
     offsets = eitp_input(graph, "offsets", EITP_I32, 1, &bounds);
-    eitp_output(causal_attention(eitp_input(graph, "x", EITP_F32, 2, shape), offsets, 1, 4, 1, NULL, 0));
+    x = eitp_input(graph, "x", EITP_F32, 2, shape);
+    eitp_output(separate ? eitp_attention_separate(x, x, x, offsets, NULL, NULL, NULL, &config)
+                         : eitp_attention(x, offsets, NULL, NULL, &config));
     REQUIRE_OK(eitp_plan_create(graph, &plan, &error_), error_);
     for (size_t i = 0; i < EITP__COUNT(wrong); i++)
         CHECK(is_refused(eitp_plan_write(plan, offsets, wrong[i], sizeof wrong[i], &error_), "'offsets'", "ascend"));
@@ -299,6 +304,11 @@ static void offsets_are_of_sequences(void) {
     eitp_plan_destroy(plan);
     eitp_graph_destroy(graph);
     eitp_context_destroy(context);
+}
+
+static void offsets_are_of_sequences(void) {
+    offsets_are_of_sequences_with(0);
+    offsets_are_of_sequences_with(1);
 }
 
 /* ---- Contexts ---- */
@@ -442,7 +452,10 @@ static void models_of_null(void) {
     CHECK(names_null(eitp_model_create(context, &config, NULL, &error_), "model"));
     CHECK(names_null(eitp_model_set_dropout(NULL, 0, 0, 0, &error_), "model"));
     CHECK(names_null(eitp_model_initialize(NULL, 1, &error_), "model"));
-    CHECK(names_null(eitp_lora_targets_parse(NULL, &targets, &error_), "names"));
+    CHECK(names_null(eitp_block_initialize(NULL, &config, "block", 1, &error_), "context"));
+    CHECK(names_null(eitp_block_initialize(context, NULL, "block", 1, &error_), "config"));
+    CHECK(names_null(eitp_block_initialize(context, &config, NULL, 1, &error_), "name"));
+    CHECK(names_null(eitp_lora_targets_parse(NULL, NULL, &targets, &error_), "names"));
     CHECK(names_null(eitp_model_add_lora(NULL, &lora, &error_), "model"));
     CHECK(names_null(eitp_model_initialize_lora(NULL, 1, &error_), "model"));
     CHECK(names_null(eitp_model_merge_lora(NULL, &error_), "model"));
@@ -548,10 +561,13 @@ static void trainers_of_null(void) {
     CHECK(names_null(eitp_rung_measure(&fit, NULL, &error_), "rung"));
     CHECK(names_null(eitp_fit_choose(NULL, &rung, NULL, &error_), "asked"));
     CHECK(names_null(eitp_fit_choose(&fit, NULL, NULL, &error_), "chosen"));
+    CHECK(names_null(eitp_setting_set_integer(NULL, 1, &config, &error_), "setting"));
+    CHECK(names_null(eitp_setting_set_number(NULL, 1, &config, &error_), "setting"));
 }
 
 /* What has no status gives nothing. */
 static void what_null_is(void) {
+    char text[4] = "x";
     eitp_model_inputs inputs = eitp_model_inputs_create(NULL, 1, 1, 1);
     CHECK(!*eitp_context_description(NULL) && !*eitp_context_numerics(NULL) && !*eitp_context_precision_name(NULL));
     CHECK(eitp_context_precision(NULL) == EITP_F32 && !eitp_context_parameters(NULL) && !eitp_context_stream(NULL));
@@ -559,6 +575,11 @@ static void what_null_is(void) {
     CHECK(!eitp_context_variable_bytes(NULL, EITP_PARAMETER) && !eitp_variable_count(NULL));
     CHECK(eitp_variable_find(NULL, "p") == -1 && !eitp_variable_at(NULL, 0).name);
     eitp_context_profile(NULL, NULL);
+    CHECK(eitp_trainer_settings(NULL) && !eitp_setting_integer(NULL, NULL) && eitp_setting_number(NULL, NULL) == 0);
+    eitp_setting_format(NULL, NULL, text, sizeof text);
+    CHECK(!*text);
+    eitp_setting_bounds(NULL, text, sizeof text);
+    CHECK(!*text);
     CHECK(!eitp_input(NULL, "x", EITP_F32, 0, NULL) && !eitp_input_rows(NULL, "x", EITP_F32, 0, NULL));
     CHECK(!eitp_parameter(NULL, "x", 0, NULL) && !eitp_keep_input(NULL));
     CHECK(!eitp_variable_tensor(NULL, "x", EITP_CACHE, EITP_F32, 0, NULL));
@@ -570,6 +591,9 @@ static void what_null_is(void) {
     CHECK(!eitp_model_config(NULL).layers && !eitp_model_lora(NULL).rank);
     CHECK(!inputs.tokens && !inputs.key && !eitp_model_forward(NULL, NULL, &inputs, 1));
     CHECK(!eitp_model_losses(NULL, NULL, &inputs, 1, NULL, -100));
+    CHECK(!eitp_model_hidden(NULL, NULL, &inputs, 1) && !eitp_model_logits(NULL, NULL));
+    CHECK(!eitp_block(NULL, NULL, NULL, 0, NULL) && !eitp_architecture_find(NULL));
+    CHECK(!eitp_model_vocabulary(NULL) && !eitp_model_positions(NULL) && !eitp_model_has_dropout(NULL));
     CHECK(!eitp_generator_room(NULL) && !eitp_generator_logits(NULL));
     CHECK(eitp_generator_sample(NULL, NULL) == -1 && eitp_schedule_rate(NULL, 1) == 0);
     CHECK(!eitp_trainer_steps_done(NULL) && !eitp_pass_graph(NULL) && !eitp_trainer_merged(NULL));

@@ -191,6 +191,16 @@ static void golden_cross_entropy(build *b, const char *op) {
     put_like(b, gradient, golden(b, op, "mean_grad_logits"));
 }
 
+static void golden_smoothed_cross_entropy(build *b, const char *op) {
+    static const char *const names[] = {"grad_logits"};
+    eitp_tensor *logits = golden_leaf(b, op, "logits"), *targets = golden_ids(b, op, "targets");
+    eitp_cross_entropy_config config = EITP__ZERO;
+    config.ignored = (int32_t)golden_number(b, op, "ignored");
+    config.label_smoothing = golden_number(b, op, "label_smoothing");
+    config.weights = strcmp(op, "cross_entropy_smoothed") ? golden_leaf(b, op, "weights") : NULL;
+    put_golden(b, op, "grad_loss", eitp_cross_entropy_with(logits, targets, &config), "loss", 1, &logits, names);
+}
+
 static void golden_attention(build *b, const char *op) {
     static const char *const names[] = {"grad_qkv"};
     eitp_tensor *qkv = golden_leaf(b, op, "qkv"), *offsets = golden_ids(b, op, "offsets");
@@ -205,6 +215,23 @@ static void golden_attention(build *b, const char *op) {
                          0);
     put_golden(b, op, "grad_y", y, "y", 1, &qkv, names);
     put_saved(b, y, 1, golden(b, op, "logsumexp"));
+}
+
+static void golden_dot_product(build *b, const char *op) {
+    static const char *const names[] = {"grad_q", "grad_k", "grad_v"};
+    eitp_dot_product_config config = EITP__ZERO;
+    eitp_tensor *xs[3], *mask = NULL;
+    xs[0] = golden_leaf(b, op, "q");
+    xs[1] = golden_leaf(b, op, "k");
+    xs[2] = golden_leaf(b, op, "v");
+    if (!strcmp(op, "dot_product_mask"))
+        mask = add_leaf(b, EITP_U8, golden(b, op, "mask"));
+    else if (!strcmp(op, "dot_product_bias"))
+        mask = golden_leaf(b, op, "mask");
+    config.scale = golden_number(b, op, "scale");
+    config.causal = golden_number(b, op, "causal") != 0;
+    put_golden(b, op, "grad_y", eitp_scaled_dot_product_attention(xs[0], xs[1], xs[2], mask, NULL, &config), "y", 3, xs,
+               names);
 }
 
 static void golden_embedding(build *b, const char *op) {
@@ -252,8 +279,14 @@ static const golden_case golden_cases[] = {
     {"log_softmax_large", golden_unary, 1e-12, 1e-26},
     {"cross_entropy", golden_cross_entropy, 1e-12, 1e-26},
     {"cross_entropy_large", golden_cross_entropy, 1e-10, 1e-26},
+    {"cross_entropy_smoothed", golden_smoothed_cross_entropy, 1e-12, 1e-26},
+    {"cross_entropy_weighted", golden_smoothed_cross_entropy, 1e-12, 1e-26},
+    {"cross_entropy_both", golden_smoothed_cross_entropy, 1e-12, 1e-26},
     {"attention", golden_attention, 1e-12, 1e-26},
     {"attention_sharp", golden_attention, 1e-11, 1e-24},
+    {"dot_product_causal", golden_dot_product, 1e-12, 1e-26},
+    {"dot_product_mask", golden_dot_product, 1e-12, 1e-26},
+    {"dot_product_bias", golden_dot_product, 1e-12, 1e-26},
     {"embedding", golden_embedding, 1e-12, 1e-26},
     {"clip", golden_clip, 1e-12, 1e-13},
     {"clip_below_limit", golden_clip, 1e-12, 1e-13},
@@ -285,6 +318,134 @@ static void ops_against_pytorch(void) {
             run_golden(&golden_cases[i], kernel_sets[set], EITP_F32);
     }
     eitp__safetensors_close(golden_file);
+}
+
+/* ---- Separate attention ---- */
+
+/* The attention of q, k and v side by side, by eitp_attention or of slices of them, and its gradient, in f32. */
+static void put_attention(build *b, eitp_dtype dtype, int separate, int bidirectional, int padded, double dropout) {
+    static const double ends[6] = {2, 67, 67, 68, 150, 190}, lengths[5] = {65, 3, 0, 47, -1}, key[3] = {9, 2, 40};
+    enum { ROWS = 197, WIDTH = 24 };
+    eitp_attention_config config = EITP__ZERO;
+    eitp_tensor *qkv = eitp_cast(real2(b, ROWS, 3 * WIDTH), dtype), *offsets = given(b, EITP_I32, 6, ends), *y;
+    eitp_tensor *there = padded ? given(b, EITP_I32, 5, lengths) : NULL;
+    eitp_tensor *draws = dropout > 0 ? given(b, EITP_I64, 3, key) : NULL, *gradient = NULL, *seed;
+    eitp_error error = EITP__ZERO;
+    config.heads = 3;
+    config.longest = 90;
+    config.scale = 0.4;
+    config.dropout = dropout;
+    config.bidirectional = bidirectional;
+    if (separate)
+        y = eitp_attention_separate(eitp_slice(qkv, 1, 0, WIDTH), eitp_slice(qkv, 1, WIDTH, 2 * WIDTH),
+                                    eitp_slice(qkv, 1, 2 * WIDTH, 3 * WIDTH), offsets, draws, there, NULL, &config);
+    else
+        y = eitp_attention(qkv, offsets, draws, there, &config);
+    seed = eitp_cast(real2(b, ROWS, WIDTH), dtype);
+    CHECK_THAT(eitp_gradients(y, seed, 1, &qkv, &gradient, &error) == EITP_OK, "%s", error.message);
+    put(b, eitp_cast(y, EITP_F32));
+    put(b, eitp_cast(gradient, EITP_F32));
+}
+
+/* Without a mask it is eitp_attention, with the same draws of dropout. */
+static void separate_attention_is_attention(void) {
+    for (int i = 0; i < 16 * KERNEL_SETS; i++) {
+        eitp_context *context = open_context(kernel_sets[i / 16], 2);
+        eitp_dtype dtype = i & 8 ? EITP_BF16 : EITP_F32;
+        results r[2];
+        memset(r, 0, sizeof r);
+        for (int separate = 0; separate < 2 && context; separate++) {
+            build b;
+            build_begin(&b, context, EITP_F32, 0);
+            put_attention(&b, dtype, separate, i & 1, i & 2, i & 4 ? 0.3 : 0);
+            run_build(&b, "separate attention", &r[separate]);
+            build_end(&b);
+        }
+        for (int j = 0; j < r[0].count && r[1].count; j++) {
+            double difference = nmse(r[1].values[j], r[0].values[j], r[0].elements[j]);
+            CHECK_THAT(difference <= (dtype == EITP_F32 ? 1e-12 : 3e-5), "output %d of case %d: NMSE %.3g", j, i,
+                       difference);
+        }
+        results_release(&r[0]);
+        results_release(&r[1]);
+        eitp_context_destroy(context);
+    }
+}
+
+/* With a scale of 0 all probabilities are equal; values of 0 and 1 show which are left, and how they are scaled. */
+static void dot_product_drops_probabilities(void) {
+    enum { ROWS = 40, KEYS = 50 };
+    static const double key[3] = {3, 14, 0};
+    eitp_context *context = open_context("ref", 2);
+    eitp_dot_product_config config = EITP__ZERO;
+    eitp_tensor *q, *k, *v;
+    build b;
+    results r;
+    int dropped = 0;
+    REQUIRE(context);
+    config.dropout = 0.25;
+    build_begin(&b, context, EITP_F32, 0);
+    q = real2(&b, ROWS, 3);
+    k = real2(&b, KEYS, 3);
+    v = real2(&b, KEYS, KEYS);
+    for (int i = 0; i < KEYS * KEYS; i++)
+        b.values[2]->data[i] = i / KEYS == i % KEYS;
+    put(&b, eitp_scaled_dot_product_attention(q, k, v, NULL, given(&b, EITP_I64, 3, key), &config));
+    REQUIRE(run_build(&b, "dropout of probabilities", &r));
+    for (int i = 0; i < ROWS * KEYS; i++) {
+        CHECK(r.values[0][i] == 0 || fabs(r.values[0][i] - 1 / (0.75 * KEYS)) < 1e-6);
+        dropped += r.values[0][i] == 0;
+    }
+    CHECK_THAT(dropped > 380 && dropped < 620, "%d of 2000 are dropped", dropped);
+    results_release(&r);
+    build_end(&b);
+    eitp_context_destroy(context);
+}
+
+/* ---- Losses in 16 bits ---- */
+
+/* Smoothed losses and their gradients of 16-bit operands are those of the same values in f32. */
+static void smoothed_losses_in_16_bits(void) {
+    enum { ROWS = 33, WIDTH = 48, CLASSES = 500 };
+    static const double tolerances[4] = {1e-13, 1e-7, 3e-5, 3e-5}; /* no logits; logits in 16 bits; gradients */
+    const int64_t rows = ROWS;
+    for (int i = 0; i < 2 * KERNEL_SETS; i++) {
+        eitp_context *context = open_context(kernel_sets[i / 2], 2);
+        eitp_tensor *xs[2], *gradients[2] = {NULL, NULL}, *targets, *weights, *wide[2];
+        eitp_cross_entropy_config config = EITP__ZERO;
+        eitp_error error = EITP__ZERO;
+        build b;
+        results r;
+        if (!context)
+            continue;
+        build_begin(&b, context, EITP_F32, 0);
+        b.low = -0.5;
+        b.high = 0.5;
+        xs[0] = eitp_cast(real2(&b, ROWS, WIDTH), EITP_BF16);
+        xs[1] = eitp_cast(real2(&b, CLASSES, WIDTH), EITP_BF16);
+        targets = integers(&b, 1, &rows, 0, CLASSES - 1);
+        b.low = 0.25;
+        weights = real1(&b, CLASSES);
+        config.label_smoothing = 0.2;
+        config.weights = i % 2 ? weights : NULL;
+        for (int is_wide = 0; is_wide < 2; is_wide++) {
+            for (int j = 0; j < 2; j++)
+                wide[j] = is_wide ? eitp_cast(xs[j], EITP_F32) : xs[j];
+            put(&b, eitp_linear_cross_entropy_with(wide[0], wide[1], targets, &config));
+            put(&b, eitp_cross_entropy_with(eitp_matmul_transposed(wide[0], wide[1], 0, 1), targets, &config));
+            CHECK(eitp_gradients(b.outputs[4 * is_wide], NULL, 2, wide, gradients, &error) == EITP_OK);
+            put(&b, eitp_cast(gradients[0], EITP_F32));
+            put(&b, eitp_cast(gradients[1], EITP_F32));
+        }
+        REQUIRE(run_build(&b, "smoothed losses in 16 bits", &r));
+        for (int j = 0; j < 4; j++) {
+            double difference = nmse(r.values[j], r.values[j + 4], r.elements[j]);
+            CHECK_THAT(difference <= tolerances[j], "output %d, set %s: NMSE %.3g", j, kernel_sets[i / 2], difference);
+        }
+        results_release(&r);
+        build_end(&b);
+        eitp_context_destroy(context);
+    }
 }
 
 /* ---- AdamW ---- */
@@ -777,6 +938,7 @@ static void movement_of_all_types(void) {
             joined[1] = values_of(&b, y);
             put_like(&b, eitp_permute(x, order), naive_permute(&b, from, order));
             put_like(&b, eitp_slice(x, 1, 1, 3), naive_window(&b, from, 1, 1, 2));
+            put_like(&b, eitp_slice_step(x, -1, 1, 5, 3), naive_steps(&b, from, 2, 1, 2, 3));
             put_like(&b, eitp_pad(x, 2, 2, 1), naive_window(&b, from, 2, -2, 8));
             put_like(&b, eitp_concat(both, 2, 1), naive_concat(&b, joined, 2, 1));
             put_like(&b, eitp_broadcast(x, 4, wide), naive_broadcast(&b, from, 4, wide));
@@ -905,6 +1067,9 @@ int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(ops_against_double),
         TEST(ops_against_pytorch),
+        TEST(separate_attention_is_attention),
+        TEST(dot_product_drops_probabilities),
+        TEST(smoothed_losses_in_16_bits),
         TEST(rounding_follows_names),
         TEST(adamw_against_pytorch),
         TEST(adamw_forms),

@@ -430,17 +430,20 @@ static void products_do_what_follows_them(void) {
         eitp_plan_destroy(fused);
         eitp_plan_destroy(apart);
         build_end(&b);
-        /* A linear layer and its gradient by x: two products that also do GELU and its derivative. */
-        build_begin(&b, context, EITP_F32, 1);
-        x = real2(&b, 7, 5);
-        w = real2(&b, 5, 11);
-        y = eitp_linear(eitp_linear(x, w, NULL, EITP_GELU_TANH), eitp_transpose(w), NULL, EITP_NO_ACTIVATION);
-        REQUIRE_OK(eitp_gradients(y, NULL, 1, &x, &gradient, &error), error);
-        eitp_output(gradient);
-        REQUIRE_OK(eitp_plan_create(b.graph, &fused, &error), error);
-        CHECK_THAT(eitp_plan_statistics(fused).nodes == 5, "%d", eitp_plan_statistics(fused).nodes);
-        eitp_plan_destroy(fused);
-        build_end(&b);
+        /* A linear layer and its gradient by x: two products that also do the activation and its derivative. */
+        for (int a = 0; a < 3; a++) {
+            static const eitp_activation activations[] = {EITP_GELU_TANH, EITP_GELU_ERF, EITP_SILU};
+            build_begin(&b, context, EITP_F32, 1);
+            x = real2(&b, 7, 5);
+            w = real2(&b, 5, 11);
+            y = eitp_linear(eitp_linear(x, w, NULL, activations[a]), eitp_transpose(w), NULL, EITP_NO_ACTIVATION);
+            REQUIRE_OK(eitp_gradients(y, NULL, 1, &x, &gradient, &error), error);
+            eitp_output(gradient);
+            REQUIRE_OK(eitp_plan_create(b.graph, &fused, &error), error);
+            CHECK_THAT(eitp_plan_statistics(fused).nodes == 5, "%d", eitp_plan_statistics(fused).nodes);
+            eitp_plan_destroy(fused);
+            build_end(&b);
+        }
         eitp_context_destroy(context);
     }
 }

@@ -107,14 +107,21 @@ static eitp_tensor *make_row_ops(eitp_graph *graph, int64_t rows, int capacity, 
     flat[1] = 10;
     *x = capacity ? eitp_input_rows(graph, "x", EITP_F32, 3, cube) : eitp_input(graph, "x", EITP_F32, 3, cube);
     *weight = eitp_input(graph, "weight", EITP_F32, 2, matrix);
-    y = eitp_matmul(*x, *weight);                                      /* [rows, 2, 5] */
-    y = eitp_add(y, eitp_fill(graph, EITP_F32, 1, row, 0.25));         /* broadcast over rows */
+    y = eitp_matmul(*x, *weight);                              /* [rows, 2, 5] */
+    y = eitp_add(y, eitp_fill(graph, EITP_F32, 1, row, 0.25)); /* broadcast over rows */
+    y = eitp_maximum(y, eitp_minimum(eitp_mean(y, 4, 1), eitp_fill(graph, EITP_F32, 1, row, -0.1)));
+    y = eitp_add(y, eitp_silu(y));
+    y = eitp_rms_norm(y, eitp_fill(graph, EITP_F32, 1, row, 1.5), 1e-5);
     z = eitp_where(eitp_less(y, eitp_mean(y, 4, 1)), y, eitp_tanh(y)); /* a reduction of another dimension */
     z = eitp_softmax(eitp_reshape(z, 2, flat));                        /* [rows, 10] */
     both[0] = z;
     both[1] = eitp_slice(eitp_reshape(y, 2, flat), 1, 2, 7);
     z = eitp_concat(both, 2, 1); /* [rows, 15] */
     z = eitp_multiply(z, eitp_max(z, 2, 1));
+    z = eitp_add(z, eitp_cast(eitp_argmax(z, -1, 1), EITP_F32));
+    both[0] = eitp_slice_step(z, 1, 0, 15, 2);
+    both[1] = eitp_slice_step(z, 1, 1, 14, 2);
+    z = eitp_concat(both, 2, 1); /* [rows, 15] */
     sum = eitp_sum(z, EITP_ALL_DIMENSIONS, 0);
     xs[0] = *x;
     xs[1] = *weight;
@@ -168,6 +175,259 @@ static void row_ops_are_those_of_a_smaller_graph(void) {
         for (int i = 0; i < 30; i++)
             CHECK(fabs((double)(dw[0][i] - dw[1][i])) < 1e-4 && dw[0][i] != 0);
         eitp_context_destroy(context);
+    }
+}
+
+enum { CHOSEN = 7, CHOSEN_CAPACITY = 20 };
+
+/* What choosing rows gives: the rows, their slopes by x and weight, and the slopes of those by x and weight. */
+typedef struct chosen_rows {
+    eitp_tensor *x, *weight, *ids, *at, *outputs[6];
+} chosen_rows;
+
+/* Hidden rows are computed, some are chosen by embedding and by gather, and something is computed from these. */
+static chosen_rows make_chosen_rows(eitp_graph *graph, eitp_dtype dtype, int64_t rows, int capacity) {
+    int64_t hidden[2] = {0, 6}, matrix[2] = {6, 5}, chosen[1] = {CHOSEN}, indices[2] = {CHOSEN, 5};
+    eitp_tensor *y, *xs[2], *slopes[2] = {NULL, NULL}, *sum;
+    eitp_error error = EITP__ZERO;
+    chosen_rows c;
+    memset(&c, 0, sizeof c);
+    hidden[0] = rows;
+    c.x = capacity ? eitp_input_rows(graph, "x", dtype, 2, hidden) : eitp_input(graph, "x", dtype, 2, hidden);
+    c.weight = eitp_input(graph, "weight", dtype, 2, matrix);
+    c.ids = eitp_input(graph, "ids", EITP_I32, 1, chosen);
+    c.at = eitp_input(graph, "at", EITP_I32, 2, indices);
+    y = eitp_tanh(eitp_matmul(c.x, c.weight));
+    c.outputs[0] = eitp_embedding(y, c.ids);
+    c.outputs[1] = eitp_gather(y, c.at, 0);
+    y = eitp_multiply(c.outputs[0], eitp_multiply(c.outputs[0], c.outputs[1]));
+    xs[0] = c.x;
+    xs[1] = c.weight;
+    sum = eitp_sum(y, EITP_ALL_DIMENSIONS, 0);
+    CHECK_THAT(eitp_gradients(sum, NULL, 2, xs, &c.outputs[2], &error) == EITP_OK, "%s", error.message);
+    for (int i = 2; i < 4; i++) {
+        eitp_tensor *square = eitp_multiply(c.outputs[i], c.outputs[i]);
+        CHECK_THAT(eitp_gradients(eitp_sum(square, EITP_ALL_DIMENSIONS, 0), NULL, 2, xs, slopes, &error) == EITP_OK,
+                   "%s", error.message);
+        for (int j = 0; j < 2; j++)
+            c.outputs[4 + j] = i == 2 ? slopes[j] : eitp_add(c.outputs[4 + j], slopes[j]);
+    }
+    for (int i = 0; i < 6; i++)
+        eitp_output(c.outputs[i]);
+    return c;
+}
+
+/* All outputs one after the other as doubles, of `rows` rows in a graph of just these or of a capacity. */
+static outcome run_chosen_rows(eitp_context *context, eitp_dtype dtype, int64_t rows, int capacity) {
+    static const double ids[CHOSEN] = {0, 3, 3, 8, -1, 19, 20}, zero[CHOSEN_CAPACITY * 6] = EITP__ZERO;
+    double x[CHOSEN_CAPACITY * 6], weight[30], at[CHOSEN * 5], bytes[CHOSEN_CAPACITY * 6];
+    uint32_t random = 11;
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    outcome result = EITP__ZERO;
+    chosen_rows c;
+    for (int i = 0; i < CHOSEN_CAPACITY * 6; i++)
+        x[i] = (double)(float)(2 * draw(&random) - 1);
+    for (int i = 0; i < 30; i++)
+        weight[i] = (double)(float)(2 * draw(&random) - 1);
+    for (int i = 0; i < CHOSEN * 5; i++)
+        at[i] = floor(22 * draw(&random)) - 1;
+    CHECK(eitp_graph_create(context, &graph, &error) == EITP_OK);
+    c = make_chosen_rows(graph, dtype, capacity ? CHOSEN_CAPACITY : rows, capacity);
+    CHECK_THAT(eitp_plan_create(graph, &plan, &error) == EITP_OK, "%s", error.message);
+    result.values = (double *)calloc(CHOSEN * 10 + CHOSEN_CAPACITY * 12 + 60, sizeof(double));
+    if (plan) {
+        poison(context);
+        if (capacity)
+            CHECK(eitp_plan_set_count(plan, rows, &error) == EITP_OK);
+        to_bytes(dtype, rows ? x : zero, bytes, rows * 6);
+        CHECK_THAT(eitp_plan_write(plan, c.x, bytes, (size_t)(rows * 6) * eitp_dtype_size(dtype), &error) == EITP_OK,
+                   "%s", error.message);
+        write_values(plan, c.weight, weight);
+        write_values(plan, c.ids, ids);
+        write_values(plan, c.at, at);
+        CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
+        for (int i = 0; i < 6; i++) {
+            int64_t count = c.outputs[i]->rows ? rows * 6 : eitp_tensor_elements(c.outputs[i]);
+            CHECK(eitp_plan_read(plan, c.outputs[i], bytes, (size_t)count * eitp_dtype_size(dtype), &error) == EITP_OK);
+            from_bytes(dtype, bytes, result.values + result.total, count);
+            result.total += count;
+        }
+    }
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    return result;
+}
+
+/* Rows chosen from those that there are, with repeated ids and ids of rows that are not, and their derivatives, have
+ * the bits that they have in a graph of just these rows, with any number of threads. */
+static void chosen_rows_are_those_of_a_smaller_graph(void) {
+    static const int64_t counts[] = {0, 1, 4, 9, CHOSEN_CAPACITY};
+    static const eitp_dtype dtypes[] = {EITP_F32, EITP_F64};
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 1), *threads = open_context(kernel_sets[set], 3);
+        for (int i = 0; i < 10 && context; i++) {
+            int64_t rows = counts[i / 2];
+            outcome some = run_chosen_rows(context, dtypes[i % 2], rows, 1);
+            outcome all = run_chosen_rows(threads, dtypes[i % 2], rows ? rows : 1, 0);
+            double sum = 0;
+            CHECK_THAT(some.total == CHOSEN * 10 + rows * 12 + 60, "%d values", (int)some.total);
+            if (rows)
+                CHECK_THAT(some.total == all.total &&
+                               !memcmp(some.values, all.values, (size_t)all.total * sizeof(double)),
+                           "%d rows with %s", (int)rows, kernel_sets[set]);
+            for (int64_t j = 0; j < some.total; j++)
+                sum += fabs(some.values[j]);
+            CHECK_THAT(rows ? sum > 1 : sum == 0, "%d rows: %g", (int)rows, sum);
+            free(some.values);
+            free(all.values);
+        }
+        eitp_context_destroy(context);
+        eitp_context_destroy(threads);
+    }
+}
+
+/* The slope by a row is the sum of the seeds of the places where it was chosen; by a row nobody chose, 0. */
+static void slopes_of_chosen_rows_are_sums(void) {
+    static const double ids[5] = {2, 0, 2, 5, 2}, seeds[10] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
+    static const double expected[8] = {4, 8, 0, 0, 273, 546, 0, 0}; /* row 5 is not there */
+    const int64_t shape[2] = {9, 2}, chosen[2] = {5, 2};
+    double values[8];
+    float x[8] = EITP__ZERO, slopes[8];
+    eitp_context *context = open_context("ref", 2);
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    eitp_tensor *rows, *at, *seed, *slope = NULL;
+    REQUIRE_OK(eitp_graph_create(context, &graph, &error), error);
+    rows = eitp_input_rows(graph, "rows", EITP_F32, 2, shape);
+    at = eitp_input(graph, "ids", EITP_I32, 1, chosen);
+    seed = eitp_input(graph, "seed", EITP_F32, 2, chosen);
+    CHECK_THAT(eitp_gradients(eitp_embedding(rows, at), seed, 1, &rows, &slope, &error) == EITP_OK, "%s",
+               error.message);
+    eitp_output(slope);
+    REQUIRE_OK(eitp_plan_create(graph, &plan, &error), error);
+    poison(context);
+    REQUIRE_OK(eitp_plan_set_count(plan, 4, &error), error);
+    REQUIRE_OK(eitp_plan_write(plan, rows, x, sizeof x, &error), error);
+    write_values(plan, at, ids);
+    write_values(plan, seed, seeds);
+    REQUIRE_OK(eitp_plan_run(plan, &error), error);
+    REQUIRE_OK(eitp_plan_read(plan, slope, slopes, sizeof slopes, &error), error);
+    from_bytes(EITP_F32, slopes, values, 8);
+    for (int i = 0; i < 8; i++)
+        CHECK_THAT(values[i] == expected[i], "element %d: %g", i, values[i]);
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    eitp_context_destroy(context);
+}
+
+enum { COMPOSED_ROWS = 11, COMPOSED_CAPACITY = 24, COMPOSED_INPUTS = 8, COMPOSED_OUTPUTS = 5 };
+
+/* Attention of separate projections of rows and smoothed losses of them; outputs: attention, losses, and the slopes of
+ * their sum by x, the projections and the table. */
+static void make_composed(eitp_graph *graph, int capacity, eitp_tensor **inputs, eitp_tensor **outputs) {
+    const int64_t rows = capacity ? COMPOSED_CAPACITY : COMPOSED_ROWS, four[1] = {4}, key[1] = {3}, bias[3] = {2, 7, 7};
+    int64_t x[2] = {0, 8}, projection[2] = {8, 16}, table[2] = {13, 8}, classes[1] = {13};
+    eitp_attention_config attention = EITP__ZERO;
+    eitp_cross_entropy_config loss = EITP__ZERO;
+    eitp_tensor *qkv, *y, *xs[3], *logits;
+    eitp_error error = EITP__ZERO;
+    x[0] = rows;
+    inputs[0] = capacity ? eitp_input_rows(graph, "x", EITP_F32, 2, x) : eitp_input(graph, "x", EITP_F32, 2, x);
+    inputs[1] =
+        capacity ? eitp_input_rows(graph, "targets", EITP_I32, 1, x) : eitp_input(graph, "targets", EITP_I32, 1, x);
+    inputs[2] = eitp_input(graph, "projection", EITP_F32, 2, projection);
+    inputs[3] = eitp_input(graph, "table", EITP_F32, 2, table);
+    inputs[4] = eitp_input(graph, "bias", EITP_F32, 3, bias);
+    inputs[5] = eitp_input(graph, "weights", EITP_F32, 1, classes);
+    inputs[6] = eitp_input(graph, "offsets", EITP_I32, 1, four);
+    inputs[7] = eitp_input(graph, "key", EITP_I64, 1, key);
+    attention.heads = 2;
+    attention.longest = 7;
+    attention.scale = 0.5;
+    attention.dropout = 0.2;
+    loss.label_smoothing = 0.1;
+    loss.weights = inputs[5];
+    qkv = eitp_matmul(inputs[0], inputs[2]);
+    y = eitp_attention_separate(eitp_slice(qkv, 1, 0, 8), eitp_slice(qkv, 1, 8, 12), eitp_slice(qkv, 1, 12, 16),
+                                inputs[6], inputs[7], NULL, inputs[4], &attention);
+    logits = eitp_matmul_transposed(y, inputs[3], 0, 1);
+    outputs[0] = y;
+    outputs[1] = eitp_add(eitp_cross_entropy_with(logits, inputs[1], &loss),
+                          eitp_linear_cross_entropy_with(y, inputs[3], inputs[1], &loss));
+    xs[0] = inputs[0];
+    xs[1] = inputs[2];
+    xs[2] = inputs[3];
+    CHECK_THAT(eitp_gradients(eitp_sum(outputs[1], EITP_ALL_DIMENSIONS, 0), NULL, 3, xs, outputs + 2, &error) ==
+                   EITP_OK,
+               "%s", error.message);
+    for (int i = 0; i < COMPOSED_OUTPUTS; i++)
+        eitp_output(outputs[i]);
+}
+
+/* All outputs, one after the other. */
+static outcome run_composed(eitp_context *context, int capacity) {
+    static const double offsets[4] = {1, 4, 4, 11}, key[3] = {5, 6, 7};
+    eitp_tensor *inputs[COMPOSED_INPUTS], *outputs[COMPOSED_OUTPUTS] = {NULL, NULL, NULL, NULL, NULL};
+    eitp_graph *graph = NULL;
+    eitp_plan *plan = NULL;
+    eitp_error error = EITP__ZERO;
+    outcome result = EITP__ZERO;
+    uint32_t random = 5;
+    CHECK(eitp_graph_create(context, &graph, &error) == EITP_OK);
+    make_composed(graph, capacity, inputs, outputs);
+    CHECK_THAT(eitp_plan_create(graph, &plan, &error) == EITP_OK, "%s", error.message);
+    result.values = (double *)calloc(1000, sizeof(double));
+    if (plan) {
+        double values[200], bytes[200];
+        poison(context);
+        if (capacity)
+            CHECK(eitp_plan_set_count(plan, COMPOSED_ROWS, &error) == EITP_OK);
+        for (int i = 0; i < COMPOSED_INPUTS; i++) {
+            int64_t count = i == 0 ? COMPOSED_ROWS * 8 : i == 1 ? COMPOSED_ROWS : eitp_tensor_elements(inputs[i]);
+            eitp_dtype dtype = eitp_tensor_dtype(inputs[i]);
+            for (int64_t j = 0; j < count; j++)
+                values[j] = i == 1 ? floor(13 * draw(&random)) : 0.5 + draw(&random);
+            to_bytes(dtype, i == 6 ? offsets : i == 7 ? key : values, bytes, count);
+            CHECK_THAT(eitp_plan_write(plan, inputs[i], bytes, (size_t)count * eitp_dtype_size(dtype), &error) ==
+                           EITP_OK,
+                       "%s", error.message);
+        }
+        CHECK_THAT(eitp_plan_run(plan, &error) == EITP_OK, "%s", error.message);
+        for (int i = 0; i < COMPOSED_OUTPUTS; i++) {
+            int64_t count = i == 1             ? COMPOSED_ROWS
+                            : i == 0 || i == 2 ? COMPOSED_ROWS * 8
+                                               : eitp_tensor_elements(outputs[i]);
+            CHECK(eitp_plan_read(plan, outputs[i], bytes, (size_t)count * sizeof(float), &error) == EITP_OK);
+            from_bytes(EITP_F32, bytes, result.values + result.total, count);
+            result.total += count;
+        }
+    }
+    eitp_plan_destroy(plan);
+    eitp_graph_destroy(graph);
+    return result;
+}
+
+/* What is composed of other ops has the bits of a smaller graph too, and the same with any number of threads. */
+static void composed_rows_are_those_of_a_smaller_graph(void) {
+    for (int set = 0; set < KERNEL_SETS; set++) {
+        eitp_context *context = open_context(kernel_sets[set], 1), *threads = open_context(kernel_sets[set], 3);
+        if (context) {
+            outcome some = run_composed(context, 1), all = run_composed(threads, 0);
+            double sum = 0;
+            CHECK_THAT(some.total == all.total && some.total == COMPOSED_ROWS * 17 + 128 + 104, "%d", (int)some.total);
+            CHECK_THAT(!memcmp(some.values, all.values, (size_t)all.total * sizeof(double)), "with %s",
+                       kernel_sets[set]);
+            for (int64_t j = 0; j < some.total; j++)
+                sum += fabs(some.values[j]);
+            CHECK(isfinite(sum) && sum > 1);
+            free(some.values);
+            free(all.values);
+        }
+        eitp_context_destroy(context);
+        eitp_context_destroy(threads);
     }
 }
 
@@ -701,6 +961,9 @@ int main(int argc, char **argv) {
         TEST(rows_are_those_of_a_smaller_graph),
         TEST(no_rows_at_all),
         TEST(row_ops_are_those_of_a_smaller_graph),
+        TEST(chosen_rows_are_those_of_a_smaller_graph),
+        TEST(slopes_of_chosen_rows_are_sums),
+        TEST(composed_rows_are_those_of_a_smaller_graph),
         TEST(readers_see_the_value_they_name),
         TEST(orders_that_are_impossible),
         TEST(sums_that_accumulate),

@@ -159,8 +159,16 @@ static double sigmoid(double x) {
     return 1 / (1 + exp(-x));
 }
 
+static double reciprocal_root(double x) {
+    return 1 / sqrt(x);
+}
+
 static double gelu_erf(double x) {
     return 0.5 * x * erfc(-x / sqrt(2.0));
+}
+
+static double silu(double x) {
+    return x / (1 + exp(-x));
 }
 
 /* The elementary functions over many bit patterns. */
@@ -174,8 +182,11 @@ static void test_functions(void) {
                      {EITP__SLOT_LOG, log, 1, 0},
                      {EITP__SLOT_SIGMOID, sigmoid, 3, 3e-39},
                      {EITP__SLOT_SQRT, sqrt, 0.5, 0},
+                     {EITP__SLOT_RSQRT, reciprocal_root, 1.5, 0},
+                     {EITP__SLOT_ABS, fabs, 0, 0},
                      {EITP__SLOT_ERF, erf, 2, 0},
-                     {EITP__SLOT_GELU_ERF, gelu_erf, 9, 2e-37}};
+                     {EITP__SLOT_GELU_ERF, gelu_erf, 9, 2e-37},
+                     {EITP__SLOT_SILU, silu, 3, 3e-37}};
     static const float special[] = {0.0f,     -0.0f,   88.72283f, 88.73f,     89.0f,  200.0f,    -87.0f,    -103.9f,
                                     -104.1f,  -200.0f, INFINITY,  -INFINITY,  NAN,    1e-45f,    -1e-38f,   0.6f,
                                     0.59999f, 9.0f,    -9.5f,     3.402e+38f, 1e-20f, 0.625001f, -0.34657f, 0.34658f};
@@ -243,6 +254,23 @@ static void test_gelu(void) {
     check_call(&call, NULL, 2e-5, 1e-6);
 }
 
+static void test_silu_backward(void) {
+    enum { N = 1003 };
+    eitp__call call = new_call(EITP__SLOT_SILU_BACKWARD);
+    fill(0, N, 12);
+    fill(1, N, 1);
+    input[0][0] = 1e30f;
+    input[0][1] = -1e30f;
+    add_input(&call, 1, N, 1, 1);
+    add_input(&call, 1, N, 1, 1);
+    add_output(&call, EITP_F32, 1, N, 1, 1);
+    for (int i = 0; i < N; i++) {
+        double x = (double)input[0][i], s = sigmoid(x);
+        exact[0][i] = (double)input[1][i] * (s + x * s * (1 - s));
+    }
+    check_call(&call, NULL, 1e-6, 1e-6);
+}
+
 static void test_binary(void) {
     static const int64_t shapes[][2][3] = {{{3, 5, 37}, {3, 5, 37}}, {{3, 5, 37}, {1, 1, 37}}, {{3, 5, 37}, {1, 5, 37}},
                                            {{3, 5, 37}, {3, 5, 1}},  {{3, 5, 37}, {3, 1, 37}}, {{3, 5, 37}, {1, 1, 1}},
@@ -253,9 +281,9 @@ static void test_binary(void) {
         int64_t y[3];
         for (int i = 0; i < 3; i++)
             y[i] = a[i] > b[i] ? a[i] : b[i];
-        for (int op = 0; op < 4; op++) {
-            static const eitp__slot slots[] = {EITP__SLOT_ADD, EITP__SLOT_SUBTRACT, EITP__SLOT_MULTIPLY,
-                                               EITP__SLOT_DIVIDE};
+        for (int op = 0; op < 6; op++) {
+            static const eitp__slot slots[] = {EITP__SLOT_ADD,    EITP__SLOT_SUBTRACT, EITP__SLOT_MULTIPLY,
+                                               EITP__SLOT_DIVIDE, EITP__SLOT_MINIMUM,  EITP__SLOT_MAXIMUM};
             eitp__call call = new_call(slots[op]);
             int64_t skip = b[0] == 1 ? b[1] == 1 ? 2 : 1 : 0; /* b with as few dimensions as it can have */
             add_input(&call, 3, a[0], a[1], a[2]);
@@ -268,12 +296,17 @@ static void test_binary(void) {
             add_output(&call, EITP_F32, 3, y[0], y[1], y[2]);
             fill(0, call.inputs[0].elements, 1);
             fill(1, call.inputs[1].elements, 1);
+            for (int k = 0; k < 2; k++) {
+                if (call.inputs[k].elements > 1)
+                    input[k][call.inputs[k].elements / (2 + k)] = NAN;
+            }
             for (int64_t i = 0; i < y[0] * y[1] * y[2]; i++) {
                 int64_t p = i / (y[1] * y[2]), q = i / y[2] % y[1], r = i % y[2];
                 int64_t at = ((a[0] == 1 ? 0 : p) * a[1] + (a[1] == 1 ? 0 : q)) * a[2] + (a[2] == 1 ? 0 : r);
                 int64_t bt = ((b[0] == 1 ? 0 : p) * b[1] + (b[1] == 1 ? 0 : q)) * b[2] + (b[2] == 1 ? 0 : r);
                 float u = input[0][at], v = input[1][bt];
-                exact[0][i] = (double)(op == 0 ? u + v : op == 1 ? u - v : op == 2 ? u * v : u / v);
+                float all[6] = {u + v, u - v, u * v, u / v, fminf(u, v), fmaxf(u, v)};
+                exact[0][i] = u != u || v != v ? (double)NAN : (double)all[op];
             }
             check_call(&call, NULL, 0, 1e-30);
         }
@@ -440,6 +473,63 @@ static void test_layer_norm(void) {
     }
 }
 
+static void test_rms_norm(void) {
+    static const int64_t widths[] = {1, 5, 16, 100, 768};
+    for (size_t w = 0; w < EITP__COUNT(widths); w++) {
+        enum { ROWS = 11 };
+        static const float carry = 0.5f;
+        static float before[768];
+        int64_t c = widths[w];
+        eitp__call call = new_call(EITP__SLOT_RMS_NORM);
+        call.reals[0] = 1e-5;
+        fill(0, ROWS * c, 2);
+        fill(1, c, 1);
+        fill(3, ROWS * c, 1);
+        add_input(&call, 2, ROWS, c, 1);
+        add_input(&call, 1, c, 1, 1);
+        add_output(&call, EITP_F32, 2, ROWS, c, 1);
+        add_output(&call, EITP_F32, 1, ROWS, 1, 1);
+        for (int64_t row = 0; row < ROWS; row++) {
+            const float *x = input[0] + row * c;
+            double squares = 0;
+            for (int64_t j = 0; j < c; j++)
+                squares += (double)x[j] * (double)x[j] / (double)c;
+            exact[1][row] = 1 / sqrt(squares + 1e-5);
+            input[2][row] = (float)exact[1][row];
+            for (int64_t j = 0; j < c; j++)
+                exact[0][row * c + j] = (double)x[j] * exact[1][row] * (double)input[1][j];
+        }
+        check_call(&call, NULL, 2e-6, 0);
+
+        call.slot = EITP__SLOT_RMS_NORM_BACKWARD_INPUT;
+        add_input(&call, 1, ROWS, 1, 1);
+        add_input(&call, 2, ROWS, c, 1);
+        call.output_count = 1;
+        for (int64_t row = 0; row < ROWS; row++) {
+            double deviation = (double)input[2][row], slope = 0;
+            for (int64_t i = row * c; i < (row + 1) * c; i++)
+                slope += (double)input[1][i - row * c] * (double)input[3][i] * (double)input[0][i] * deviation;
+            for (int64_t i = row * c; i < (row + 1) * c; i++)
+                exact[0][i] = deviation * ((double)input[1][i - row * c] * (double)input[3][i] -
+                                           (double)input[0][i] * deviation * slope / (double)c);
+        }
+        check_call(&call, NULL, 1e-5, c == 1 ? 1e-4 : 1e-5);
+
+        call.slot = EITP__SLOT_RMS_NORM_BACKWARD_PARAMETERS;
+        call.output_count = 0;
+        add_output(&call, EITP_F32, 1, c, 1, 1);
+        call.accumulates = 1;
+        call.carry = &carry;
+        for (int64_t j = 0; j < c; j++) {
+            before[j] = (float)draw();
+            exact[0][j] = 0.5 * (double)before[j];
+            for (int64_t row = 0; row < ROWS; row++)
+                exact[0][j] += (double)input[3][row * c + j] * (double)input[0][row * c + j] * (double)input[2][row];
+        }
+        check_call(&call, before, 1e-5, 1e-5);
+    }
+}
+
 /* Row 3 has the ignored target, which costs nothing; rows 4 and 5 have some that are no index, which are no numbers. */
 static void test_cross_entropy(void) {
     enum { ROWS = 8 };
@@ -523,9 +613,11 @@ typedef struct column_case {
 
 static const column_case column_cases[] = {
     {EITP__SLOT_NEGATE, "x", "x"},
+    {EITP__SLOT_ABS, "x", "x"},
     {EITP__SLOT_EXP, "x", "x"},
     {EITP__SLOT_LOG, "x", "x"},
     {EITP__SLOT_SQRT, "x", "x"},
+    {EITP__SLOT_RSQRT, "x", "x"},
     {EITP__SLOT_TANH, "x", "x"},
     {EITP__SLOT_SIGMOID, "x", "x"},
     {EITP__SLOT_RELU, "x", "x"},
@@ -539,6 +631,8 @@ static const column_case column_cases[] = {
     {EITP__SLOT_SUBTRACT, "cx", "x"},
     {EITP__SLOT_MULTIPLY, "xs", "x"},
     {EITP__SLOT_DIVIDE, "xx", "x"},
+    {EITP__SLOT_MINIMUM, "xc", "x"},
+    {EITP__SLOT_MAXIMUM, "xs", "x"},
     {EITP__SLOT_SUM, "x", "S"},
     {EITP__SLOT_MAX, "x", "s"},
     {EITP__SLOT_SOFTMAX, "x", "x"},
@@ -549,9 +643,14 @@ static const column_case column_cases[] = {
     {EITP__SLOT_GELU_TANH_BACKWARD, "xx", "x"},
     {EITP__SLOT_GELU_ERF, "x", "x"},
     {EITP__SLOT_GELU_ERF_BACKWARD, "xx", "x"},
+    {EITP__SLOT_SILU, "x", "x"},
+    {EITP__SLOT_SILU_BACKWARD, "xx", "x"},
     {EITP__SLOT_LAYER_NORM, "xCC", "xRR"},
     {EITP__SLOT_LAYER_NORM_BACKWARD_INPUT, "xCCRRx", "x"},
     {EITP__SLOT_LAYER_NORM_BACKWARD_PARAMETERS, "xCCRRx", "CC"},
+    {EITP__SLOT_RMS_NORM, "xC", "xR"},
+    {EITP__SLOT_RMS_NORM_BACKWARD_INPUT, "xCRx", "x"},
+    {EITP__SLOT_RMS_NORM_BACKWARD_PARAMETERS, "xCRx", "C"},
     {EITP__SLOT_EMBEDDING_BACKWARD, "ix", "T"},
     {EITP__SLOT_CROSS_ENTROPY, "xi", "RR"},
     {EITP__SLOT_CROSS_ENTROPY_BACKWARD, "xiRR", "x"},
@@ -607,7 +706,7 @@ static eitp__call column_call(const column_case *what, eitp_dtype dtype, void *d
 
 /*
  * A 16-bit column gives what f32 gives for the same values, rounded where it is stored. Inputs are above 0 for the sake
- * of LOG and SQRT.
+ * of LOG, SQRT and RSQRT.
  */
 static void check_column(int set, const column_case *what, eitp_dtype dtype, int64_t rows, int64_t columns) {
     static float narrow[EITP__MAX_INPUTS][ROOM];
@@ -810,14 +909,12 @@ static void test_head_loss(void) {
 }
 
 int main(int argc, char **argv) {
-    static const test_case tests[] = {TEST(test_functions),   TEST(test_gelu),
-                                      TEST(test_binary),      TEST(test_sum),
-                                      TEST(test_sum_squares), TEST(test_softmax),
-                                      TEST(test_layer_norm),  TEST(test_cross_entropy),
-                                      TEST(test_accumulate),  TEST(test_columns),
-                                      TEST(test_rounding),    TEST(test_dropout),
-                                      TEST(test_long_row),    TEST(test_attention_cached),
-                                      TEST(test_head_loss)};
+    static const test_case tests[] = {TEST(test_functions),        TEST(test_gelu),       TEST(test_silu_backward),
+                                      TEST(test_binary),           TEST(test_sum),        TEST(test_sum_squares),
+                                      TEST(test_softmax),          TEST(test_layer_norm), TEST(test_rms_norm),
+                                      TEST(test_cross_entropy),    TEST(test_accumulate), TEST(test_columns),
+                                      TEST(test_rounding),         TEST(test_dropout),    TEST(test_long_row),
+                                      TEST(test_attention_cached), TEST(test_head_loss)};
     find_sets();
     return RUN_TESTS(tests, argc, argv);
 }

@@ -24,14 +24,14 @@ eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *
     if (options_has(o, OPTION_FREEZE))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "--freeze and --lora-rank exclude each other: beside adapters nothing is trained");
-    return eitp_lora_targets_parse(options_text(o, OPTION_LORA_TARGETS), &targets, error);
+    return eitp_lora_targets_parse(NULL, options_text(o, OPTION_LORA_TARGETS), &targets, error);
 }
 
 void adapt_take_options(option_set *o, const eitp_lora_config *lora) {
     char targets[64];
     if (!lora->rank)
         return;
-    eitp_lora_targets_format(lora->targets, targets, sizeof targets);
+    eitp_lora_targets_format(NULL, lora->targets, targets, sizeof targets);
     options_set_integer(o, OPTION_LORA_RANK, lora->rank, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_LORA_ALPHA, lora->alpha, SOURCE_CHECKPOINT);
     options_set_number(o, OPTION_LORA_DROPOUT, lora->dropout, SOURCE_CHECKPOINT);
@@ -49,7 +49,8 @@ eitp_status adapt_model(const option_set *o, eitp_model *model, eitp_error *erro
     lora.alpha = options_has(o, OPTION_LORA_ALPHA) ? options_number(o, OPTION_LORA_ALPHA) : 2 * (double)lora.rank;
     lora.dropout = options_number(o, OPTION_LORA_DROPOUT);
     lora.rslora = (int)options_integer(o, OPTION_LORA_RSLORA);
-    status = eitp_lora_targets_parse(options_text(o, OPTION_LORA_TARGETS), &lora.targets, error);
+    status = eitp_lora_targets_parse(eitp_model_config(model).architecture, options_text(o, OPTION_LORA_TARGETS),
+                                     &lora.targets, error);
     return status ? status : eitp_model_add_lora(model, &lora, error);
 }
 
@@ -148,7 +149,7 @@ void adapt_log(const eitp_model *model) {
     int64_t trained = eitp_model_trained_count(model), all = eitp_model_parameter_count(model);
     eitp_lora_config lora = eitp_model_lora(model);
     char targets[64];
-    eitp_lora_targets_format(lora.targets, targets, sizeof targets);
+    eitp_lora_targets_format(eitp_model_config(model).architecture, lora.targets, targets, sizeof targets);
     if (lora.rank)
         output_info("adapters of rank %lld, alpha %g, for %s: %lld parameters are trained, %.3g %% of the model's",
                     (long long)lora.rank, lora.alpha, targets, (long long)trained, 100 * (double)trained / (double)all);

@@ -80,11 +80,11 @@ static component profile_component(const eitp_profile *profile) {
         const char *begins;
         component kind;
     } ops[] = {
-        {"head", COMPONENT_HEAD},          {"attention", COMPONENT_ATTENTION}, {"layer_norm", COMPONENT_NORM},
-        {"gelu", COMPONENT_ACTIVATION},    {"relu", COMPONENT_ACTIVATION},     {"cross_entropy", COMPONENT_LOSS},
-        {"sum_squares", COMPONENT_UPDATE}, {"commit", COMPONENT_UPDATE},       {"adamw", COMPONENT_UPDATE},
-        {"row_", COMPONENT_UPDATE},        {"column_", COMPONENT_UPDATE},      {"factored", COMPONENT_UPDATE},
-        {"sgd", COMPONENT_UPDATE},
+        {"head", COMPONENT_HEAD},       {"attention", COMPONENT_ATTENTION}, {"layer_norm", COMPONENT_NORM},
+        {"rms_norm", COMPONENT_NORM},   {"gelu", COMPONENT_ACTIVATION},     {"relu", COMPONENT_ACTIVATION},
+        {"silu", COMPONENT_ACTIVATION}, {"cross_entropy", COMPONENT_LOSS},  {"sum_squares", COMPONENT_UPDATE},
+        {"commit", COMPONENT_UPDATE},   {"adamw", COMPONENT_UPDATE},        {"row_", COMPONENT_UPDATE},
+        {"column_", COMPONENT_UPDATE},  {"factored", COMPONENT_UPDATE},     {"sgd", COMPONENT_UPDATE},
     };
     if (profile->product != EITP_PRODUCT_NONE)
         return product_component(profile);

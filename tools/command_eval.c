@@ -34,7 +34,7 @@ static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
     if (!status && !e->tokenizer && !is_token_file)
         status = model_use_bytes(&e->tokenizer, error);
     if (!status)
-        vocabulary = eitp_model_config(e->model).vocabulary;
+        vocabulary = eitp_model_vocabulary(e->model);
     if (!status && e->tokenizer)
         status = model_check_tokenizer(e->tokenizer, NULL, vocabulary, error);
     if (!status)
@@ -46,7 +46,7 @@ static eitp_status evaluating_open(evaluating *e, eitp_error *error) {
 
 /* The tokens of a sequence: as the checkpoint that is evaluated had them, if nothing is given. */
 static int64_t evaluating_block(const evaluating *e) {
-    return model_block_size(&e->options, e->adapter ? e->adapter : e->directory, eitp_model_config(e->model).positions);
+    return model_block_size(&e->options, e->adapter ? e->adapter : e->directory, eitp_model_positions(e->model));
 }
 
 static eitp_status evaluating_run(evaluating *e, eitp_error *error) {

@@ -70,6 +70,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
                              fit_plan *plan, eitp_fit *fit, eitp_error *error) {
     /* The choices: none, auto, and the library's. */
     int stream = options_choice(o, OPTION_STREAM);
+    eitp_status status;
     memset(fit, 0, sizeof *fit);
     fit->context = model_context_config(o, numerics, isa);
     memset(plan, 0, sizeof *plan);
@@ -77,10 +78,6 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     plan->model = *shape;
     plan->block_size = model_block_size(o, NULL, shape->positions);
     fit->trainer = eitp_trainer_config_default();
-    fit->trainer.batch_size = options_integer(o, OPTION_BATCH_SIZE);
-    fit->trainer.grad_accum = options_integer(o, OPTION_GRAD_ACCUM);
-    fit->trainer.merged = options_integer(o, OPTION_MERGE);
-    fit->trainer.dense_rows = (int)options_integer(o, OPTION_DENSE_ROWS);
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
     fit->any_stream = stream == 1;
     fit->context.stream = stream > 1 ? (eitp_stream)(stream - 1) : EITP_STREAM_NONE;
@@ -88,7 +85,8 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     fit->user = plan;
     fit->any_optimizer = options_choice(o, OPTION_OPTIMIZER) == 0;
     fit->trainer.optimizer = fit_optimizer(o);
-    return read_budget(o, fit, error);
+    status = options_to_config(o, &fit->trainer, error);
+    return status ? status : read_budget(o, fit, error);
 }
 
 const char *fit_describe(const eitp_fit *fit, const eitp_rung *rung, char *text, size_t size) {

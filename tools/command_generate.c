@@ -83,7 +83,7 @@ static eitp_status generating_open(generating *g, eitp_error *error) {
     if (!status)
         status = adapt_open_model(o, g->directory, g->context, &g->model, &g->base, &g->adapter, error);
     if (!status)
-        status = model_check_tokenizer(g->tokenizer, NULL, eitp_model_config(g->model).vocabulary, error);
+        status = model_check_tokenizer(g->tokenizer, NULL, eitp_model_vocabulary(g->model), error);
     if (!status)
         status = read_prompt(g, error);
     if (!status)

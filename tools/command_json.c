@@ -1,7 +1,6 @@
 #include "command_json.h"
 
 #include "command_files.h"
-#include "command_text.h"
 
 enum { JSON_LARGEST_FILE = 1 << 20, JSON_DEEPEST = 16 };
 
@@ -10,6 +9,8 @@ typedef struct json_scanner {
     const char *at, *end;
     size_t line;
     int depth;
+    text_buffer name; /* the path of the member being read */
+    size_t name_at;   /* where its own name begins */
     const char *skipped;
     int skipping;
     json_visitor visit;
@@ -160,39 +161,42 @@ static eitp_status json_literal(json_scanner *s, text_buffer *t, json_kind *kind
     return json_number(s, t);
 }
 
-static eitp_status json_plain(json_scanner *s, const char *name, int in_array) {
+static eitp_status json_plain(json_scanner *s, int in_array, size_t index) {
     text_buffer t = {NULL, 0, 0};
     json_value value;
     char next = json_next(s);
     eitp_status status;
     memset(&value, 0, sizeof value);
-    value.name = name;
+    value.path = s->name.data;
+    value.name = s->name.data + s->name_at;
     value.kind = JSON_STRING;
     value.in_array = in_array;
+    value.index = index;
     value.line = s->line;
     if (!next)
         status = json_fail(s, "it ends where a value is needed");
     else
         status = next == '"' ? json_string(s, &t) : json_literal(s, &t, &value.kind);
     value.text = t.data;
+    value.boolean = value.kind == JSON_BOOLEAN ? t.data : NULL;
     if (!status && !s->skipping)
         status = s->visit(s->user, &value, s->error);
     text_release(&t);
     return status;
 }
 
-static eitp_status json_array(json_scanner *s, const char *name) {
+static eitp_status json_array(json_scanner *s) {
     eitp_status status = EITP_OK;
     s->at++;
     if (json_next(s) == ']') {
         s->at++;
         return EITP_OK;
     }
-    for (;;) {
+    for (size_t index = 0;; index++) {
         char next = json_next(s);
         if (next == '[' || next == '{')
             return json_fail(s, "a list may hold plain values only");
-        status = json_plain(s, name, 1);
+        status = json_plain(s, 1, index);
         if (status)
             return status;
         next = json_next(s);
@@ -204,21 +208,28 @@ static eitp_status json_array(json_scanner *s, const char *name) {
     }
 }
 
+size_t json_path_enter(text_buffer *path) {
+    text_add(path, ".", path->size ? 1 : 0);
+    return path->size;
+}
+
 static eitp_status json_member(json_scanner *s) {
-    text_buffer name = {NULL, 0, 0};
     int was_skipping = s->skipping;
-    eitp_status status = json_next(s) == '"' ? json_string(s, &name) : json_fail(s, "a name in quotes is needed here");
+    size_t outer = s->name.size, at = json_path_enter(&s->name);
+    eitp_status status =
+        json_next(s) == '"' ? json_string(s, &s->name) : json_fail(s, "a name in quotes is needed here");
     if (!status && json_next(s) != ':')
         status = json_fail(s, "a ':' is needed here");
     if (!status) {
         char next;
         s->at++;
         next = json_next(s);
-        s->skipping = was_skipping || (s->depth == 1 && !strcmp(name.data, s->skipped));
-        status = next == '{' ? json_object(s) : next == '[' ? json_array(s, name.data) : json_plain(s, name.data, 0);
+        s->skipping = was_skipping || (s->depth == 1 && !strcmp(s->name.data + at, s->skipped));
+        s->name_at = at;
+        status = next == '{' ? json_object(s) : next == '[' ? json_array(s) : json_plain(s, 0, 0);
         s->skipping = was_skipping;
     }
-    text_release(&name);
+    s->name.size = outer;
     return status;
 }
 
@@ -266,6 +277,7 @@ eitp_status json_read_file(const char *path, const char *skipped, json_visitor v
             json_next(&s) == '{' ? json_object(&s) : json_fail(&s, "a JSON object is needed: {\"name\": value, ...}");
     if (!status && (json_next(&s) || s.at != s.end))
         status = json_fail(&s, "there is something after the object");
+    text_release(&s.name);
     text_release(&content);
     return status;
 }

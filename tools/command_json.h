@@ -2,18 +2,21 @@
 #ifndef COMMAND_JSON_H
 #define COMMAND_JSON_H
 
-#include "command.h"
+#include "command_text.h"
 
 EITP_BEGIN_DECLARATIONS
 
 typedef enum json_kind { JSON_NULL, JSON_BOOLEAN, JSON_NUMBER, JSON_STRING } json_kind;
 
 typedef struct json_value {
-    const char *name; /* of the member, the innermost one */
+    const char *path; /* the names of the enclosing objects and of the member, separated by dots */
+    const char *name; /* of the member, the end of the path */
     json_kind kind;
-    const char *text; /* of a string with its escapes resolved, else as written */
+    const char *text;    /* of a string with its escapes resolved, else as written */
+    const char *boolean; /* "true" or "false" if the value can be read as one, otherwise NULL */
     int in_array;
-    size_t line; /* from 1 */
+    size_t index; /* in the array, from 0 */
+    size_t line;  /* from 1 */
 } json_value;
 
 typedef eitp_status (*json_visitor)(void *user, const json_value *value, eitp_error *error);
@@ -24,6 +27,9 @@ typedef eitp_status (*json_visitor)(void *user, const json_value *value, eitp_er
  * than a mebibyte, nesting deeper than 16 and everything that is no JSON are EITP_ERROR_FORMAT with file and line.
  */
 eitp_status json_read_file(const char *path, const char *skipped, json_visitor visit, void *user, eitp_error *error);
+
+/* Adds what precedes a member's name in a path and returns where the name begins; cut to the old size to leave it. */
+size_t json_path_enter(text_buffer *path);
 
 EITP_END_DECLARATIONS
 

@@ -1,7 +1,9 @@
 #include "command_options.h"
 
+#include "command_config.h"
 #include "command_json.h"
 #include "command_output.h"
+#include "command_yaml.h"
 
 typedef enum option_kind {
     KIND_FLAG,
@@ -10,22 +12,26 @@ typedef enum option_kind {
     KIND_SIZE, /* bytes, read by parse_size */
     KIND_TEXT,
     KIND_LIST,
-    KIND_CHOICE /* `words` are the choices, those after a "=" other spellings of the one before */
+    KIND_CHOICE, /* `words` are the choices, those after a "=" other spellings of the one before */
+    KIND_SETTING /* of the trainer: kind, bounds, choices and help are the library's */
 } option_kind;
 
+/* An option as the command has it. Of a setting it says what the library does not. */
 typedef struct option_row {
     const char *name;
     const char
         *aliases; /* "name name=value ...": one with a value is a flag that stands for the option with that value */
     option_kind kind;
     double low, high;
-    const char *fallback; /* the default, NULL: none, or one that depends */
-    const char *words;    /* choices; for others the name of the argument in --help */
+    const char *fallback; /* the default, NULL: none, or one that depends, as DEPENDS; of a setting the library's */
+    const char *words;    /* choices, of a setting their other spellings; else the name of the argument in --help */
     unsigned commands;
-    int of_run; /* recorded in run.json and taken from there on resume */
-    const char *help;
+    int of_run;       /* recorded in run.json and taken from there on resume */
+    const char *help; /* of a setting what is added to the library's */
 } option_row;
 
+/* The default of a setting that has none until other options are known. */
+#define DEPENDS ""
 #define LARGEST 9007199254740992.0 /* 2^53: integers up to here are exact as double */
 #define PACKS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK)
 #define READS (OPTIONS_TRAIN | OPTIONS_EVAL | OPTIONS_PACK | OPTIONS_TOKENIZER_TRAIN | OPTIONS_TOKENIZER_ENCODE)
@@ -42,8 +48,7 @@ static const option_row rows[] = {
     {"val-fraction", "validation-fraction val-split", KIND_NUMBER, 0, 0.9, "0.1", "F", OPTIONS_TRAIN, 1,
      "part of the data kept for validation, from its end"},
     {"strict-utf8", "", KIND_FLAG, 0, 1, "0", "", PACKS, 1, "refuse text that is not UTF-8 instead of replacing it"},
-    {"shuffle", "", KIND_CHOICE, 0, 0, "windows", "none=false=0 windows=true=1", OPTIONS_TRAIN, 1,
-     "order of the training windows in an epoch"},
+    {"shuffle", "", KIND_SETTING, 0, 0, NULL, "none=false=0 windows=true=1", OPTIONS_TRAIN, 1, ""},
     {"model", "model-name model-name-or-path model-path", KIND_TEXT, 0, 0, NULL, "DIR",
      RUNS | OPTIONS_PLAN | OPTIONS_BENCH_STEP | OPTIONS_MERGE, 1,
      "model directory, or output directory (its newest checkpoint); bench: also as --init (default: gpt2)"},
@@ -76,30 +81,25 @@ static const option_row rows[] = {
      OPTIONS_TRAIN | OPTIONS_BENCH_STEP, 1, "optimizer steps in all (bench: those that are timed; default: 5)"},
     {"epochs", "num-epochs num-train-epochs", KIND_NUMBER, 0.000001, 1000000, NULL, "N", OPTIONS_TRAIN, 1,
      "passes over the data, where --steps is not given (default: 1)"},
-    {"batch-size", "per-device-train-batch-size train-batch-size micro-batch-size", KIND_INTEGER, 1, 1 << 20, "1", "N",
-     FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP, 1, "sequences in a micro-batch"},
+    {"batch-size", "per-device-train-batch-size train-batch-size micro-batch-size", KIND_SETTING, 0, 0, NULL, "N",
+     FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP, 1, ""},
     {"block-size", "max-length max-sequence-length max-seq-length sequence-length seq-len", KIND_INTEGER, 0, 1 << 24,
      NULL, "N", FITS | OPTIONS_EVAL | OPTIONS_BENCH_STEP, 1,
      "tokens in a sequence (default: 64; eval: the checkpoint's); 0: the model's positions"},
-    {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_INTEGER, 1,
-     1 << 20, "4", "N", FITS | OPTIONS_BENCH_STEP, 1, "micro-batches in a step"},
-    {"lr", "learning-rate", KIND_NUMBER, 0, 1000, NULL, "X", OPTIONS_TRAIN, 1,
-     "peak learning rate (default: 5e-5 with --model, 3e-4 with --init or --lora-rank; of sgd 0.02 and 0.1)"},
-    {"final-lr", "min-lr lr-end", KIND_NUMBER, 0, 1000, "0", "X", OPTIONS_TRAIN, 1,
-     "learning rate that the schedule ends at"},
-    {"lr-schedule", "lr-scheduler-type lr-scheduler schedule", KIND_CHOICE, 0, 0, "linear",
-     "constant=constant-with-warmup linear cosine", OPTIONS_TRAIN, 1, "course of the learning rate after warm-up"},
-    {"warmup-steps", "num-warmup-steps warmup", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
-     "steps in which the learning rate rises to its peak"},
-    {"weight-decay", "", KIND_NUMBER, 0, 1000, NULL, "X", OPTIONS_TRAIN, 1,
-     "decoupled, as AdamW's, of matrices and embeddings only (default: 0.01; of sgd 0)"},
-    {"beta1", "adam-beta1 momentum sgd-momentum", KIND_NUMBER, 0, 0.999999, "0.9", "X", OPTIONS_TRAIN, 1,
-     "AdamW's first decay rate; the momentum of sgd"},
-    {"beta2", "adam-beta2", KIND_NUMBER, 0, 0.999999999, "0.999", "X", OPTIONS_TRAIN, 1, "AdamW's second decay rate"},
-    {"epsilon", "adam-epsilon eps", KIND_NUMBER, 0, 1, "1e-8", "X", OPTIONS_TRAIN, 1,
-     "what AdamW adds to the denominator"},
-    {"max-grad-norm", "grad-clip gradient-clip gradient-clip-val clip", KIND_NUMBER, 0, 1e30, "0.5", "X", OPTIONS_TRAIN,
-     1, "clip the gradient to this norm; 0: never"},
+    {"grad-accum", "gradient-accumulation-steps gradient-accumulation accumulate-grad-batches", KIND_SETTING, 0, 0,
+     NULL, "N", FITS | OPTIONS_BENCH_STEP, 1, ""},
+    {"lr", "learning-rate", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1,
+     " (default: 5e-5 with --model, 3e-4 with --init or --lora-rank; of sgd 0.02 and 0.1)"},
+    {"final-lr", "min-lr lr-end", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
+    {"lr-schedule", "lr-scheduler-type lr-scheduler schedule", KIND_SETTING, 0, 0, "linear",
+     "constant=constant-with-warmup", OPTIONS_TRAIN, 1, ""},
+    {"warmup-steps", "num-warmup-steps warmup", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN, 1, ""},
+    {"weight-decay", "", KIND_SETTING, 0, 0, DEPENDS, "X", OPTIONS_TRAIN, 1, " (default: 0.01; of sgd 0)"},
+    {"beta1", "adam-beta1 momentum sgd-momentum", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
+    {"beta2", "adam-beta2", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
+    {"epsilon", "adam-epsilon eps", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1, ""},
+    {"max-grad-norm", "grad-clip gradient-clip gradient-clip-val clip", KIND_SETTING, 0, 0, NULL, "X", OPTIONS_TRAIN, 1,
+     ""},
     {"max-nonfinite", "", KIND_INTEGER, 1, LARGEST, "5", "N", OPTIONS_TRAIN, 1,
      "stop after this many steps in a row with a gradient that is not finite"},
     {"eval-steps", "eval-every", KIND_INTEGER, 0, LARGEST, "500", "N", OPTIONS_TRAIN, 1,
@@ -115,11 +115,8 @@ static const option_row rows[] = {
     {"precision", "use-amp=fp16 fp16=fp16 bf16=bf16", KIND_CHOICE, 0, 0, "auto",
      "auto fp32=32=f32=float32=32-true bf16=bf16-mixed=bf16-true=bfloat16 fp16=16-mixed=16-true=16=f16=float16=half",
      RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: what the processor multiplies fastest"},
-    {"merge", "merge-micro-batches", KIND_INTEGER, 0, 1 << 20, "0", "N", FITS, 1,
-     "micro-batches that one pass takes together; 0: as many as memory allows"},
-    {"dense-rows", "", KIND_FLAG, 0, 1, "0", "", FITS, 1,
-     "no gaps between the micro-batches of a pass: a little faster where batch x block is odd, but bits depend on "
-     "--merge"},
+    {"merge", "merge-micro-batches", KIND_SETTING, 0, 0, NULL, "N", FITS, 1, ""},
+    {"dense-rows", "", KIND_SETTING, 0, 0, NULL, "", FITS, 1, ""},
     {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto",
      "auto adamw=adamw-torch adamw8=adamw-8bit=adamw8bit=adamw-bnb-8bit adamw8-sr factored=adafactor sgd", FITS, 1,
      "what weights and moments are kept in; auto: the most faithful that fits; sgd, with momentum, only if asked for"},
@@ -162,13 +159,14 @@ static const option_row rows[] = {
     {"seconds", "", KIND_NUMBER, 0, 3600, "0.2", "X", OPTIONS_BENCH_KERNELS, 0, "how long each is measured, at least"},
     {"compare", "", KIND_TEXT, 0, 0, NULL, "FILE", BENCHES | OPTIONS_PLAN, 0,
      "bench: what --json printed before; plan: a configuration, beside the one that follows"},
-    {"seed", "random-seed", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN | OPTIONS_GENERATE, 1,
-     "of weights, dropout, shuffling and sampling"},
+    {"seed", "random-seed", KIND_SETTING, 0, 0, NULL, "N", OPTIONS_TRAIN | OPTIONS_GENERATE, 1,
+     ", and of weights and sampling"},
     {"device", "", KIND_CHOICE, 0, 0, "auto", "auto cpu cuda=gpu", RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE, 0,
      "where to compute"},
     {"threads", "num-threads cpu-threads", KIND_INTEGER, 0, 4096, "0", "N",
      RUNS | OPTIONS_PLAN | BENCHES | OPTIONS_MERGE, 0, "0: one for each processor; results do not depend on it"},
-    {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_EVERY, 0, "JSON with options of these names"},
+    {"config", "", KIND_TEXT, 0, 0, NULL, "FILE", OPTIONS_EVERY, 0,
+     "JSON, or YAML (.yaml, .yml; needs libyaml), with options of these names"},
     {"print-config", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0,
      "print each value and where it came from, and do nothing"},
     {"json", "", KIND_FLAG, 0, 1, "0", "", OPTIONS_EVERY, 0, "print the result as one JSON object"},
@@ -178,6 +176,11 @@ static const option_row rows[] = {
 };
 
 typedef char option_rows_are_complete[COMMAND_COUNT(rows) == OPTION_COUNT ? 1 : -1];
+
+/* Settings that are options by another name, or by none: --steps and --epochs say them. */
+static const struct {
+    const char *setting, *option;
+} renamed[] = {{"merged", "merge"}, {"schedule_steps", NULL}, {"last_sample", NULL}};
 
 /* Names that other programs have and that mean nothing here: taken with a warning. With 1 a value follows. */
 static const struct {
@@ -196,10 +199,6 @@ static const struct {
     {"compile-model", 0, "the plan is always compiled"},
     {"report-to", 1, "metrics.jsonl is always written"},
 };
-
-const char *options_name(option_id id) {
-    return rows[id].name;
-}
 
 /* ---- Names ---- */
 
@@ -223,13 +222,142 @@ static int next_word(const char **list, const char **word, size_t *size) {
     return *size > 0;
 }
 
-/* The option of a name, or OPTION_COUNT; an alias with a value of its own stores it in *value. */
+/* ---- The table: rows, and settings that have none ---- */
+
+/* An option in full. */
+typedef struct option_entry {
+    char name[40], fallback[40], help[400];
+    int has_fallback;
+    option_kind kind;
+    double low, high;
+    const char *words; /* of a choice, as in option_row; else the name of the argument */
+    const char *aliases;
+    unsigned commands;
+    int of_run;
+    const eitp_setting *setting; /* NULL: it is none */
+    const char *spellings;       /* other ones of a setting's choices */
+} option_entry;
+
+static option_entry table[OPTION_CAPACITY];
+static size_t table_size;
+
+static void fill_from_row(option_entry *filled, const option_row *row) {
+    snprintf(filled->name, sizeof filled->name, "%s", row->name);
+    snprintf(filled->help, sizeof filled->help, "%s", row->help);
+    snprintf(filled->fallback, sizeof filled->fallback, "%s", row->fallback ? row->fallback : "");
+    filled->has_fallback = row->fallback != NULL;
+    filled->kind = row->kind;
+    filled->low = row->low;
+    filled->high = row->high;
+    filled->words = row->words;
+    filled->aliases = row->aliases;
+    filled->commands = row->commands;
+    filled->of_run = row->of_run;
+}
+
+/* What the library knows: kind, bounds, choices, default and help. */
+static void fill_from_setting(option_entry *filled, const eitp_setting *setting, const char *added_help) {
+    static const option_kind kinds[] = {KIND_INTEGER, KIND_INTEGER, KIND_NUMBER, KIND_FLAG, KIND_CHOICE};
+    const eitp_trainer_config defaults = eitp_trainer_config_default();
+    filled->setting = setting;
+    filled->kind = kinds[setting->kind];
+    filled->spellings = filled->kind == KIND_CHOICE ? filled->words : "";
+    filled->words = filled->kind == KIND_CHOICE ? setting->words : filled->words;
+    snprintf(filled->help, sizeof filled->help, "%s%s", setting->help, added_help);
+    if (!filled->has_fallback)
+        eitp_setting_format(setting, &defaults, filled->fallback, sizeof filled->fallback);
+    filled->has_fallback = *filled->fallback != 0;
+}
+
+/* A setting without a row is an option of train by its own name, and recorded. */
+static void add_option(const eitp_setting *setting) {
+    static const char *const arguments[] = {"N", "N", "X", "", ""}; /* of the kinds of settings */
+    const option_row row = {
+        setting->name, "", KIND_SETTING, 0, 0, NULL, arguments[setting->kind], OPTIONS_TRAIN, 1, ""};
+    option_entry *added = &table[table_size];
+    if (table_size == OPTION_CAPACITY) {
+        output_error("the library has more settings than OPTION_CAPACITY has room for");
+        exit(COMMAND_WRONG);
+    }
+    table_size++;
+    fill_from_row(added, &row);
+    for (char *at = added->name; *at; at++)
+        *at = *at == '_' ? '-' : *at;
+    fill_from_setting(added, setting, "");
+}
+
+static void fill_table(void) {
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        fill_from_row(&table[i], &rows[i]);
+    table_size = OPTION_COUNT;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = settings[i].name;
+        size_t k = 0;
+        for (size_t n = 0; n < COMMAND_COUNT(renamed); n++)
+            name = strcmp(renamed[n].setting, settings[i].name) ? name : renamed[n].option;
+        while (name && k < OPTION_COUNT &&
+               !(rows[k].kind == KIND_SETTING && names_equal(name, rows[k].name, strlen(rows[k].name))))
+            k++;
+        if (name && k < OPTION_COUNT)
+            fill_from_setting(&table[k], &settings[i], rows[k].help);
+        else if (name)
+            add_option(&settings[i]);
+    }
+}
+
+static size_t option_count(void) {
+    if (!table_size)
+        fill_table();
+    return table_size;
+}
+
+static const option_entry *option_of(option_id id) {
+    return &table[id < (option_id)option_count() ? id : OPTION_HELP];
+}
+
+/* The option that stands at a place of lists: those without a row after the last one that has. */
+static option_id option_at(size_t place) {
+    const size_t last = OPTION_MAX_GRAD_NORM, added = option_count() - OPTION_COUNT;
+    if (place <= last)
+        return (option_id)place;
+    return (option_id)(place <= last + added ? OPTION_COUNT + place - last - 1 : place - added);
+}
+
+const char *options_name(option_id id) {
+    return option_of(id)->name;
+}
+
+option_id options_setting(const eitp_setting *setting) {
+    for (size_t id = 0; id < option_count() && setting; id++) {
+        if (table[id].setting == setting)
+            return (option_id)id;
+    }
+    return OPTION_CAPACITY;
+}
+
+eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t id = 0; id < option_count() && !status; id++) {
+        const eitp_setting *setting = table[id].setting;
+        const option_value *value = &o->values[id];
+        if (!setting || !value->count)
+            continue;
+        status = setting->kind == EITP_SETTING_NUMBER
+                     ? eitp_setting_set_number(setting, value->number, config, error)
+                     : eitp_setting_set_integer(setting, value->integer, config, error);
+    }
+    return status;
+}
+
+/* The option of a name, or OPTION_CAPACITY; an alias with a value of its own stores it in *value. */
 static option_id find_name(const char *name, char *value, size_t value_size) {
     *value = 0;
-    for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
-        const char *list = rows[i].aliases, *word;
+    for (size_t i = 0; i < option_count(); i++) {
+        const char *list = table[i].aliases, *word;
         size_t size;
-        if (names_equal(name, rows[i].name, strlen(rows[i].name)))
+        if (names_equal(name, table[i].name, strlen(table[i].name)))
             return (option_id)i;
         while (next_word(&list, &word, &size)) {
             const char *equals = (const char *)memchr(word, '=', size);
@@ -241,7 +369,7 @@ static option_id find_name(const char *name, char *value, size_t value_size) {
             return (option_id)i;
         }
     }
-    return OPTION_COUNT;
+    return OPTION_CAPACITY;
 }
 
 /* Levenshtein's distance of the first names; 63 for very long ones. */
@@ -287,10 +415,10 @@ static void nearest_of(const char *name, const char *list, size_t *least, char *
 static eitp_status fail_unknown(const option_set *o, const char *name, const char *where, eitp_error *error) {
     char nearest[64] = "";
     size_t least = strlen(name) / 3 + 2;
-    for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
-        if (rows[i].commands & o->command) {
-            nearest_of(name, rows[i].name, &least, nearest, sizeof nearest);
-            nearest_of(name, rows[i].aliases, &least, nearest, sizeof nearest);
+    for (size_t i = 0; i < option_count(); i++) {
+        if (table[i].commands & o->command) {
+            nearest_of(name, table[i].name, &least, nearest, sizeof nearest);
+            nearest_of(name, table[i].aliases, &least, nearest, sizeof nearest);
         }
     }
     if (*nearest)
@@ -317,6 +445,21 @@ static int find_choice(const char *words, const char *value) {
     return -1;
 }
 
+/* The same where another spelling of a setting's choice is asked for. */
+static int find_spelling(const option_entry *row, const char *value) {
+    const char *list = row->spellings, *word;
+    char name[40];
+    size_t size;
+    while (next_word(&list, &word, &size)) {
+        snprintf(name, sizeof name, "%.*s", (int)size, word);
+        if (find_choice(name, value) < 0)
+            continue;
+        name[strcspn(name, "=")] = 0;
+        return find_choice(row->words, name);
+    }
+    return -1;
+}
+
 /* The first spellings of the choices, as "a, b or c" or with another separator. */
 static void list_choices(const char *words, const char *separator, const char *last, char *list, size_t size) {
     const char *word;
@@ -328,10 +471,12 @@ static void list_choices(const char *words, const char *separator, const char *l
     }
 }
 
-static eitp_status parse_choice(const option_row *row, const char *value, option_value *parsed, const char *where,
+static eitp_status parse_choice(const option_entry *row, const char *value, option_value *parsed, const char *where,
                                 eitp_error *error) {
     char list[200];
     parsed->integer = find_choice(row->words, value);
+    if (parsed->integer < 0 && row->setting)
+        parsed->integer = find_spelling(row, value);
     if (parsed->integer >= 0)
         return EITP_OK;
     list_choices(row->words, ", ", " or ", list, sizeof list);
@@ -339,7 +484,7 @@ static eitp_status parse_choice(const option_row *row, const char *value, option
                         list);
 }
 
-static eitp_status parse_flag(const option_row *row, const char *value, option_value *parsed, const char *where,
+static eitp_status parse_flag(const option_entry *row, const char *value, option_value *parsed, const char *where,
                               eitp_error *error) {
     parsed->integer = find_choice("false=0=no=off true=1=yes=on", value);
     if (parsed->integer >= 0)
@@ -347,7 +492,21 @@ static eitp_status parse_flag(const option_row *row, const char *value, option_v
     return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s '%s' is neither true nor false", where, row->name, value);
 }
 
-static eitp_status parse_number(const option_row *row, const char *value, option_value *parsed, const char *where,
+/* The bounds are the library's. */
+static eitp_status check_setting(const option_entry *row, const char *value, const option_value *parsed,
+                                 const char *where, eitp_error *error) {
+    eitp_trainer_config config = eitp_trainer_config_default();
+    char bounds[100];
+    eitp_status status = row->kind == KIND_NUMBER
+                             ? eitp_setting_set_number(row->setting, parsed->number, &config, error)
+                             : eitp_setting_set_integer(row->setting, parsed->integer, &config, error);
+    if (!status)
+        return EITP_OK;
+    eitp_setting_bounds(row->setting, bounds, sizeof bounds);
+    return command_fail(error, status, "%s%s %s is out of range; it must be %s", where, row->name, value, bounds);
+}
+
+static eitp_status parse_number(const option_entry *row, const char *value, option_value *parsed, const char *where,
                                 eitp_error *error) {
     char *end = NULL;
     int whole = row->kind == KIND_INTEGER, valid;
@@ -359,6 +518,8 @@ static eitp_status parse_number(const option_row *row, const char *value, option
     if (!valid)
         return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s '%s' is no %s", where, row->name, value,
                             whole ? "whole number" : "number");
+    if (row->setting)
+        return check_setting(row, value, parsed, where, error);
     if (!(parsed->number >= row->low && parsed->number <= row->high))
         return command_fail(error, EITP_ERROR_ARGUMENT, "%s%s %s is out of range; it must be %.16g to %.16g", where,
                             row->name, value, row->low, row->high);
@@ -369,7 +530,7 @@ static eitp_status parse_number(const option_row *row, const char *value, option
  * Bytes: "1000000", "900M", "1.5GB", "2GiB". k, M, G and T are powers of 1000, Ki, Mi, Gi and Ti of 1024; a part of a
  * unit is rounded to whole bytes.
  */
-static eitp_status parse_size(const option_row *row, const char *value, option_value *parsed, const char *where,
+static eitp_status parse_size(const option_entry *row, const char *value, option_value *parsed, const char *where,
                               eitp_error *error) {
     static const struct {
         const char *name;
@@ -416,7 +577,7 @@ static void value_add(option_value *value, const char *text) {
 
 eitp_status options_set(option_set *o, option_id id, const char *value, option_source source, const char *where,
                         eitp_error *error) {
-    const option_row *row = &rows[id];
+    const option_entry *row = option_of(id);
     option_value *target = &o->values[id], parsed;
     eitp_status status = EITP_OK;
     memset(&parsed, 0, sizeof parsed);
@@ -484,7 +645,7 @@ int options_choice(const option_set *o, option_id id) {
 }
 
 void options_release(option_set *o) {
-    for (size_t i = 0; i < OPTION_COUNT; i++)
+    for (size_t i = 0; i < OPTION_CAPACITY; i++)
         value_clear(&o->values[i]);
     free(o->positional);
     memset(o, 0, sizeof *o);
@@ -508,8 +669,8 @@ static int find_ignored(const char *name, int *has_value) {
 static option_id find_negated(const char *name) {
     char value[32];
     option_id id =
-        strncmp(name, "no-", 3) && strncmp(name, "no_", 3) ? OPTION_COUNT : find_name(name + 3, value, sizeof value);
-    return id != OPTION_COUNT && rows[id].kind == KIND_FLAG ? id : OPTION_COUNT;
+        strncmp(name, "no-", 3) && strncmp(name, "no_", 3) ? OPTION_CAPACITY : find_name(name + 3, value, sizeof value);
+    return id != OPTION_CAPACITY && option_of(id)->kind == KIND_FLAG ? id : OPTION_CAPACITY;
 }
 
 /* One option: `argument` without its dashes. *at is advanced where the value is the next argument. */
@@ -524,23 +685,23 @@ static eitp_status read_option(option_set *o, const char *argument, int count, c
     if (equals)
         name[equals - argument] = 0;
     id = find_name(name, implied, sizeof implied);
-    if (id == OPTION_COUNT && find_ignored(name, &has_value)) {
+    if (id == OPTION_CAPACITY && find_ignored(name, &has_value)) {
         *at += has_value && !value && *at + 1 < count;
         free(name);
         return EITP_OK;
     }
-    if (id == OPTION_COUNT && !value && (id = find_negated(name)) != OPTION_COUNT)
+    if (id == OPTION_CAPACITY && !value && (id = find_negated(name)) != OPTION_CAPACITY)
         snprintf(implied, sizeof implied, "0");
-    if (id != OPTION_COUNT && rows[id].kind == KIND_FLAG && !value && !*implied)
+    if (id != OPTION_CAPACITY && option_of(id)->kind == KIND_FLAG && !value && !*implied)
         snprintf(implied, sizeof implied, "1");
-    if (id == OPTION_COUNT)
+    if (id == OPTION_CAPACITY)
         status = fail_unknown(o, name, "", error);
-    else if (!(rows[id].commands & o->command))
+    else if (!(option_of(id)->commands & o->command))
         status = command_fail(error, EITP_ERROR_ARGUMENT, "--%s is no option of 'eitp %s'; 'eitp help %s' lists them",
                               name, o->name, o->name);
     else if (*implied && value)
-        status =
-            command_fail(error, EITP_ERROR_ARGUMENT, "--%s takes no value; write --%s=%s", name, rows[id].name, value);
+        status = command_fail(error, EITP_ERROR_ARGUMENT, "--%s takes no value; write --%s=%s", name,
+                              option_of(id)->name, value);
     else if (*implied)
         value = implied;
     else if (!value && *at + 1 >= count)
@@ -582,9 +743,9 @@ static eitp_status read_command_line(option_set *o, int count, char **arguments,
 }
 
 static void set_fallbacks(option_set *o) {
-    for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
-        if (rows[i].fallback && (rows[i].commands & o->command))
-            options_set_text(o, (option_id)i, rows[i].fallback, SOURCE_DEFAULT);
+    for (size_t i = 0; i < option_count(); i++) {
+        if (table[i].has_fallback && (table[i].commands & o->command))
+            options_set_text(o, (option_id)i, table[i].fallback, SOURCE_DEFAULT);
     }
 }
 
@@ -617,39 +778,131 @@ typedef struct config_reader {
     option_set *o;
     const char *path;
     option_source source;
-    size_t lines[OPTION_COUNT]; /* where an option was given */
+    size_t lines[OPTION_CAPACITY]; /* where an option was given */
 } config_reader;
 
-static eitp_status read_config_value(void *user, const json_value *value, eitp_error *error) {
-    config_reader *reader = (config_reader *)user;
-    char where[400], implied[64];
-    option_id id = find_name(value->name, implied, sizeof implied);
-    int has_value, recorded = reader->source == SOURCE_RUN;
-    if (value->kind == JSON_NULL)
+/* What a value of a file means. */
+typedef struct config_meaning {
+    option_id id;      /* OPTION_CAPACITY: the name is unknown */
+    const char *text;  /* NULL: nothing is to be set */
+    int is_own_option; /* an element of a list that is an option of its own */
+    char held[400];    /* where text may be */
+} config_meaning;
+
+/* The meaning of a name with an entry in the table of configuration names. */
+static eitp_status read_entry(const config_name *entry, const json_value *value, const char *where,
+                              config_meaning *meaning, eitp_error *error) {
+    const char *replaced;
+    char option[64], unused[64];
+    size_t size, count;
+    if (!entry->option) {
+        if (!value->index)
+            output_warning("%s has no effect: %s", value->name, entry->reason);
+        meaning->text = NULL;
         return EITP_OK;
-    snprintf(where, sizeof where, "%.300s:%zu: ", reader->path, value->line);
-    if (recorded && (id == OPTION_COUNT || !rows[id].of_run))
+    }
+    count = config_option_count(entry);
+    meaning->is_own_option = count > 1;
+    if (count > 1 && (!value->in_array || value->index >= count))
+        return command_fail(error, EITP_ERROR_FORMAT, "%s%s takes a list of %zu values", where, value->name, count);
+    config_option(entry, count > 1 ? value->index : 0, option, sizeof option);
+    meaning->id = find_name(option, unused, sizeof unused);
+    replaced = config_meaning_of(entry, value->text, &size);
+    if (!replaced && value->boolean)
+        replaced = config_meaning_of(entry, value->boolean, &size);
+    if (replaced) {
+        snprintf(meaning->held, sizeof meaning->held, "%.*s", (int)size, replaced);
+        meaning->text = size ? meaning->held : NULL;
+    }
+    return EITP_OK;
+}
+
+/* Entries for a value's section come first, then options and their aliases, which apply in any section. */
+static eitp_status read_meaning(const json_value *value, const char *where, config_meaning *meaning,
+                                eitp_error *error) {
+    const config_name *entry = config_find_in_section(value->path);
+    int has_value;
+    memset(meaning, 0, sizeof *meaning);
+    meaning->text = value->text;
+    meaning->id = entry ? OPTION_CAPACITY : find_name(value->name, meaning->held, sizeof meaning->held);
+    if (!entry && meaning->id == OPTION_CAPACITY)
+        entry = config_find_anywhere(value->path);
+    if (entry)
+        return read_entry(entry, value, where, meaning, error);
+    if (meaning->id == OPTION_CAPACITY && find_ignored(value->name, &has_value))
+        meaning->text = NULL;
+    if (!*meaning->held)
         return EITP_OK;
-    if (id == OPTION_COUNT && find_ignored(value->name, &has_value))
-        return EITP_OK;
-    if (id == OPTION_COUNT || id == OPTION_CONFIG || id == OPTION_HELP)
-        return fail_unknown(reader->o, value->name, where, error);
-    if (!(rows[id].commands & reader->o->command))
-        return EITP_OK; /* one file may serve several commands */
-    if (value->in_array && rows[id].kind != KIND_LIST)
+    /* An alias that stands for a value of an option: false says nothing. */
+    if (!value->boolean)
+        return command_fail(error, EITP_ERROR_FORMAT, "%s%s must be true or false", where, value->name);
+    meaning->text = strcmp(value->boolean, "true") ? NULL : meaning->held;
+    return EITP_OK;
+}
+
+/* Spells a value as options_set expects it: choices in lower case, flags and some choices as true or false. */
+static void spell_value(const json_value *value, config_meaning *meaning) {
+    const option_entry *row = option_of(meaning->id);
+    if (meaning->text != value->text)
+        return;
+    if (row->kind == KIND_FLAG && value->boolean)
+        meaning->text = value->boolean;
+    if (row->kind != KIND_CHOICE || find_choice(row->words, value->text) >= 0)
+        return;
+    snprintf(meaning->held, sizeof meaning->held, "%s", value->text);
+    for (char *at = meaning->held; *at; at++)
+        *at = (char)(*at >= 'A' && *at <= 'Z' ? *at - 'A' + 'a' : *at);
+    if (find_choice(row->words, meaning->held) >= 0)
+        meaning->text = meaning->held;
+    else if (value->boolean)
+        meaning->text = value->boolean;
+}
+
+/* Options that are written as names with commas between them; in a file they may be a list. */
+static int is_joined(option_id id) {
+    return id == OPTION_LORA_TARGETS || id == OPTION_FREEZE;
+}
+
+static eitp_status set_config_value(config_reader *reader, const json_value *value, const char *where,
+                                    config_meaning *meaning, eitp_error *error) {
+    option_id id = meaning->id;
+    char *joined = NULL;
+    eitp_status status;
+    if (value->in_array && option_of(id)->kind != KIND_LIST && !is_joined(id) && !meaning->is_own_option)
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s takes one value, not a list", where, value->name);
-    if (!value->in_array && reader->lines[id])
+    if (reader->lines[id] && (!value->index || meaning->is_own_option))
         return command_fail(error, EITP_ERROR_FORMAT, "%s%s was given in line %zu already", where, value->name,
                             reader->lines[id]);
     reader->lines[id] = value->line;
-    if (*implied) {
-        /* A flag that stands for a value of an option: false says nothing. */
-        if (value->kind != JSON_BOOLEAN)
-            return command_fail(error, EITP_ERROR_FORMAT, "%s%s must be true or false", where, value->name);
-        return strcmp(value->text, "true") ? EITP_OK
-                                           : options_set(reader->o, id, implied, reader->source, where, error);
+    spell_value(value, meaning);
+    if (is_joined(id) && value->index && options_has(reader->o, id))
+        joined = command_format("%s,%s", options_text(reader->o, id), meaning->text);
+    status = options_set(reader->o, id, joined ? joined : meaning->text, reader->source, where, error);
+    free(joined);
+    return status;
+}
+
+static eitp_status read_config_value(void *user, const json_value *value, eitp_error *error) {
+    config_reader *reader = (config_reader *)user;
+    char where[400];
+    config_meaning meaning;
+    eitp_status status;
+    if (value->kind == JSON_NULL)
+        return EITP_OK;
+    if (reader->source == SOURCE_RUN) {
+        option_id recorded = find_name(value->name, where, sizeof where);
+        if (recorded == OPTION_CAPACITY || !option_of(recorded)->of_run)
+            return EITP_OK;
     }
-    return options_set(reader->o, id, value->text, reader->source, where, error);
+    snprintf(where, sizeof where, "%.300s:%zu: ", reader->path, value->line);
+    status = read_meaning(value, where, &meaning, error);
+    if (status || !meaning.text)
+        return status;
+    if (meaning.id == OPTION_CAPACITY || meaning.id == OPTION_CONFIG || meaning.id == OPTION_HELP)
+        return fail_unknown(reader->o, value->name, where, error);
+    if (!(option_of(meaning.id)->commands & reader->o->command))
+        return EITP_OK; /* one file may serve several commands */
+    return set_config_value(reader, value, where, &meaning, error);
 }
 
 eitp_status options_read_config(option_set *o, const char *path, option_source source, eitp_error *error) {
@@ -658,13 +911,13 @@ eitp_status options_read_config(option_set *o, const char *path, option_source s
     reader->o = o;
     reader->path = path;
     reader->source = source;
-    status = json_read_file(path, "run", read_config_value, reader, error);
+    status = (yaml_is_name(path) ? yaml_read_file : json_read_file)(path, "run", read_config_value, reader, error);
     free(reader);
     /* The command line's status for a file whose content is wrong. */
     return status;
 }
 
-static void write_value(const option_row *row, const option_value *value, size_t index, text_buffer *t) {
+static void write_value(const option_entry *row, const option_value *value, size_t index, text_buffer *t) {
     if (row->kind == KIND_FLAG)
         text_format(t, "%s", value->integer ? "true" : "false");
     else if (row->kind == KIND_INTEGER || row->kind == KIND_SIZE)
@@ -675,7 +928,7 @@ static void write_value(const option_row *row, const option_value *value, size_t
         text_json_string(t, value->texts[index], strlen(value->texts[index]));
 }
 
-static void write_values(const option_row *row, const option_value *value, text_buffer *t) {
+static void write_values(const option_entry *row, const option_value *value, text_buffer *t) {
     if (row->kind != KIND_LIST) {
         write_value(row, value, 0, t);
         return;
@@ -690,11 +943,12 @@ static void write_values(const option_row *row, const option_value *value, text_
 }
 
 void options_write(const option_set *o, text_buffer *t) {
-    for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
-        if (!rows[i].of_run || !(rows[i].commands & o->command) || !o->values[i].count)
+    for (size_t place = 0; place < option_count(); place++) {
+        const option_id i = option_at(place);
+        if (!table[i].of_run || !(table[i].commands & o->command) || !o->values[i].count)
             continue;
-        text_json_name(t, rows[i].name);
-        write_values(&rows[i], &o->values[i], t);
+        text_json_name(t, table[i].name);
+        write_values(&table[i], &o->values[i], t);
     }
 }
 
@@ -704,18 +958,19 @@ void options_print(const option_set *o, int json) {
     text_buffer t = {NULL, 0, 0};
     if (json)
         text_add(&t, "{", 1);
-    for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
+    for (size_t place = 0; place < option_count(); place++) {
+        const option_id i = option_at(place);
         const option_value *value = &o->values[i];
-        if (!(rows[i].commands & o->command) || i == OPTION_HELP || i == OPTION_PRINT_CONFIG)
+        if (!(table[i].commands & o->command) || i == OPTION_HELP || i == OPTION_PRINT_CONFIG)
             continue;
         if (json) {
-            text_json_name(&t, rows[i].name);
+            text_json_name(&t, table[i].name);
             text_format(&t, "{\"value\": ");
         } else {
-            text_format(&t, "%-18s ", rows[i].name);
+            text_format(&t, "%-18s ", table[i].name);
         }
         if (value->count)
-            write_values(&rows[i], value, &t);
+            write_values(&table[i], value, &t);
         else
             text_format(&t, json ? "null" : "-");
         text_format(&t, json ? ", \"source\": \"%s\"}" : "  (%s)\n", source_names[value->source]);
@@ -726,7 +981,7 @@ void options_print(const option_set *o, int json) {
     text_release(&t);
 }
 
-static void print_option_help(const option_row *row, text_buffer *t) {
+static void print_option_help(const option_entry *row, text_buffer *t) {
     char argument[100], left[160];
     if (row->kind == KIND_CHOICE)
         list_choices(row->words, "|", "|", argument, sizeof argument);
@@ -734,9 +989,9 @@ static void print_option_help(const option_row *row, text_buffer *t) {
         snprintf(argument, sizeof argument, "%s", row->words);
     snprintf(left, sizeof left, "--%s%s%s", row->name, *argument ? " " : "", argument);
     text_format(t, "  %-32s %s", left, row->help);
-    if (row->fallback && row->kind != KIND_FLAG)
+    if (row->has_fallback && row->kind != KIND_FLAG)
         text_format(t, " (default: %s)", row->fallback);
-    else if (row->fallback && *row->fallback == '1')
+    else if (row->has_fallback && strchr("1t", *row->fallback))
         text_format(t, " (--no-%s: do not)", row->name);
     text_format(t, "\n");
     if (*row->aliases) {
@@ -752,9 +1007,10 @@ static void print_option_help(const option_row *row, text_buffer *t) {
 void options_print_help(const char *name, unsigned command) {
     text_buffer t = {NULL, 0, 0};
     text_format(&t, "usage: eitp %s [options]%s\n\n", name, command == OPTIONS_TOKENIZER_DECODE ? " [ID ...]" : "");
-    for (size_t i = 0; i < COMMAND_COUNT(rows); i++) {
-        if (rows[i].commands & command)
-            print_option_help(&rows[i], &t);
+    for (size_t place = 0; place < option_count(); place++) {
+        const option_id i = option_at(place);
+        if (table[i].commands & command)
+            print_option_help(&table[i], &t);
     }
     text_format(&t, "\n--name VALUE or --name=VALUE; - and _ are the same.\n");
     output_result(t.data, t.size);

@@ -99,7 +99,8 @@ typedef enum option_id {
     OPTION_QUIET,
     OPTION_VERBOSE,
     OPTION_HELP,
-    OPTION_COUNT
+    OPTION_COUNT,                       /* of those in the table */
+    OPTION_CAPACITY = OPTION_COUNT + 64 /* and settings of the library that it leaves to the library */
 } option_id;
 
 /* Where a value came from; a later one of these overrules an earlier one. */
@@ -123,7 +124,7 @@ typedef struct option_value {
 typedef struct option_set {
     const char *name; /* of the subcommand: "train", "tokenizer encode", ... */
     unsigned command; /* its bit */
-    option_value values[OPTION_COUNT];
+    option_value values[OPTION_CAPACITY];
     char **positional; /* what is no option, in order */
     size_t positional_count;
 } option_set;
@@ -155,11 +156,18 @@ double options_number(const option_set *o, option_id id);
 const char *options_text(const option_set *o, option_id id); /* NULL where it has no value */
 const char *options_name(option_id id);
 
+/* The option of a setting; OPTION_CAPACITY: it has none. */
+option_id options_setting(const eitp_setting *setting);
+
+/* Gives the trainer's settings the values of their options, where these have any. */
+eitp_status options_to_config(const option_set *o, eitp_trainer_config *config, eitp_error *error);
+
 /* The place of a choice's value in the table's list. */
 int options_choice(const option_set *o, option_id id);
 
 /*
- * Reads a JSON file of options. Objects within it only group: the name of an option is that of the innermost member. A
+ * Reads a file of options: YAML if its name ends in .yaml or .yml, otherwise JSON. The name of an option is that of the
+ * innermost member; the objects around it only group, except where command_config.c has an entry for the section. A
  * member called "run" is left out. For SOURCE_RUN, options that belong to a call rather than to a run are left out too,
  * and so are unknown ones.
  */

@@ -57,47 +57,46 @@ static double default_weight_decay(const option_set *o) {
 }
 
 /* What SGD and AdamW call a learning rate differs by orders of magnitude: from one to the other none is taken over. */
-static eitp_status take_checkpoint_rates(run *r, eitp_error *error) {
+static eitp_status drop_checkpoint_rates(run *r, eitp_error *error) {
     const eitp_trainer_config *c = &r->resumed.config;
     option_set *o = &r->options;
     eitp_optimizer optimizer = fit_optimizer(o);
-    int is_another = is_sgd(optimizer) != is_sgd(c->optimizer);
-    if (is_another && !options_is_explicit(o, OPTION_LR))
+    if (is_sgd(optimizer) == is_sgd(c->optimizer))
+        return EITP_OK;
+    if (!options_is_explicit(o, OPTION_LR))
         return command_fail(error, EITP_ERROR_ARGUMENT,
                             "'%s' was made with %s, whose learning rate %g means something else to %s; give the new "
                             "one with --lr",
                             r->checkpoint, eitp_optimizer_get(c->optimizer)->name, c->schedule.peak,
                             eitp_optimizer_get(optimizer)->name);
-    options_set_number(o, OPTION_LR, c->schedule.peak, SOURCE_CHECKPOINT);
-    options_set_number(o, OPTION_FINAL_LR, is_another ? 0 : c->schedule.final, SOURCE_CHECKPOINT);
-    options_set_number(o, OPTION_WEIGHT_DECAY, is_another ? default_weight_decay(o) : c->adamw.weight_decay,
-                       SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_FINAL_LR, 0, SOURCE_CHECKPOINT);
+    options_set_number(o, OPTION_WEIGHT_DECAY, default_weight_decay(o), SOURCE_CHECKPOINT);
     return EITP_OK;
+}
+
+/* Passes take what memory there is now, unless that would change bits or the run was shrunk. */
+static int keeps_merged(const eitp_checkpoint_info *resumed) {
+    return resumed->config.dense_rows || resumed->config.merged != resumed->asked_shape.merged;
 }
 
 static eitp_status take_checkpoint_options(run *r, eitp_error *error) {
     const eitp_trainer_config *c = &r->resumed.config;
-    static const char *const schedules[] = {"constant", "linear", "cosine"};
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
     option_set *o = &r->options;
-    options_set_integer(o, OPTION_BATCH_SIZE, c->batch_size, SOURCE_CHECKPOINT);
+    char value[64];
+    for (size_t i = 0; i < count; i++) {
+        const option_id id = options_setting(&settings[i]);
+        if (id == OPTION_CAPACITY || (id == OPTION_MERGE && !keeps_merged(&r->resumed)))
+            continue;
+        eitp_setting_format(&settings[i], c, value, sizeof value);
+        options_set_text(o, id, value, SOURCE_CHECKPOINT);
+    }
     options_set_integer(o, OPTION_BLOCK_SIZE, r->resumed.rows, SOURCE_CHECKPOINT);
-    options_set_integer(o, OPTION_GRAD_ACCUM, c->grad_accum, SOURCE_CHECKPOINT);
-    options_set_integer(o, OPTION_DENSE_ROWS, c->dense_rows, SOURCE_CHECKPOINT);
-    /* Otherwise it changes no bit, and passes take what memory there is now. */
-    if (c->dense_rows || c->merged != r->resumed.asked_shape.merged)
-        options_set_integer(o, OPTION_MERGE, c->merged, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_PRECISION, r->resumed.precision, SOURCE_CHECKPOINT);
     options_set_text(o, OPTION_OPTIMIZER, eitp_optimizer_get(c->optimizer)->name, SOURCE_CHECKPOINT);
-    options_set_integer(o, OPTION_SEED, (int64_t)c->seed, SOURCE_CHECKPOINT);
-    options_set_integer(o, OPTION_WARMUP_STEPS, c->schedule.warmup, SOURCE_CHECKPOINT);
-    options_set_number(o, OPTION_MAX_GRAD_NORM, c->max_grad_norm, SOURCE_CHECKPOINT);
-    options_set_number(o, OPTION_BETA1, c->adamw.beta1, SOURCE_CHECKPOINT);
-    options_set_number(o, OPTION_BETA2, c->adamw.beta2, SOURCE_CHECKPOINT);
-    options_set_number(o, OPTION_EPSILON, c->adamw.epsilon, SOURCE_CHECKPOINT);
-    options_set_text(o, OPTION_LR_SCHEDULE, schedules[c->schedule.kind], SOURCE_CHECKPOINT);
-    options_set_text(o, OPTION_SHUFFLE, c->shuffle == EITP_SHUFFLE_WINDOWS ? "windows" : "none", SOURCE_CHECKPOINT);
     adapt_take_options(o, &r->resumed.lora);
-    return take_checkpoint_rates(r, error);
+    return drop_checkpoint_rates(r, error);
 }
 
 /* Of a run that was shrunk: the command that began it goes on as it became. */
@@ -121,11 +120,21 @@ static void follow_shrinking(run *r) {
                     (long long)asked->batch_size, (long long)asked->grad_accum, (long long)asked->merged);
 }
 
+/* The library says to start from the weights; this is how. */
+static eitp_status add_hint(eitp_status status, eitp_error *error) {
+    static const char advice[] = "start from its weights";
+    const size_t size = strlen(error->message), length = strlen(advice);
+    if (status && size >= length && !strcmp(error->message + size - length, advice) &&
+        size + strlen(" with --model") < sizeof error->message)
+        strcat(error->message, " with --model");
+    return status;
+}
+
 /* What the checkpoint and the run.json beside it say. */
 static eitp_status take_resumed_options(run *r, eitp_error *error) {
     const eitp_host host = command_host();
     char *parent = files_parent(r->checkpoint), *record = files_join(parent, "run.json");
-    eitp_status status = eitp_checkpoint_read_info(&host, r->checkpoint, &r->resumed, error);
+    eitp_status status = add_hint(eitp_checkpoint_read_info(&host, r->checkpoint, &r->resumed, error), error);
     if (!status)
         status = take_checkpoint_options(r, error);
     if (!status && files_info(record).kind == EITP_PATH_FILE)
@@ -138,24 +147,25 @@ static eitp_status take_resumed_options(run *r, eitp_error *error) {
 }
 
 /* Refused here where the options are known by name; the rest is compared when the trainer resumes. */
-static eitp_status check_resumed_shape(const run *r, eitp_error *error) {
-    const eitp_trainer_config *c = &r->resumed.config;
-    const struct {
-        const char *name, *option;
-        int64_t written, asked;
-    } sizes[] = {
-        {"batch_size", "--batch-size", c->batch_size, options_integer(&r->options, OPTION_BATCH_SIZE)},
-        {"grad_accum", "--grad-accum", c->grad_accum, options_integer(&r->options, OPTION_GRAD_ACCUM)},
-    };
-    for (size_t i = 0; i < COMMAND_COUNT(sizes); i++) {
-        if (sizes[i].written != sizes[i].asked)
-            return command_fail(error, EITP_ERROR_ARGUMENT,
-                                "'%s' was made with %s %lld, and this run has %lld; leave %s out, or start from the "
-                                "weights with --model",
-                                r->checkpoint, sizes[i].name, (long long)sizes[i].written, (long long)sizes[i].asked,
-                                sizes[i].option);
+static eitp_status check_resumed_settings(const run *r, eitp_error *error) {
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    eitp_trainer_config asked = r->resumed.config;
+    char here[64], there[64];
+    eitp_status status = options_to_config(&r->options, &asked, error);
+    for (size_t i = 0; i < count && !status; i++) {
+        if (settings[i].difference != EITP_DIFFERENCE_REFUSED)
+            continue;
+        eitp_setting_format(&settings[i], &r->resumed.config, there, sizeof there);
+        eitp_setting_format(&settings[i], &asked, here, sizeof here);
+        if (strcmp(there, here))
+            status =
+                command_fail(error, EITP_ERROR_ARGUMENT,
+                             "'%s' was made with %s %s, and this run has %s; leave --%s out, or start from the "
+                             "weights with --model",
+                             r->checkpoint, settings[i].name, there, here, options_name(options_setting(&settings[i])));
     }
-    return EITP_OK;
+    return status;
 }
 
 /*
@@ -178,7 +188,7 @@ static eitp_status check_resumed_kernels(const run *r, eitp_error *error) {
 }
 
 static eitp_status check_resumed(const run *r, eitp_error *error) {
-    eitp_status status = check_resumed_shape(r, error);
+    eitp_status status = check_resumed_settings(r, error);
     if (!status)
         status = check_resumed_kernels(r, error);
     if (!status && !options_has(&r->options, OPTION_DATA))
@@ -473,17 +483,6 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
     config.merged = r->rung.merged;
     config.optimizer = r->rung.optimizer;
     config.plan = r->rung.plan;
-    config.max_grad_norm = options_number(o, OPTION_MAX_GRAD_NORM);
-    config.adamw.beta1 = options_number(o, OPTION_BETA1);
-    config.adamw.beta2 = options_number(o, OPTION_BETA2);
-    config.adamw.epsilon = options_number(o, OPTION_EPSILON);
-    config.adamw.weight_decay = options_number(o, OPTION_WEIGHT_DECAY);
-    config.schedule.kind = (eitp_schedule_kind)options_choice(o, OPTION_LR_SCHEDULE);
-    config.schedule.peak = options_number(o, OPTION_LR);
-    config.schedule.final = options_number(o, OPTION_FINAL_LR);
-    config.schedule.warmup = options_integer(o, OPTION_WARMUP_STEPS);
-    config.seed = (uint64_t)options_integer(o, OPTION_SEED);
-    config.shuffle = (eitp_shuffle)options_choice(o, OPTION_SHUFFLE);
     status = set_length(r, &config, error);
     if (!status)
         status = make_task(r, error);
@@ -492,7 +491,7 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
     if (!status)
         options_set_integer(&r->options, OPTION_MERGE, eitp_trainer_merged(r->trainer), o->values[OPTION_MERGE].source);
     if (!status && r->checkpoint)
-        status = eitp_trainer_resume(r->trainer, r->checkpoint, error);
+        status = add_hint(eitp_trainer_resume(r->trainer, r->checkpoint, error), error);
     return status;
 }
 

@@ -16,6 +16,11 @@ has_openblas() {
     "$CC" "$BUILD/dependency.c" -o "$BUILD/dependency" -lopenblas >/dev/null 2>&1
 }
 
+has_libyaml() {
+    printf '#include <dlfcn.h>\nint main(void) { return !dlopen("libyaml-0.so.2", RTLD_NOW); }\n' >"$BUILD/dependency.c"
+    "$CC" "$BUILD/dependency.c" -o "$BUILD/dependency" -ldl >/dev/null 2>&1 && "$BUILD/dependency"
+}
+
 has_fuzzer() {
     links 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' \
         "$CLANG" -fsanitize=fuzzer,address,undefined
@@ -52,6 +57,7 @@ if [ "$1" = bochs ]; then
 fi
 has_openblas || install libopenblas-dev
 if [ "$1" = test ]; then
+    has_libyaml || install libyaml-0-2
     command -v "$CLANG" >/dev/null 2>&1 || install clang
     if command -v "$CLANG" >/dev/null 2>&1 && ! has_fuzzer; then
         major=$("$CLANG" -dumpversion | sed 's/\..*//')

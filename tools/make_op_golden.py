@@ -79,6 +79,18 @@ def cross_entropy(golden, op, logits, targets):
     golden.add(op, mean=mean, mean_grad_logits=gradients(mean, None, logits)[0])
 
 
+def smoothed_cross_entropy(golden, op, logits, targets, label_smoothing, weights):
+    logits = leaf(logits)
+    labels = torch.tensor(targets)
+    config = {"ignore_index": IGNORED, "label_smoothing": label_smoothing, "weight": weights}
+    loss = functional.cross_entropy(logits, labels, reduction="none", **config)
+    grad_loss = golden.draw(len(targets))
+    golden.add(op, logits=logits, targets=labels, ignored=IGNORED, label_smoothing=label_smoothing, loss=loss)
+    golden.add(op, grad_loss=grad_loss, grad_logits=gradients(loss, grad_loss, logits)[0])
+    if weights is not None:
+        golden.add(op, weights=weights)
+
+
 def attention(golden, op, lengths, width, heads, scale, sharpness):
     """Packed sequences, each attended causally on its own; qkv rows are [query, key, value], heads side by side."""
     offsets = numpy.concatenate([[0], numpy.cumsum(lengths)])
@@ -96,6 +108,20 @@ def attention(golden, op, lengths, width, heads, scale, sharpness):
     grad_y = golden.draw(*y.shape)
     golden.add(op, qkv=qkv, offsets=offsets, heads=heads, scale=scale, y=y, logsumexp=torch.cat(logsumexps))
     golden.add(op, grad_y=grad_y, grad_qkv=gradients(y, grad_y, qkv)[0])
+
+
+def dot_product(golden, op, shapes, mask, causal=False):
+    """Queries, keys and values of three shapes; heads of queries may share those of keys."""
+    query, key, value = (leaf(golden.draw(*shape)) for shape in shapes)
+    y = functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, is_causal=causal, scale=0.375, enable_gqa=True
+    )
+    grad_y = golden.draw(*y.shape)
+    grads = gradients(y, grad_y, query, key, value)
+    golden.add(op, q=query, k=key, v=value, y=y, grad_y=grad_y, grad_q=grads[0], grad_k=grads[1], grad_v=grads[2])
+    if mask is not None:
+        golden.add(op, mask=mask.to(torch.int32) if mask.dtype == torch.bool else mask)
+    golden.add(op, causal=int(causal), scale=0.375)
 
 
 def embedding(golden, op, rows, width, ids):
@@ -165,6 +191,20 @@ def make(golden):
 
     clip(golden, "clip", 0.5)
     clip(golden, "clip_below_limit", 50.0)
+
+    # What is added goes here, so that what was drawn before it stays.
+    targets = [0, 12, IGNORED, 5, 5, IGNORED, 11]
+    weights = golden.draw(13).abs()
+    smoothed_cross_entropy(golden, "cross_entropy_smoothed", golden.draw(7, 13, scale=2.0), targets, 0.1, None)
+    smoothed_cross_entropy(golden, "cross_entropy_weighted", golden.draw(7, 13, scale=2.0), targets, 0.0, weights)
+    smoothed_cross_entropy(golden, "cross_entropy_both", golden.draw(7, 13, scale=2.0), targets, 0.25, weights)
+
+    shapes = (2, 4, 5, 3), (2, 2, 7, 3), (2, 2, 7, 2)
+    seen = golden.draw(2, 1, 5, 7) > -0.5
+    seen[..., 0] = True
+    dot_product(golden, "dot_product_causal", shapes, None, causal=True)
+    dot_product(golden, "dot_product_mask", shapes, seen)
+    dot_product(golden, "dot_product_bias", shapes, golden.draw(4, 5, 7).masked_fill(~seen[0], float("-inf")))
 
 
 def main():

@@ -311,9 +311,13 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
 /* Slots of every floating type, with the function's name. */
 #define EITP__REF_PRIMITIVES(X)                                                                                        \
     X(NEGATE, negate)                                                                                                  \
+    X(ABS, abs)                                                                                                        \
     X(EXP, exp)                                                                                                        \
     X(LOG, log)                                                                                                        \
     X(SQRT, sqrt)                                                                                                      \
+    X(RSQRT, rsqrt)                                                                                                    \
+    X(SIN, sin)                                                                                                        \
+    X(COS, cos)                                                                                                        \
     X(TANH, tanh)                                                                                                      \
     X(SIGMOID, sigmoid)                                                                                                \
     X(RELU, relu)                                                                                                      \
@@ -324,10 +328,13 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
     X(SUBTRACT, subtract)                                                                                              \
     X(MULTIPLY, multiply)                                                                                              \
     X(DIVIDE, divide)                                                                                                  \
+    X(MINIMUM, minimum)                                                                                                \
+    X(MAXIMUM, maximum)                                                                                                \
     X(LESS, less)                                                                                                      \
     X(EQUAL, equal)                                                                                                    \
     X(SUM, sum)                                                                                                        \
     X(MAX, max)                                                                                                        \
+    X(ARGMAX, argmax)                                                                                                  \
     X(DROPOUT, dropout)                                                                                                \
     X(ACCUMULATE, accumulate)                                                                                          \
     X(SUM_SQUARES, sum_squares)                                                                                        \
@@ -352,9 +359,14 @@ static void eitp__ref_head_loss(const eitp__call *call, int64_t begin, int64_t e
     X(GELU_TANH_BACKWARD, gelu_tanh_backward)                                                                          \
     X(GELU_ERF, gelu_erf)                                                                                              \
     X(GELU_ERF_BACKWARD, gelu_erf_backward)                                                                            \
+    X(SILU, silu)                                                                                                      \
+    X(SILU_BACKWARD, silu_backward)                                                                                    \
     X(LAYER_NORM, layer_norm)                                                                                          \
     X(LAYER_NORM_BACKWARD_INPUT, layer_norm_backward_input)                                                            \
     X(LAYER_NORM_BACKWARD_PARAMETERS, layer_norm_backward_parameters)                                                  \
+    X(RMS_NORM, rms_norm)                                                                                              \
+    X(RMS_NORM_BACKWARD_INPUT, rms_norm_backward_input)                                                                \
+    X(RMS_NORM_BACKWARD_PARAMETERS, rms_norm_backward_parameters)                                                      \
     X(EMBEDDING, embedding)                                                                                            \
     X(EMBEDDING_BACKWARD, embedding_backward)                                                                          \
     X(CROSS_ENTROPY, cross_entropy)                                                                                    \

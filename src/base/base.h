@@ -53,7 +53,7 @@ EITP_API const char *eitp_dtype_name(eitp_dtype dtype);
  */
 typedef enum eitp_status {
     EITP_OK = 0,
-    EITP_ERROR_ARGUMENT = 1,    /* the call or the command is wrong: a flag, a shape, a path that names nothing */
+    EITP_ERROR_ARGUMENT = 1,    /* the call is wrong: a value, a shape, a path that names nothing */
     EITP_ERROR_FORMAT = 2,      /* the content of a file is wrong */
     EITP_ERROR_UNSUPPORTED = 3, /* well formed, but not something this build or machine can do */
     EITP_ERROR_MEMORY = 4,      /* an allocation failed, or the plan does not fit the budget */

@@ -711,16 +711,15 @@ EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text,
     eitp__buffer_add(buffer, "\"", 1);
 }
 
-EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
-    char text[40];
+EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]) {
     size_t length, kept = 0;
     int in_point = 0;
     if (!(value >= -DBL_MAX && value <= DBL_MAX)) {
-        eitp__buffer_add(buffer, "null", 4);
-        return;
+        memcpy(text, "null", 5);
+        return 4;
     }
     for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
+        snprintf(text, 40, "%.*g", digits, value);
         if (strtod(text, NULL) == value)
             break;
     }
@@ -735,7 +734,13 @@ EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
             in_point = 1;
         }
     }
-    eitp__buffer_add(buffer, text, kept);
+    text[kept] = 0;
+    return kept;
+}
+
+EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value) {
+    char text[40];
+    eitp__buffer_add(buffer, text, eitp__json_format_number(value, text));
 }
 
 /* Other programs tell a whole number from a float: what has no fraction is written with all its digits. */

@@ -62,6 +62,9 @@ EITP__PRIVATE eitp_status eitp__json_get_text(const eitp__json *object, const ch
 
 /* Adds `size` bytes of UTF-8 as a quoted JSON string. */
 EITP__PRIVATE void eitp__json_write_text(eitp__buffer *buffer, const char *text, size_t size);
+/* Writes a number in the fewest digits that read back to the same double, "null" where it is not finite; returns the
+   length. */
+EITP__PRIVATE size_t eitp__json_format_number(double value, char text[40]);
 /* Adds a number that reads back to the same double; null where it is not finite. */
 EITP__PRIVATE void eitp__json_write_number(eitp__buffer *buffer, double value);
 /* Adds a value of a tree, without its name, on one line. Whole numbers stay whole. */

@@ -182,7 +182,7 @@ EITP__PRIVATE eitp_status eitp__token_header_read(const unsigned char *bytes, si
         return eitp__fail(
             error, EITP_ERROR_FORMAT,
             "not a token file: it begins with neither \"EITPTOK\" nor llm.c's 20240520; make one from text "
-            "with eitp pack");
+            "with eitp_pack");
     }
     if (status == EITP_OK)
         status = eitp__token_check_size(&found, begin, file_size, error);

@@ -26,7 +26,7 @@ EITP_API eitp_status eitp_variables_load(eitp_context *context, const char *path
 
 /*
  * A model from a Hugging Face directory: config.json, and model.safetensors or the shards of
- * model.safetensors.index.json, in F32, F16 or BF16, with or without "transformer." before the names, read straight
+ * model.safetensors.index.json, in F32, F16 or BF16, with or without the architecture's prefix of names, read straight
  * into the parameters.
  */
 EITP_API eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_model **model,

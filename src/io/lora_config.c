@@ -87,11 +87,11 @@ static eitp_status eitp__lora_parse_targets(const eitp__json *root, unsigned *ta
     eitp_status status = EITP_OK;
     *targets = 0;
     if (!list || list->kind == EITP__JSON_NULL) {
-        *targets = EITP_LORA_C_ATTN;
+        *targets = EITP_LORA_ATTENTION_INPUT;
         return EITP_OK;
     }
     if (list->kind == EITP__JSON_STRING && !strcmp(list->text, "all-linear"))
-        return eitp_lora_targets_parse(list->text, targets, error);
+        return eitp_lora_targets_parse(NULL, list->text, targets, error);
     if (list->kind != EITP__JSON_ARRAY || !list->count)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "line %zu: target_modules is no list of names", list->line);
     for (const eitp__json *name = list->first_child; name && !status; name = name->next) {
@@ -99,7 +99,7 @@ static eitp_status eitp__lora_parse_targets(const eitp__json *root, unsigned *ta
         if (name->kind != EITP__JSON_STRING || strchr(name->text, ',') || strlen(name->text) != name->text_size)
             status = eitp__fail(error, EITP_ERROR_FORMAT, "line %zu: target_modules is no list of names", name->line);
         else
-            status = eitp_lora_targets_parse(name->text, &found, error);
+            status = eitp_lora_targets_parse(NULL, name->text, &found, error);
         *targets |= found;
     }
     return status;
@@ -164,9 +164,9 @@ eitp_status eitp_lora_config_read(const eitp_host *host, const char *directory, 
 
 /* ---- Writing ---- */
 
-static void eitp__lora_write_targets(eitp__buffer *text, unsigned targets) {
-    char names[64];
-    eitp_lora_targets_format(targets, names, sizeof names);
+static void eitp__lora_write_targets(eitp__buffer *text, const eitp_architecture *architecture, unsigned targets) {
+    char names[200];
+    eitp_lora_targets_format(architecture, targets, names, sizeof names);
     eitp__buffer_add_text(text, "  \"target_modules\": [");
     for (const char *word = names; *word; word += *word == ',') {
         size_t size = strcspn(word, ",");
@@ -176,8 +176,15 @@ static void eitp__lora_write_targets(eitp__buffer *text, unsigned targets) {
     eitp__buffer_add_text(text, "],\n");
 }
 
+/* True if files have the weights of linear layers as [in, out], which PEFT calls fan_in_fan_out. */
+static int eitp__lora_fans_in(const eitp_transformer_config *model) {
+    const eitp__parameter_row *row = eitp__row_find(model, EITP__ATTENTION_INPUT, EITP__WEIGHT);
+    return row && !row->is_transposed;
+}
+
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
-                                                  const eitp_lora_config *config, const char *base, eitp_error *error) {
+                                                  const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                  const char *base, eitp_error *error) {
     eitp__buffer text;
     eitp_status status;
     eitp__buffer_init(&text, host);
@@ -192,9 +199,9 @@ EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const c
     eitp__buffer_add_text(&text, ",\n  \"lora_dropout\": ");
     eitp__json_write_number(&text, config->dropout);
     eitp__buffer_format(&text, ",\n  \"use_rslora\": %s,\n", config->rslora ? "true" : "false");
-    eitp__lora_write_targets(&text, config->targets);
-    /* GPT-2's layers are Conv1D: weights of [in, out]. */
-    eitp__buffer_add_text(&text, "  \"fan_in_fan_out\": true,\n  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
+    eitp__lora_write_targets(&text, model->architecture, config->targets);
+    eitp__buffer_format(&text, "  \"fan_in_fan_out\": %s,\n", eitp__lora_fans_in(model) ? "true" : "false");
+    eitp__buffer_add_text(&text, "  \"bias\": \"none\",\n  \"inference_mode\": true,\n"
                                  "  \"init_lora_weights\": true,\n  \"modules_to_save\": null,\n"
                                  "  \"rank_pattern\": {},\n  \"alpha_pattern\": {},\n  \"use_dora\": false\n}\n");
     status = text.failed ? eitp__fail_memory(error, text.size, "an " EITP__LORA_CONFIG_FILE)

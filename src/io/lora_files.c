@@ -28,7 +28,8 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
         status = eitp__lora_path(model, directory, EITP__LORA_CONFIG_FILE, &path, error);
     if (status)
         return status;
-    status = eitp__lora_config_write(&model->host, path, &model->lora, base ? base : model->source, error);
+    status =
+        eitp__lora_config_write(&model->host, path, &model->config, &model->lora, base ? base : model->source, error);
     eitp__release_text(&model->host, path);
     if (!status)
         status = eitp__lora_path(model, directory, EITP__LORA_WEIGHTS_FILE, &path, error);
@@ -37,6 +38,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     selection.role = EITP_PARAMETER;
     selection.selects = eitp__lora_is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
+    selection.config = NULL;
     status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, error);
     eitp__release_text(&model->host, path);
     return status;
@@ -44,7 +46,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
 
 static const eitp__safetensors_entry *eitp__lora_entry(const eitp__safetensors *collection,
                                                        const eitp__parameter *parameter) {
-    char name[128];
+    char name[EITP__NAME_SIZE + 32];
     snprintf(name, sizeof name, EITP__LORA_PREFIX "%s", parameter->name);
     return eitp__safetensors_find(collection, name);
 }

@@ -4,13 +4,15 @@
 
 #include "io/io.h"
 #include "model/lora.h"
+#include "model/transformer.h"
 
 #define EITP__LORA_CONFIG_FILE "adapter_config.json"
 #define EITP__LORA_WEIGHTS_FILE "adapter_model.safetensors"
 
 /* Writes adapter_config.json; `base` may be NULL. */
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
-                                                  const eitp_lora_config *config, const char *base, eitp_error *error);
+                                                  const eitp_transformer_config *model, const eitp_lora_config *config,
+                                                  const char *base, eitp_error *error);
 
 /* eitp_lora_load, or, for a model that has adapters, only its checks and the checksum. */
 EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directory, int loads, uint32_t *checksum,

@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "io/variables.h"
 #include "model/lora.h"
+#include "model/transformer.h"
+#include "model/transformer_config.h"
 
 /* Joins directory and name, or fails for want of memory. */
 static eitp_status eitp__path_in(const eitp_host *host, const char *directory, const char *name, char **path,
@@ -40,16 +42,24 @@ static eitp_status eitp__open_weights(const eitp_host *host, const char *directo
     return EITP_OK;
 }
 
-#define EITP__EMBEDDING_NAME "transformer.wte.weight"
-#define EITP__HEAD_NAME "lm_head.weight"
-
-/* The tensor of a parameter: by its whole name, or without the prefix that a bare GPT2Model does not write. */
-static const eitp__safetensors_entry *eitp__find_weights(const eitp__safetensors *collection, const char *name) {
-    static const char prefix[] = "transformer.";
+/* The tensor of that name, or without the architecture's prefix, which models without a head are written without. */
+static const eitp__safetensors_entry *eitp__find_weights(const eitp_transformer_config *config,
+                                                         const eitp__safetensors *collection, const char *name) {
     const eitp__safetensors_entry *entry = eitp__safetensors_find(collection, name);
-    if (!entry && !strncmp(name, prefix, sizeof prefix - 1))
-        entry = eitp__safetensors_find(collection, name + sizeof prefix - 1);
-    return entry;
+    return entry ? entry : eitp__safetensors_find(collection, eitp__without_prefix(config, name));
+}
+
+/* The tensor of a parameter outside of blocks; NULL where the weights or the architecture have none. */
+static const eitp__safetensors_entry *eitp__find_slot(const eitp_transformer_config *config,
+                                                      const eitp__safetensors *collection, eitp__model_slot slot) {
+    const eitp__parameter_row *row = eitp__row_find(config, slot, EITP__WEIGHT);
+    eitp__parameter parameter;
+    char name[EITP__NAME_SIZE];
+    if (!row)
+        return NULL;
+    parameter = eitp__row_parameter(config, row, NULL);
+    eitp__parameter_piece_name(&parameter, 0, name, sizeof name);
+    return eitp__find_weights(config, collection, name);
 }
 
 /* Whether two tensors of one shape have the same values, as F32. */
@@ -75,10 +85,10 @@ static eitp_status eitp__have_same_values(const eitp_host *host, const eitp__saf
 }
 
 /* Whether the weights have an output head that is not the token embedding. */
-static eitp_status eitp__has_own_head(const eitp_host *host, const eitp__safetensors *collection, int *has_own_head,
-                                      eitp_error *error) {
-    const eitp__safetensors_entry *embedding = eitp__find_weights(collection, EITP__EMBEDDING_NAME);
-    const eitp__safetensors_entry *head = eitp__find_weights(collection, EITP__HEAD_NAME);
+static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transformer_config *config,
+                                      const eitp__safetensors *collection, int *has_own_head, eitp_error *error) {
+    const eitp__safetensors_entry *embedding = eitp__find_slot(config, collection, EITP__TOKEN_EMBEDDING);
+    const eitp__safetensors_entry *head = eitp__find_slot(config, collection, EITP__HEAD);
     int same = 1;
     eitp_status status = EITP_OK;
     if (embedding && head && embedding->rank == head->rank &&
@@ -128,14 +138,15 @@ static eitp_status eitp__untie_own_head(const eitp_host *host, const char *direc
     int has_own_head = 0;
     eitp_status status = eitp__open_weights(host, directory, &collection, error);
     if (!status && collection)
-        status = eitp__has_own_head(host, collection, &has_own_head, error);
+        status = eitp__has_own_head(host, config, collection, &has_own_head, error);
     eitp__safetensors_close(collection);
     if (has_own_head) {
         config->tied = 0;
-        eitp__log(host, EITP_LOG_WARNING,
-                  "'%s': " EITP__HEAD_NAME " differs from the token embedding, although config.json has "
-                  "tie_word_embeddings: the head is not tied",
-                  directory);
+        eitp__log(
+            host, EITP_LOG_WARNING,
+            "'%s': %s differs from the token embedding, although config.json has tie_word_embeddings: the head is "
+            "not tied",
+            directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
     }
     return status;
 }
@@ -218,40 +229,56 @@ static eitp_status eitp__write_generation_config(const eitp_model *model, const 
 
 /* ---- Models ---- */
 
-/* The tensor of a parameter; a tied matrix may have either name. */
-static const eitp__safetensors_entry *eitp__find_parameter(const eitp_model *model, const eitp__safetensors *collection,
-                                                           const char *name) {
-    const eitp__safetensors_entry *entry = eitp__find_weights(collection, name);
-    if (!entry && model->config.tied && !strcmp(name, EITP__EMBEDDING_NAME))
-        entry = eitp__find_weights(collection, EITP__HEAD_NAME);
+/* The tensor of a piece of a parameter; a tied matrix may have either name. */
+static const eitp__safetensors_entry *eitp__find_parameter(const eitp_transformer_config *config,
+                                                           const eitp__safetensors *collection,
+                                                           const eitp__parameter *parameter, const eitp__piece *piece) {
+    const eitp__safetensors_entry *entry =
+        eitp__find_weights(config, collection, *piece->name ? piece->name : parameter->name);
+    if (!entry && config->tied && parameter->row->slot == EITP__TOKEN_EMBEDDING)
+        entry = eitp__find_slot(config, collection, EITP__HEAD);
     return entry;
+}
+
+/* Reads the tensors of a parameter, and counts them. */
+static eitp_status eitp__read_parameter(eitp_model *model, const char *directory, const eitp__safetensors *collection,
+                                        const eitp__parameter *parameter, size_t *read, eitp_error *error) {
+    eitp_variable variable =
+        eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter->name));
+    eitp__piece pieces[EITP__PIECES];
+    int count = eitp__variable_pieces(&variable, &model->config, pieces);
+    eitp_status status = EITP_OK;
+    for (int i = 0; i < count && !status; i++, ++*read) {
+        const eitp__safetensors_entry *entry = eitp__find_parameter(&model->config, collection, parameter, &pieces[i]);
+        status =
+            entry ? eitp__variable_read_piece(model->context, &variable, &pieces[i], collection, entry, 1, NULL, error)
+                  : eitp__fail(error, EITP_ERROR_FORMAT,
+                               "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
+                               *pieces[i].name ? pieces[i].name : parameter->name);
+    }
+    return status;
 }
 
 static eitp_status eitp__read_parameters(eitp_model *model, const char *directory, const eitp__safetensors *collection,
                                          eitp_error *error) {
-    const int64_t count = eitp__parameter_count(&model->config);
+    const eitp_transformer_config *config = &model->config;
     const size_t stored = eitp__safetensors_count(collection);
+    size_t read = 0;
     int has_own_head = 0;
     eitp_status status =
-        model->config.tied ? eitp__has_own_head(&model->host, collection, &has_own_head, error) : EITP_OK;
+        config->tied ? eitp__has_own_head(&model->host, config, collection, &has_own_head, error) : EITP_OK;
     if (has_own_head)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s': " EITP__HEAD_NAME " differs from the token embedding, and the model's head is tied to "
-                          "it; make the model with what eitp_model_config_read gives",
-                          directory);
-    for (int64_t i = 0; i < count && !status; i++) {
-        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        eitp_variable variable =
-            eitp_variable_at(model->context, (size_t)eitp_variable_find(model->context, parameter.name));
-        const eitp__safetensors_entry *entry = eitp__find_parameter(model, collection, parameter.name);
-        status = entry ? eitp__variable_read_entry(model->context, &variable, collection, entry, 1, NULL, error)
-                       : eitp__fail(error, EITP_ERROR_FORMAT,
-                                    "the weights in '%s' have no tensor '%s', which config.json asks for", directory,
-                                    parameter.name);
+                          "'%s': %s differs from the token embedding, and the model's head is tied to it; make the "
+                          "model with what eitp_model_config_read gives",
+                          directory, eitp__row_find(config, EITP__HEAD, EITP__WEIGHT)->name);
+    for (int64_t i = 0; i < eitp__parameter_count(config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(config, i);
+        status = eitp__read_parameter(model, directory, collection, &parameter, &read, error);
     }
-    if (!status && stored > (size_t)count)
+    if (!status && stored > read)
         eitp__log(&model->host, EITP_LOG_INFO, "%zu tensors in '%s' are no weights of the model and were left out",
-                  stored - (size_t)count, directory);
+                  stored - read, directory);
     return status;
 }
 
@@ -330,7 +357,13 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
     selection.role = EITP_PARAMETER;
     selection.selects = model->lora.rank ? eitp__is_no_adapter : NULL;
     selection.prefix = "";
+    selection.config = &model->config;
     status = eitp__variables_save(model->context, path, &selection, dtype, checksum, error);
     eitp__release_text(&model->host, path);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
+                                           eitp_error *error) {
+    return eitp__variables_read_as(model->context, path, EITP_PARAMETER, &model->config, loads, checksum, error);
 }

@@ -10,4 +10,8 @@
 /* Keeps what a directory's generation_config.json says, beside special tokens, for when the model is saved. */
 EITP__PRIVATE eitp_status eitp__model_keep_generation(eitp_model *model, const char *directory, eitp_error *error);
 
+/* Reads a model.safetensors that eitp_model_save wrote; where `loads` is 0, only its checks and the checksum. */
+EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
+                                           eitp_error *error);
+
 #endif

@@ -34,11 +34,11 @@ static eitp_status eitp__move_in(eitp_context *context, const eitp_variable *var
 }
 
 /* Checks that a tensor can be read into a variable, by what the file's header says. */
-static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__safetensors *collection,
-                                     const eitp__safetensors_entry *entry, eitp_error *error) {
+static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__piece *piece,
+                                     const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                     eitp_error *error) {
     int is_floating = entry->dtype >= 0 && eitp__is_floating((eitp_dtype)entry->dtype);
-    if (entry->rank != variable->rank ||
-        memcmp(entry->shape, variable->shape, (size_t)entry->rank * sizeof *entry->shape))
+    if (entry->rank != piece->rank || memcmp(entry->shape, piece->shape, (size_t)entry->rank * sizeof *entry->shape))
         return eitp__fail(error, EITP_ERROR_FORMAT,
                           "%s: tensor '%s' has another shape than the model; check that config.json and weights belong "
                           "together",
@@ -54,17 +54,14 @@ static eitp_status eitp__check_entry(const eitp_variable *variable, const eitp__
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
-                                                    const eitp__safetensors *collection,
-                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
-                                                    eitp_error *error) {
+/* The whole of a variable from a tensor. */
+static eitp_status eitp__variable_read_whole(eitp_context *context, const eitp_variable *variable,
+                                             const eitp__safetensors *collection, const eitp__safetensors_entry *entry,
+                                             int loads, uint32_t *checksum, eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     int64_t elements = eitp__variable_elements(variable), piece = EITP__MOVE_ELEMENTS;
-    eitp_status status = eitp__check_entry(variable, collection, entry, error);
-    void *buffer;
-    if (status)
-        return status;
-    buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
+    eitp_status status = EITP_OK;
+    void *buffer = eitp__allocate_uninitialized(&host, EITP__MOVE_BYTES);
     if (!buffer)
         return eitp__fail_memory(error, EITP__MOVE_BYTES, "reading weights");
     for (int64_t first = 0; first < elements && !status; first += piece) {
@@ -75,10 +72,31 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return status;
 }
 
-/* The variables of a file, their tensors, and the names that these have. */
+EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__piece *piece, const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                                    eitp_error *error) {
+    eitp_status status = eitp__check_entry(variable, piece, collection, entry, error);
+    if (status)
+        return status;
+    return piece->is_whole ? eitp__variable_read_whole(context, variable, collection, entry, loads, checksum, error)
+                           : eitp__piece_read(context, variable, piece, collection, entry, loads, checksum, error);
+}
+
+EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                                    eitp_error *error) {
+    eitp__piece pieces[EITP__PIECES];
+    eitp__variable_pieces(variable, NULL, pieces);
+    return eitp__variable_read_piece(context, variable, &pieces[0], collection, entry, loads, checksum, error);
+}
+
+/* The tensors of a file, the variables that they are of, and their names. */
 typedef struct eitp__file_list {
     const eitp_host *host;
     size_t *variables;
+    int *pieces; /* which of its variable */
     eitp__safetensors_tensor *tensors;
     eitp__buffer names; /* one after the other, each with its zero byte */
     size_t count, capacity;
@@ -87,35 +105,46 @@ typedef struct eitp__file_list {
 static void eitp__file_list_release(eitp__file_list *list) {
     eitp__buffer_release(&list->names);
     eitp__release(list->host, list->variables, list->capacity * sizeof *list->variables);
+    eitp__release(list->host, list->pieces, list->capacity * sizeof *list->pieces);
     eitp__release(list->host, list->tensors, list->capacity * sizeof *list->tensors);
 }
 
-static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_variable *variable, const char *prefix,
-                                eitp_dtype dtype) {
-    eitp__safetensors_tensor *tensor = &list->tensors[list->count];
-    list->variables[list->count++] = index;
-    eitp__buffer_add_text(&list->names, prefix);
-    eitp__buffer_add(&list->names, variable->name, strlen(variable->name) + 1);
-    tensor->dtype = eitp__moves_as_f32(variable) ? dtype : variable->dtype;
-    tensor->rank = variable->rank;
-    memcpy(tensor->shape, variable->shape, sizeof tensor->shape);
+static void eitp__file_list_add(eitp__file_list *list, size_t index, const eitp_variable *variable,
+                                const eitp__selection *selection, eitp_dtype dtype) {
+    eitp__piece pieces[EITP__PIECES];
+    int count = eitp__variable_pieces(variable, selection->config, pieces);
+    for (int i = 0; i < count; i++) {
+        const char *name = *pieces[i].name ? pieces[i].name : variable->name;
+        eitp__safetensors_tensor *tensor = &list->tensors[list->count];
+        list->pieces[list->count] = i;
+        list->variables[list->count++] = index;
+        eitp__buffer_add_text(&list->names, selection->prefix);
+        eitp__buffer_add(&list->names, name, strlen(name) + 1);
+        tensor->dtype = eitp__moves_as_f32(variable) ? dtype : variable->dtype;
+        tensor->rank = pieces[i].rank;
+        memcpy(tensor->shape, pieces[i].shape, sizeof tensor->shape);
+    }
 }
 
 static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *host, const eitp__selection *selection,
                                         eitp_dtype dtype, eitp__file_list *list, eitp_error *error) {
+    const size_t most = eitp__has_pieces(selection->config) ? EITP__PIECES : 1;
     const char *name;
+    int is_made;
     memset(list, 0, sizeof *list);
     list->host = host;
     eitp__buffer_init(&list->names, host);
-    list->capacity = eitp_variable_count(context) + 1;
+    list->capacity = most * eitp_variable_count(context) + 1;
     list->variables = (size_t *)eitp__allocate(host, list->capacity * sizeof *list->variables);
+    list->pieces = (int *)eitp__allocate(host, list->capacity * sizeof *list->pieces);
     list->tensors = (eitp__safetensors_tensor *)eitp__allocate(host, list->capacity * sizeof *list->tensors);
-    for (size_t i = 0; i < eitp_variable_count(context) && list->variables && list->tensors; i++) {
+    is_made = list->variables && list->pieces && list->tensors;
+    for (size_t i = 0; i < eitp_variable_count(context) && is_made; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         if (variable.role == selection->role && (!selection->selects || selection->selects(variable.name)))
-            eitp__file_list_add(list, i, &variable, selection->prefix, dtype);
+            eitp__file_list_add(list, i, &variable, selection, dtype);
     }
-    if (!list->variables || !list->tensors || list->names.failed)
+    if (!is_made || list->names.failed)
         return eitp__fail_memory(error, list->capacity * sizeof *list->tensors, "the list of tensors");
     name = list->names.data;
     for (size_t i = 0; i < list->count; i++) {
@@ -148,6 +177,19 @@ static eitp_status eitp__variable_write_entry(eitp_context *context, eitp__safet
     return status;
 }
 
+/* Writes tensor `index` of a list. */
+static eitp_status eitp__file_list_write(eitp_context *context, const eitp__file_list *list, size_t index,
+                                         const eitp_transformer_config *config, eitp__safetensors_writer *writer,
+                                         void *buffer, uint32_t *checksum, eitp_error *error) {
+    eitp_variable variable = eitp_variable_at(context, list->variables[index]);
+    eitp__piece pieces[EITP__PIECES];
+    const eitp__piece *piece = &pieces[list->pieces[index]];
+    eitp__variable_pieces(&variable, config, pieces);
+    return piece->is_whole
+               ? eitp__variable_write_entry(context, writer, index, list->variables[index], buffer, checksum, error)
+               : eitp__piece_write(context, &variable, piece, writer, index, checksum, error);
+}
+
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
                                                const eitp__selection *selection, eitp_dtype dtype, uint32_t *checksum,
                                                eitp_error *error) {
@@ -163,7 +205,7 @@ EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char
     if (!status)
         status = eitp__safetensors_begin(&host, path, list.tensors, list.count, &metadata, 1, &writer, error);
     for (size_t i = 0; i < list.count && !status; i++)
-        status = eitp__variable_write_entry(context, writer, i, list.variables[i], buffer, &sum, error);
+        status = eitp__file_list_write(context, &list, i, selection->config, writer, buffer, &sum, error);
     if (status)
         eitp__safetensors_abandon(writer);
     else
@@ -183,26 +225,33 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     selection.role = role;
     selection.selects = NULL;
     selection.prefix = "";
+    selection.config = NULL;
     return eitp__variables_save(context, path, &selection, dtype, checksum, error);
+}
+
+/* The tensor of a piece; NULL: the file has none. */
+static const eitp__safetensors_entry *eitp__piece_entry(const eitp__safetensors *collection,
+                                                        const eitp_variable *variable, const eitp__piece *piece) {
+    return eitp__safetensors_find(collection, *piece->name ? piece->name : variable->name);
 }
 
 /* Checks that a file has the tensors of all variables of a role, and no others. */
 static eitp_status eitp__check_entries(eitp_context *context, const eitp__safetensors *collection, const char *path,
-                                       eitp_role role, eitp_error *error) {
+                                       eitp_role role, const eitp_transformer_config *config, eitp_error *error) {
     size_t count = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        const eitp__safetensors_entry *entry;
-        eitp_status status;
-        if (variable.role != role)
-            continue;
-        entry = eitp__safetensors_find(collection, variable.name);
-        if (!entry)
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path, variable.name);
-        status = eitp__check_entry(&variable, collection, entry, error);
-        if (status)
-            return status;
-        count++;
+        eitp__piece pieces[EITP__PIECES];
+        int number = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        for (int k = 0; k < number; k++) {
+            const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
+            eitp_status status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
+                                       : eitp__fail(error, EITP_ERROR_FORMAT, "%s: missing tensor '%s'", path,
+                                                    *pieces[k].name ? pieces[k].name : variable.name);
+            if (status)
+                return status;
+            count++;
+        }
     }
     if (count != eitp__safetensors_count(collection))
         return eitp__fail(error, EITP_ERROR_FORMAT, "%s has %zu tensors, but %zu are expected; is it of another model?",
@@ -210,25 +259,34 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
-                                               uint32_t *checksum, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
+                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
+                                                  eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
     uint32_t sum = 0;
     eitp_status status = eitp__safetensors_open(&host, path, &collection, error);
     if (status)
         return status;
-    status = eitp__check_entries(context, collection, path, role, error);
+    status = eitp__check_entries(context, collection, path, role, config, error);
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        if (variable.role == role)
-            status = eitp__variable_read_entry(context, &variable, collection,
-                                               eitp__safetensors_find(collection, variable.name), loads, &sum, error);
+        eitp__piece pieces[EITP__PIECES];
+        int count = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        for (int k = 0; k < count && !status; k++)
+            status =
+                eitp__variable_read_piece(context, &variable, &pieces[k], collection,
+                                          eitp__piece_entry(collection, &variable, &pieces[k]), loads, &sum, error);
     }
     eitp__safetensors_close(collection);
     if (!status && checksum)
         *checksum = sum;
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
+                                               uint32_t *checksum, eitp_error *error) {
+    return eitp__variables_read_as(context, path, role, NULL, loads, checksum, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,

@@ -3,8 +3,7 @@
 #define EITP_VARIABLES_H
 
 #include "io/io.h"
-#include "io/safetensors.h"
-#include "io/safetensors_writer.h"
+#include "io/pieces.h"
 
 /*
  * Shapes must agree; a floating variable takes any floating type. `checksum` goes on, as in eitp__safetensors_read.
@@ -15,15 +14,27 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
                                                     const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
                                                     eitp_error *error);
 
+/* The same for one of the tensors that hold a variable together. */
+EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const eitp_variable *variable,
+                                                    const eitp__piece *piece, const eitp__safetensors *collection,
+                                                    const eitp__safetensors_entry *entry, int loads, uint32_t *checksum,
+                                                    eitp_error *error);
+
 /* eitp_variables_load, or only its checks and the checksum. */
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
                                                uint32_t *checksum, eitp_error *error);
+
+/* The same where parameters of `config` are laid out as its architecture does it; NULL: none. */
+EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
+                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
+                                                  eitp_error *error);
 
 /* Which variables of a role a file has, and what stands before their names in it. */
 typedef struct eitp__selection {
     eitp_role role;
     int (*selects)(const char *name); /* NULL: all */
     const char *prefix;
+    const eitp_transformer_config *config; /* its parameters are laid out as its architecture does it; NULL: none */
 } eitp__selection;
 
 /* eitp_variables_save of these. */

@@ -1,5 +1,6 @@
 /* Which parameters of a model are trained. */
 #include "model/lora.h"
+#include "model/transformer.h"
 
 /* Does the name match the pattern of `size` characters, in which "*" stands for any text? */
 static int eitp__pattern_matches(const char *pattern, size_t size, const char *name) {
@@ -39,17 +40,15 @@ static int64_t eitp__layers_of(const char *word, size_t size) {
     return number;
 }
 
-/* Does a word of eitp_model_freeze name the parameter? */
-static int eitp__word_names(const char *word, size_t size, const char *name) {
-    static const char prefix[] = "transformer.", block[] = "transformer.h.";
-    int has_prefix = !strncmp(name, prefix, sizeof prefix - 1);
+/* True if a word of eitp_model_freeze names the parameter. */
+static int eitp__word_names(const eitp_model *model, const char *word, size_t size, const eitp__parameter *parameter) {
+    const char *shorter = eitp__without_prefix(&model->config, parameter->name);
     int64_t layers = eitp__layers_of(word, size);
     if (layers >= 0)
-        return !strncmp(name, block, sizeof block - 1) && strtoll(name + sizeof block - 1, NULL, 10) < layers;
+        return parameter->layer >= 0 && parameter->layer < layers;
     if (size == strlen("embeddings") && !strncmp(word, "embeddings", size))
-        return !strcmp(name, "transformer.wte.weight") || !strcmp(name, "transformer.wpe.weight");
-    return eitp__pattern_matches(word, size, name) ||
-           (has_prefix && eitp__pattern_matches(word, size, name + sizeof prefix - 1));
+        return parameter->row->place == EITP__BEFORE_BLOCKS;
+    return eitp__pattern_matches(word, size, parameter->name) || eitp__pattern_matches(word, size, shorter);
 }
 
 /* Calls for each parameter that a word names; returns how many there are. */
@@ -59,7 +58,7 @@ static eitp_status eitp__freeze_word(eitp_model *model, const char *word, size_t
     *count = 0;
     for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
         eitp__parameter parameter = eitp__parameter_at(&model->config, i);
-        if (!eitp__word_names(word, size, parameter.name))
+        if (!eitp__word_names(model, word, size, &parameter))
             continue;
         ++*count;
         if (freezes)
@@ -100,7 +99,7 @@ int64_t eitp_model_trained_count(const eitp_model *model) {
                                              : eitp__lora_parameter(&model->config, &model->lora, i - base);
         int64_t at = eitp_variable_find(model->context, parameter.name);
         if (eitp_variable_at(model->context, (size_t)at).trained)
-            elements += parameter.shape[0] * (parameter.rank > 1 ? parameter.shape[1] : 1);
+            elements += eitp__parameter_elements(&parameter);
     }
     return elements;
 }

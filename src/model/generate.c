@@ -29,18 +29,18 @@ eitp_sampling eitp_sampling_default(void) {
 static eitp_status eitp__generator_plan(eitp_generator *generator, eitp_error *error) {
     eitp_graph *graph = generator->graph;
     eitp_model_inputs inputs = EITP__ZERO;
-    eitp__attending attending;
+    eitp_block_inputs attention = EITP__ZERO;
     eitp_tensor *hidden;
     int64_t one = 1;
-    memset(&attending, 0, sizeof attending);
     generator->tokens = inputs.tokens = eitp_input_rows(graph, "tokens", EITP_I32, 1, &generator->chunk);
     generator->positions = inputs.positions = eitp_input_rows(graph, "positions", EITP_I32, 1, &generator->chunk);
     generator->position = eitp_input(graph, "position", EITP_I32, 1, &one);
     generator->last = eitp_input(graph, "last row", EITP_I32, 1, &one);
-    attending.position = generator->position;
-    attending.longest = generator->capacity;
-    hidden = eitp__gpt2_hidden(generator->model, graph, &inputs, &attending);
-    generator->logits = eitp_output(eitp__gpt2_logits(generator->model, eitp_embedding(hidden, generator->last)));
+    attention.position = generator->position;
+    attention.longest = generator->capacity;
+    attention.lora = &generator->model->lora;
+    hidden = eitp__model_hidden_with(generator->model, graph, &inputs, &attention);
+    generator->logits = eitp_output(eitp_model_logits(generator->model, eitp_embedding(hidden, generator->last)));
     return eitp_plan_create(graph, &generator->plan, error);
 }
 
@@ -53,6 +53,9 @@ eitp_status eitp_generator_create(const eitp_model *model, int64_t capacity, eit
     eitp_status status;
     size_t vocabulary = (size_t)model->config.vocabulary;
     *generator = NULL;
+    if (model->config.bidirectional)
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "a model with bidirectional attention cannot generate; generation takes a causal one");
     if (capacity < 0 || capacity > model->config.positions)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld tokens are more than the model's %lld positions",
                           (long long)capacity, (long long)model->config.positions);

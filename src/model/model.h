@@ -15,14 +15,26 @@ typedef struct eitp_token_ids {
     int32_t ids[EITP_TOKEN_IDS];
 } eitp_token_ids;
 
-/* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019). */
+/*
+ * A family of models: the parameters' names and layout in files, the keys of its config.json, defaults, and whether it
+ * has norms of embeddings or before the head. Today "gpt2" alone.
+ */
+typedef struct eitp_architecture eitp_architecture;
+
+/* The architecture of config.json's model_type; NULL: unknown. It need not be released. And its model_type. */
+EITP_API const eitp_architecture *eitp_architecture_find(const char *model_type);
+EITP_API const char *eitp_architecture_name(const eitp_architecture *architecture);
+
+/* A Transformer (Vaswani et al., arXiv 1706.03762). */
 typedef struct eitp_transformer_config {
+    const eitp_architecture *architecture; /* NULL: GPT-2's */
     int64_t vocabulary;
     int64_t positions; /* the longest sequence */
     int64_t width;
     int64_t heads;
     int64_t layers;
-    int64_t inner; /* width of the MLP's hidden layer */
+    int64_t inner;    /* width of the MLP's hidden layer */
+    int64_t segments; /* kinds of tokens that are told apart by an embedding, as of BERT; 0: none, as of GPT-2 */
     eitp_activation activation;
     double epsilon; /* of the layer norms */
     double embedding_dropout, attention_dropout, residual_dropout;
@@ -30,6 +42,8 @@ typedef struct eitp_transformer_config {
     int scale_attention;          /* by 1 / sqrt(width / heads) */
     int scale_attention_by_layer; /* and by 1 / (layer + 1) */
     int tied;                     /* the output head is the token embedding */
+    int post_norm;     /* norms after the residual sums, as of BERT; 0: before attention and MLP, as of GPT-2 */
+    int bidirectional; /* every token attends to its whole sequence; 0: to itself and what is before */
     /* For programs that generate: what begins a text, each of what ends it, and what fills a batch. Ids that are not in
        the vocabulary stand for nothing. */
     eitp_token_ids begin, end, padding;
@@ -42,14 +56,16 @@ typedef struct eitp_transformer_config {
 EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
                                                    eitp_error *error);
 
-/* Reads a Hugging Face config.json; what it asks for and eitp has not is an error that names it. */
+/* Reads a Hugging Face config.json of a supported model_type (missing: "gpt2"). What eitp cannot compute is an error
+   that names the member. */
 EITP_API eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path,
                                                   eitp_transformer_config *config, eitp_error *error);
 
 /*
  * Writes the configuration as a config.json, which eitp_transformer_config_read and Hugging Face's transformers read.
  * `end_of_text` takes the place of the configuration's special tokens, unless it is one of those that end a text; -1:
- * they are written as they are.
+ * they are written as they are. EITP_ERROR_UNSUPPORTED where the architecture's config.json has no key for post_norm
+ * or bidirectional and they are not its own.
  */
 EITP_API eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
                                                    const eitp_transformer_config *config, int32_t end_of_text,
@@ -65,13 +81,16 @@ EITP_API eitp_status eitp_model_create(eitp_context *context, const eitp_transfo
                                        eitp_error *error);
 EITP_API void eitp_model_destroy(eitp_model *model);
 
+/* As it was made; its architecture is never NULL. */
 EITP_API eitp_transformer_config eitp_model_config(const eitp_model *model);
 
 EITP_API eitp_context *eitp_model_context(const eitp_model *model);
 
-/* Tokens that it knows; the longest sequence; whether anything is dropped in training. 0 for NULL. */
+/* Token ids are below the vocabulary, sequences have at most so many positions; 0 for NULL. */
 EITP_API int64_t eitp_model_vocabulary(const eitp_model *model);
 EITP_API int64_t eitp_model_positions(const eitp_model *model);
+
+/* True if training it draws random numbers: some dropout, that of adapters included, is above 0. */
 EITP_API int eitp_model_has_dropout(const eitp_model *model);
 
 /*
@@ -96,12 +115,12 @@ EITP_API eitp_status eitp_model_initialize(eitp_model *model, uint64_t seed, eit
 
 /* ---- Adapters and freezing ---- */
 
-/* Linear layers of GPT-2's blocks that adapters may go to. */
+/* Linear layers of a block, which adapters may go to; in comments the names that GPT-2 has for them. */
 typedef enum eitp_lora_target {
-    EITP_LORA_C_ATTN = 1,      /* "c_attn" */
-    EITP_LORA_ATTN_C_PROJ = 2, /* "attn.c_proj" */
-    EITP_LORA_C_FC = 4,        /* "c_fc" */
-    EITP_LORA_MLP_C_PROJ = 8   /* "mlp.c_proj" */
+    EITP_LORA_ATTENTION_INPUT = 1,  /* q, k and v: "attn.c_attn" */
+    EITP_LORA_ATTENTION_OUTPUT = 2, /* "attn.c_proj" */
+    EITP_LORA_MLP_INPUT = 4,        /* "mlp.c_fc" */
+    EITP_LORA_MLP_OUTPUT = 8        /* "mlp.c_proj" */
 } eitp_lora_target;
 
 /* Low-rank adaptation (Hu et al., "LoRA", arXiv 2106.09685). */
@@ -113,15 +132,20 @@ typedef struct eitp_lora_config {
     unsigned targets; /* sum of eitp_lora_target */
 } eitp_lora_config;
 
-/* PEFT's for GPT-2: rank 8, alpha 8, no dropout, "c_attn". */
+/* PEFT's for GPT-2: rank 8, alpha 8, no dropout, the attention's input. */
 EITP_API eitp_lora_config eitp_lora_config_default(void);
 
 /*
- * Targets from names separated by commas, which are ends of the layers' names as in PEFT: "c_proj" is both attn.c_proj
- * and mlp.c_proj, "all-linear" everything. And the shortest names of targets, into a text of at least 40 bytes.
+ * Targets from names separated by commas, which are ends of an architecture's names of layers as in PEFT: of GPT-2,
+ * "c_proj" is both attn.c_proj and mlp.c_proj. "all-linear" is every linear layer. `architecture` is that of the
+ * model's configuration; NULL: the first that has all of the names.
  */
-EITP_API eitp_status eitp_lora_targets_parse(const char *names, unsigned *targets, eitp_error *error);
-EITP_API void eitp_lora_targets_format(unsigned targets, char *names, size_t size);
+EITP_API eitp_status eitp_lora_targets_parse(const eitp_architecture *architecture, const char *names,
+                                             unsigned *targets, eitp_error *error);
+
+/* The shortest names of targets, into a text of at least 40 bytes. `architecture` NULL: GPT-2's. */
+EITP_API void eitp_lora_targets_format(const eitp_architecture *architecture, unsigned targets, char *names,
+                                       size_t size);
 
 /*
  * Gives each target layer x W + b the term scale * dropout(x) A^T B^T, and freezes all other parameters. A [rank, in]
@@ -147,10 +171,10 @@ EITP_API eitp_lora_config eitp_model_lora(const eitp_model *model);
 EITP_API eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error);
 
 /*
- * Freezes parameters (see eitp_variable_set_trained), named by words separated by commas: "embeddings" (of tokens,
- * which a tied head shares, and positions), "layers:N" (the first N blocks), or a parameter's name, with or without
- * "transformer." before it, in which "*" stands for any text. Each word must name at least one; on failure nothing is
- * frozen.
+ * Freezes parameters (see eitp_variable_set_trained), named by words separated by commas: "embeddings" (all before the
+ * first block: of tokens, which a tied head shares, and positions), "layers:N" (the first N blocks), or a parameter's
+ * name, with or without the architecture's prefix ("transformer."), in which "*" stands for any text. Each word must
+ * name at least one; on failure nothing is frozen.
  */
 EITP_API eitp_status eitp_model_freeze(eitp_model *model, const char *parts, eitp_error *error);
 
@@ -166,19 +190,59 @@ typedef struct eitp_model_inputs {
     /* The distinct tokens of a step, I32 [u], and the place of each token among them, I32 [n], rows, of a model that is
      * trained in several passes a step: see eitp_embedding_unique. NULL: not */
     eitp_tensor *unique, *inverse;
+    eitp_tensor
+        *segments; /* I32 [n], rows: the kind of each token, of a model with segments; NULL: all are of kind 0 */
 } eitp_model_inputs;
 
 /* Makes these inputs: `sequences` sequences of at most `longest` tokens; with_key adds the dropout key. */
 EITP_API eitp_model_inputs eitp_model_inputs_create(eitp_graph *graph, int64_t sequences, int64_t longest,
                                                     int with_key);
 
-/* Adds the model to a graph: logits F32 [n, vocabulary]. */
+/* Adds the model to a graph: the hidden states [n, width] after the last norm. */
+EITP_API eitp_tensor *eitp_model_hidden(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
+                                        int64_t longest);
+
+/* The output head on hidden states, or on some rows of them: logits F32 [n, vocabulary]. */
+EITP_API eitp_tensor *eitp_model_logits(const eitp_model *model, eitp_tensor *hidden);
+
+/* eitp_model_logits of eitp_model_hidden. */
 EITP_API eitp_tensor *eitp_model_forward(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                          int64_t longest);
 
 /* The same with the loss of each row, F32 [n], in nats, for targets I32 [n]: see eitp_linear_cross_entropy. */
 EITP_API eitp_tensor *eitp_model_losses(const eitp_model *model, eitp_graph *graph, const eitp_model_inputs *inputs,
                                         int64_t longest, eitp_tensor *targets, int32_t ignored);
+
+/* ---- Blocks, for models of your own ---- */
+
+/* How rows attend in a block. Zero-initialise it and fill in what is there. */
+typedef struct eitp_block_inputs {
+    int64_t longest;      /* rows that a sequence may have */
+    eitp_tensor *offsets; /* I32 [sequences + 1]: see eitp_attention */
+    eitp_tensor *lengths; /* I32 [sequences]: see eitp_attention; NULL: sequences have no padding */
+    eitp_tensor *key;     /* I64 [3]: see eitp_dropout; NULL: no dropout */
+    /* I32 [1], instead of offsets: the place in one sequence of row 0. Rows attend to those before them in a cache too,
+     * the variables "cache.<layer>.keys" and ".values", which they are added to: see eitp_attention_cached. */
+    eitp_tensor *position;
+    /* Adapters of its linear layers; NULL: none. What they are added to stays trained unless the program freezes it:
+     * see eitp_variable_set_trained. */
+    const eitp_lora_config *lora;
+} eitp_block_inputs;
+
+/*
+ * One block of a Transformer: x [n, width] through attention and MLP, each with its residual sum, dropout and norm. Its
+ * parameters are variables of the context called "<name>.<the architecture's name>", such as "encoder.0.ln_1.weight",
+ * matrices in the context's precision; those that are not there yet are declared, without values. `name` has at most 64
+ * characters; `layer`, from 0, matters for scale_attention_by_layer and the cache alone. NULL if an argument is NULL or
+ * refused: see eitp_graph_status.
+ */
+EITP_API eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
+                                 const eitp_block_inputs *inputs);
+
+/* Gives the parameters of a block, without adapters, the values that eitp_model_initialize gives those of these names;
+ * declares them if they are not there yet. */
+EITP_API eitp_status eitp_block_initialize(eitp_context *context, const eitp_transformer_config *config,
+                                           const char *name, uint64_t seed, eitp_error *error);
 
 /* ---- Generation ---- */
 

@@ -1,90 +1,129 @@
-/* GPT-2 configurations: by name, and as Hugging Face's config.json. */
+/* Configurations: by name, and as Hugging Face's config.json, whose keys are those of the architecture. */
+#include "model/transformer_config.h"
 #include "base/files.h"
-#include "base/json.h"
-#include "model/transformer.h"
 
-static const struct {
+#include <stddef.h>
+
+/* ---- Members ---- */
+
+typedef enum eitp__field_kind {
+    EITP__FIELD_IS_ACTIVATION,
+    EITP__FIELD_IS_SIZE,
+    EITP__FIELD_IS_NUMBER,
+    EITP__FIELD_IS_BOOLEAN
+} eitp__field_kind;
+
+/* A member of eitp_transformer_config. Sizes are at least 1; there may be 0 segments. */
+typedef struct eitp__field_entry {
     const char *name;
-    int64_t width, heads, layers, positions;
-} eitp__gpt2_shapes[] = {
-    {"gpt2", 768, 12, 12, 1024},     {"gpt2-medium", 1024, 16, 24, 1024}, {"gpt2-large", 1280, 20, 36, 1024},
-    {"gpt2-xl", 1600, 25, 48, 1024}, {"distilgpt2", 768, 12, 6, 1024},    {"tiny", 128, 4, 4, 256},
+    eitp__field_kind kind;
+    size_t offset;
+    double high;
+} eitp__field_entry;
+
+#define EITP__FIELD(kind, member, high)                                                                                \
+    { #member, EITP__FIELD_IS_##kind, offsetof(eitp_transformer_config, member), high }
+
+/* In the order of eitp__field. */
+static const eitp__field_entry eitp__fields[EITP__FIELDS] = {
+    EITP__FIELD(ACTIVATION, activation, 0),
+    EITP__FIELD(SIZE, vocabulary, 1 << 24),
+    EITP__FIELD(SIZE, positions, 1 << 24),
+    EITP__FIELD(SIZE, width, 1 << 20),
+    EITP__FIELD(SIZE, heads, 1 << 16),
+    EITP__FIELD(SIZE, layers, 1 << 14),
+    EITP__FIELD(SIZE, inner, 1 << 24),
+    EITP__FIELD(SIZE, segments, 1 << 16),
+    EITP__FIELD(NUMBER, embedding_dropout, 0.999),
+    EITP__FIELD(NUMBER, attention_dropout, 0.999),
+    EITP__FIELD(NUMBER, residual_dropout, 0.999),
+    EITP__FIELD(NUMBER, epsilon, 1),
+    EITP__FIELD(NUMBER, initializer_range, 10),
+    EITP__FIELD(BOOLEAN, scale_attention, 0),
+    EITP__FIELD(BOOLEAN, scale_attention_by_layer, 0),
+    EITP__FIELD(BOOLEAN, tied, 0),
+    EITP__FIELD(BOOLEAN, post_norm, 0),
+    EITP__FIELD(BOOLEAN, bidirectional, 0),
 };
 
-/* What a config.json that leaves a member out means. */
-static eitp_transformer_config eitp__gpt2_defaults(void) {
-    eitp_transformer_config config;
-    memset(&config, 0, sizeof config);
-    config.vocabulary = 50257;
-    config.positions = 1024;
-    config.width = 768;
-    config.heads = 12;
-    config.layers = 12;
-    config.inner = 0;
-    config.activation = EITP_GELU_TANH;
-    config.epsilon = 1e-5;
-    config.embedding_dropout = config.attention_dropout = config.residual_dropout = 0.1;
-    config.initializer_range = 0.02;
-    config.scale_attention = 1;
-    config.tied = 1;
-    config.begin.count = config.end.count = 1;
-    config.begin.ids[0] = config.end.ids[0] = 50256;
-    return config;
+static const void *eitp__field_of(const eitp_transformer_config *config, size_t field) {
+    return (const char *)config + eitp__fields[field].offset;
+}
+
+static void *eitp__field_in(eitp_transformer_config *config, size_t field) {
+    return (char *)config + eitp__fields[field].offset;
+}
+
+/* The key of a member in config.json; NULL if the architecture has none. */
+static const char *eitp__field_key(const eitp_architecture *architecture, size_t field) {
+    for (size_t i = 0; i < architecture->key_count; i++) {
+        if ((size_t)architecture->keys[i].field == field && !architecture->keys[i].is_alias)
+            return architecture->keys[i].name;
+    }
+    return NULL;
+}
+
+/* What messages call a member: its key, as users know it. */
+static const char *eitp__field_name(const eitp_transformer_config *config, size_t field) {
+    const char *key = eitp__field_key(eitp__architecture_of(config), field);
+    return key ? key : eitp__fields[field].name;
 }
 
 eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config, eitp_error *error) {
+    const eitp_architecture *architecture;
+    char known[300];
+    size_t at = 0;
     if (!name || !config)
         return eitp__fail_null(error, "eitp_transformer_config_named", "name and config");
-    for (size_t i = 0; i < EITP__COUNT(eitp__gpt2_shapes); i++) {
-        if (strcmp(name, eitp__gpt2_shapes[i].name))
-            continue;
-        *config = eitp__gpt2_defaults();
-        config->width = eitp__gpt2_shapes[i].width;
-        config->heads = eitp__gpt2_shapes[i].heads;
-        config->layers = eitp__gpt2_shapes[i].layers;
-        config->positions = eitp__gpt2_shapes[i].positions;
-        config->inner = 4 * config->width;
-        return EITP_OK;
+    for (size_t a = 0; (architecture = eitp__architecture_at(a)); a++) {
+        for (size_t i = 0; i < architecture->shape_count; i++) {
+            const eitp__named_shape *shape = &architecture->shapes[i];
+            if (at < sizeof known)
+                at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", shape->name);
+            if (strcmp(name, shape->name))
+                continue;
+            *config = eitp__architecture_defaults(architecture);
+            config->width = shape->width;
+            config->heads = shape->heads;
+            config->layers = shape->layers;
+            config->positions = shape->positions;
+            config->inner = 4 * config->width;
+            return EITP_OK;
+        }
     }
-    return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                      "there is no model shape '%s'; choose gpt2, gpt2-medium, gpt2-large, gpt2-xl, distilgpt2 or tiny",
-                      name);
+    return eitp__fail(error, EITP_ERROR_ARGUMENT, "no model shape named '%.60s' (choose from %s)", name, known);
+}
+
+static eitp_status eitp__check_size(const eitp_transformer_config *config, size_t field, eitp_error *error) {
+    const int is_segments = field == EITP__FIELD_SEGMENTS;
+    const int has_none = is_segments && !eitp__row_find(config, EITP__SEGMENT_EMBEDDING, EITP__WEIGHT);
+    const int64_t size = *(const int64_t *)eitp__field_of(config, field), low = !has_none;
+    const int64_t high = has_none ? 0 : (int64_t)eitp__fields[field].high;
+    if (size >= low && size <= high)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; it must be %lld to %lld", eitp__field_name(config, field),
+                      (long long)size, (long long)low, (long long)high);
 }
 
 EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error) {
-    const struct {
-        const char *name;
-        int64_t value, high;
-    } sizes[] = {
-        {"vocab_size", config->vocabulary, 1 << 24}, {"n_positions", config->positions, 1 << 24},
-        {"n_embd", config->width, 1 << 20},          {"n_head", config->heads, 1 << 16},
-        {"n_layer", config->layers, 1 << 14},        {"n_inner", config->inner, 1 << 24},
-    };
-    const struct {
-        const char *name;
-        double value, low, high;
-    } numbers[] = {
-        {"embd_pdrop", config->embedding_dropout, 0, 0.999},     {"attn_pdrop", config->attention_dropout, 0, 0.999},
-        {"resid_pdrop", config->residual_dropout, 0, 0.999},     {"layer_norm_epsilon", config->epsilon, 0, 1},
-        {"initializer_range", config->initializer_range, 0, 10},
-    };
-    for (size_t i = 0; i < EITP__COUNT(sizes); i++) {
-        if (sizes[i].value < 1 || sizes[i].value > sizes[i].high)
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %lld; it must be 1 to %lld", sizes[i].name,
-                              (long long)sizes[i].value, (long long)sizes[i].high);
-    }
-    for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
-        if (!(numbers[i].value >= numbers[i].low && numbers[i].value <= numbers[i].high))
-            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %g; it must be %g to %g", numbers[i].name,
-                              numbers[i].value, numbers[i].low, numbers[i].high);
+    for (size_t i = 0; i < EITP__FIELDS; i++) {
+        const eitp__field_entry *field = &eitp__fields[i];
+        double number = field->kind == EITP__FIELD_IS_NUMBER ? *(const double *)eitp__field_of(config, i) : 0;
+        eitp_status status = field->kind == EITP__FIELD_IS_SIZE ? eitp__check_size(config, i, error) : EITP_OK;
+        if (status)
+            return status;
+        if (!(number >= 0 && number <= field->high))
+            return eitp__fail(error, EITP_ERROR_FORMAT, "%s is %g; it must be 0 to %g", eitp__field_name(config, i),
+                              number, field->high);
     }
     if (config->width % config->heads)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "n_embd %lld cannot be shared among n_head %lld",
-                          (long long)config->width, (long long)config->heads);
+        return eitp__fail(error, EITP_ERROR_FORMAT, "%s %lld cannot be shared among %s %lld",
+                          eitp__field_name(config, EITP__FIELD_WIDTH), (long long)config->width,
+                          eitp__field_name(config, EITP__FIELD_HEADS), (long long)config->heads);
     return EITP_OK;
 }
 
-/* Names that Hugging Face's activation_function has for what eitp computes; the first of each is the one written. */
+/* Hugging Face's names of activations; the first of each is the one written. */
 static const struct {
     const char *name;
     eitp_activation activation;
@@ -93,34 +132,6 @@ static const struct {
     {"gelu_fast", EITP_GELU_TANH}, {"gelu", EITP_GELU_ERF},
     {"relu", EITP_RELU},           {"tanh", EITP_TANH},
 };
-
-static eitp_status eitp__read_activation(const eitp__json *root, eitp_activation *activation, eitp_error *error) {
-    const char *name = "gelu_new";
-    eitp_status status = eitp__json_get_text(root, "activation_function", &name, error);
-    if (status)
-        return status;
-    for (size_t i = 0; i < EITP__COUNT(eitp__activations); i++) {
-        if (!strcmp(name, eitp__activations[i].name)) {
-            *activation = eitp__activations[i].activation;
-            return EITP_OK;
-        }
-    }
-    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "activation_function '%s' is not one that eitp has", name);
-}
-
-/* Members that change what the model computes, and that eitp only takes at one value. */
-static eitp_status eitp__check_features(const eitp__json *root, eitp_error *error) {
-    const char *type = "gpt2";
-    int cross_attention = 0;
-    eitp_status status = eitp__json_get_text(root, "model_type", &type, error);
-    if (!status)
-        status = eitp__json_get_boolean(root, "add_cross_attention", &cross_attention, error);
-    if (!status && strcmp(type, "gpt2"))
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "model_type is '%s'; eitp has gpt2", type);
-    if (!status && cross_attention)
-        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "add_cross_attention is true; eitp has no cross-attention");
-    return status;
-}
 
 /* ---- Special tokens ---- */
 
@@ -212,45 +223,66 @@ EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *conf
         eitp__set_token_id(&config->padding, padding);
 }
 
-/* ---- Reading and writing ---- */
+/* ---- Reading ---- */
 
-static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_transformer_config *config, eitp_error *error) {
-    const struct {
-        const char *name;
-        int64_t *value;
-    } integers[] = {
-        {"vocab_size", &config->vocabulary}, {"n_ctx", &config->positions}, {"n_positions", &config->positions},
-        {"n_embd", &config->width},          {"n_head", &config->heads},    {"n_layer", &config->layers},
-        {"n_inner", &config->inner},
-    };
-    const struct {
-        const char *name;
-        double *value;
-    } numbers[] = {
-        {"embd_pdrop", &config->embedding_dropout},        {"attn_pdrop", &config->attention_dropout},
-        {"resid_pdrop", &config->residual_dropout},        {"layer_norm_epsilon", &config->epsilon},
-        {"initializer_range", &config->initializer_range},
-    };
-    const struct {
-        const char *name;
-        int *value;
-    } booleans[] = {
-        {"scale_attn_weights", &config->scale_attention},
-        {"scale_attn_by_inverse_layer_idx", &config->scale_attention_by_layer},
-        {"tie_word_embeddings", &config->tied},
-    };
+static eitp_status eitp__read_activation(const eitp__json *root, const char *key, eitp_activation *activation,
+                                         eitp_error *error) {
+    const char *name = NULL;
+    eitp_status status = eitp__json_get_text(root, key, &name, error);
+    if (status || !name)
+        return status;
+    for (size_t i = 0; i < EITP__COUNT(eitp__activations); i++) {
+        if (!strcmp(name, eitp__activations[i].name)) {
+            *activation = eitp__activations[i].activation;
+            return EITP_OK;
+        }
+    }
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s '%s'", key, name);
+}
+
+/* A key that may only have one value, because eitp computes nothing else. */
+static eitp_status eitp__check_only(const eitp__json *root, const eitp__config_key *key, eitp_error *error) {
+    const char *text = key->only;
+    int boolean = !strcmp(key->only, "true"), is_boolean = boolean || !strcmp(key->only, "false"), wanted = boolean;
+    eitp_status status = is_boolean ? eitp__json_get_boolean(root, key->name, &boolean, error)
+                                    : eitp__json_get_text(root, key->name, &text, error);
+    if (!status && (is_boolean ? boolean != wanted : strcmp(text, key->only)))
+        status = eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported %s %s (expected %s)", key->name,
+                            is_boolean ? boolean ? "true" : "false" : text, key->only);
+    return status;
+}
+
+static eitp_status eitp__read_key(const eitp__json *root, const eitp__config_key *key, eitp_transformer_config *config,
+                                  eitp_error *error) {
+    const eitp__field_entry *field;
+    void *value;
+    if (key->field == EITP__NO_FIELD)
+        return eitp__check_only(root, key, error);
+    field = &eitp__fields[key->field];
+    value = eitp__field_in(config, key->field);
+    switch (field->kind) {
+    case EITP__FIELD_IS_ACTIVATION:
+        return eitp__read_activation(root, key->name, (eitp_activation *)value, error);
+    case EITP__FIELD_IS_SIZE:
+        return eitp__json_get_integer(root, key->name, 1, (int64_t)field->high, (int64_t *)value, error);
+    case EITP__FIELD_IS_NUMBER:
+        return eitp__json_get_number(root, key->name, 0, field->high, (double *)value, error);
+    case EITP__FIELD_IS_BOOLEAN:
+    default:
+        return eitp__json_get_boolean(root, key->name, (int *)value, error);
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
+                                                         eitp_transformer_config *config, eitp_error *error) {
     eitp_status status = EITP_OK;
-    if (!root || root->kind != EITP__JSON_OBJECT)
-        return eitp__fail(error, EITP_ERROR_FORMAT, "this is no JSON object; a config.json is one");
-    status = eitp__check_features(root, error);
-    for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++)
-        status = eitp__json_get_integer(root, integers[i].name, 1, 1 << 24, integers[i].value, error);
-    for (size_t i = 0; i < EITP__COUNT(numbers) && !status; i++)
-        status = eitp__json_get_number(root, numbers[i].name, 0, 10, numbers[i].value, error);
-    for (size_t i = 0; i < EITP__COUNT(booleans) && !status; i++)
-        status = eitp__json_get_boolean(root, booleans[i].name, booleans[i].value, error);
-    if (!status)
-        status = eitp__read_activation(root, &config->activation, error);
+    *config = eitp__architecture_defaults(architecture);
+    for (int is_alias = 1; is_alias >= 0; is_alias--) {
+        for (size_t i = 0; i < architecture->key_count && !status; i++) {
+            if (!architecture->keys[i].is_alias == !is_alias)
+                status = eitp__read_key(root, &architecture->keys[i], config, error);
+        }
+    }
     if (!status)
         status = eitp__config_read_special_tokens(root, config, error);
     if (!config->inner)
@@ -258,17 +290,41 @@ static eitp_status eitp__parse_gpt2_config(const eitp__json *root, eitp_transfor
     return status ? status : eitp__transformer_config_check(config, error);
 }
 
+/* The architecture of a config.json; one without a model_type is GPT-2's. */
+static eitp_status eitp__read_architecture(const eitp__json *root, const eitp_architecture **architecture,
+                                           eitp_error *error) {
+    const char *type = eitp_architecture_name(NULL);
+    char supported[200];
+    size_t at = 0;
+    eitp_status status;
+    if (!root || root->kind != EITP__JSON_OBJECT)
+        return eitp__fail(error, EITP_ERROR_FORMAT, "this is no JSON object; a config.json is one");
+    status = eitp__json_get_text(root, "model_type", &type, error);
+    if (status)
+        return status;
+    *architecture = eitp_architecture_find(type);
+    if (*architecture)
+        return EITP_OK;
+    for (size_t i = 0; eitp__architecture_at(i) && at < sizeof supported; i++)
+        at += (size_t)snprintf(supported + at, sizeof supported - at, "%s%s", i ? ", " : "",
+                               eitp__architecture_at(i)->model_type);
+    return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "unsupported model_type '%.60s' (supported: %s)", type, supported);
+}
+
 eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path, eitp_transformer_config *config,
                                          eitp_error *error) {
     if (!host || !path || !config)
         return eitp__fail_null(error, "eitp_transformer_config_read", "host, path and config");
     enum { LIMIT = 16 << 20 };
+    const eitp_architecture *architecture = NULL;
     eitp__json_document *document;
-    eitp_transformer_config parsed = eitp__gpt2_defaults();
+    eitp_transformer_config parsed;
     eitp_status status = eitp__json_read_file(host, path, LIMIT, &document, error);
     if (status)
         return status;
-    status = eitp__parse_gpt2_config(eitp__json_root(document), &parsed, error);
+    status = eitp__read_architecture(eitp__json_root(document), &architecture, error);
+    if (!status)
+        status = eitp__transformer_config_parse(eitp__json_root(document), architecture, &parsed, error);
     eitp__json_release(document);
     if (status)
         return eitp__fail_prefix(error, status, "%s", path);
@@ -276,26 +332,69 @@ eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path
     return EITP_OK;
 }
 
+/* ---- Writing ---- */
+
 static const char *eitp__activation_name(eitp_activation activation) {
     for (size_t i = 0; i < EITP__COUNT(eitp__activations); i++) {
         if (eitp__activations[i].activation == activation)
             return eitp__activations[i].name;
     }
-    return "gelu_new";
+    return eitp__activations[0].name;
 }
 
-static void eitp__write_number(eitp__buffer *text, const char *name, double value) {
-    eitp__buffer_format(text, "  \"%s\": ", name);
-    eitp__json_write_number(text, value);
+static void eitp__write_key(eitp__buffer *text, const eitp__config_key *key, const eitp_transformer_config *config) {
+    const void *value;
+    if (key->field == EITP__NO_FIELD)
+        return;
+    value = eitp__field_of(config, key->field);
+    eitp__buffer_format(text, "  \"%s\": ", key->name);
+    switch (eitp__fields[key->field].kind) {
+    case EITP__FIELD_IS_ACTIVATION:
+        eitp__buffer_format(text, "\"%s\"", eitp__activation_name(*(const eitp_activation *)value));
+        break;
+    case EITP__FIELD_IS_SIZE:
+        eitp__buffer_format(text, "%lld", (long long)*(const int64_t *)value);
+        break;
+    case EITP__FIELD_IS_NUMBER:
+        eitp__json_write_number(text, *(const double *)value);
+        break;
+    case EITP__FIELD_IS_BOOLEAN:
+    default:
+        eitp__buffer_add_text(text, *(const int *)value ? "true" : "false");
+        break;
+    }
     eitp__buffer_add_text(text, ",\n");
 }
 
-static void eitp__write_boolean(eitp__buffer *text, const char *name, int value) {
-    eitp__buffer_format(text, "  \"%s\": %s,\n", name, value ? "true" : "false");
+/* Refuses a configuration that the architecture's config.json has no key for, and that would be read back otherwise. */
+static eitp_status eitp__check_has_keys(const eitp_transformer_config *config, eitp_error *error) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    for (size_t i = 0; i < EITP__FIELDS; i++) {
+        if (eitp__fields[i].kind == EITP__FIELD_IS_BOOLEAN && !eitp__field_key(architecture, i) &&
+            !*(const int *)eitp__field_of(config, i) != !*(const int *)eitp__field_of(architecture->defaults, i))
+            return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                              "a config.json of %s cannot say %s: use eitp_variables_save for the weights",
+                              architecture->model_type, eitp__fields[i].name);
+    }
+    return EITP_OK;
 }
 
-static void eitp__write_integer(eitp__buffer *text, const char *name, int64_t value) {
-    eitp__buffer_format(text, "  \"%s\": %lld,\n", name, (long long)value);
+/* Adds the members, special tokens included; `text` has failed where memory ran out. */
+static void eitp__add_members(eitp__buffer *text, const eitp_transformer_config *config, eitp_dtype dtype) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    eitp__buffer_format(text, "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\",\n",
+                        architecture->class_name, architecture->model_type);
+    for (size_t i = 0; i < architecture->key_count; i++)
+        eitp__write_key(text, &architecture->keys[i], config);
+    eitp__config_write_special_tokens(text, config);
+    /* The older and the newer spelling, so that every version of transformers finds it. */
+    for (int i = 0; i < 2; i++)
+        eitp__buffer_format(text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
+                            dtype == EITP_F16    ? "float16"
+                            : dtype == EITP_BF16 ? "bfloat16"
+                                                 : "float32",
+                            i ? "" : ",");
+    eitp__buffer_add_text(text, "}\n");
 }
 
 eitp_status eitp_transformer_config_write(const eitp_host *host, const char *path,
@@ -306,35 +405,13 @@ eitp_status eitp_transformer_config_write(const eitp_host *host, const char *pat
     eitp_status status;
     if (!host || !path || !config)
         return eitp__fail_null(error, "eitp_transformer_config_write", "host, path and config");
+    status = eitp__check_has_keys(config, error);
+    if (status)
+        return status;
     named = *config;
     eitp__config_set_special_tokens(&named, -1, end_of_text, -1);
     eitp__buffer_init(&text, host);
-    eitp__buffer_add_text(&text, "{\n  \"architectures\": [\"GPT2LMHeadModel\"],\n  \"model_type\": \"gpt2\",\n");
-    eitp__buffer_format(&text, "  \"activation_function\": \"%s\",\n", eitp__activation_name(config->activation));
-    eitp__write_integer(&text, "vocab_size", config->vocabulary);
-    eitp__write_integer(&text, "n_positions", config->positions);
-    eitp__write_integer(&text, "n_ctx", config->positions);
-    eitp__write_integer(&text, "n_embd", config->width);
-    eitp__write_integer(&text, "n_head", config->heads);
-    eitp__write_integer(&text, "n_layer", config->layers);
-    eitp__write_integer(&text, "n_inner", config->inner);
-    eitp__write_number(&text, "embd_pdrop", config->embedding_dropout);
-    eitp__write_number(&text, "attn_pdrop", config->attention_dropout);
-    eitp__write_number(&text, "resid_pdrop", config->residual_dropout);
-    eitp__write_number(&text, "layer_norm_epsilon", config->epsilon);
-    eitp__write_number(&text, "initializer_range", config->initializer_range);
-    eitp__write_boolean(&text, "scale_attn_weights", config->scale_attention);
-    eitp__write_boolean(&text, "scale_attn_by_inverse_layer_idx", config->scale_attention_by_layer);
-    eitp__write_boolean(&text, "tie_word_embeddings", config->tied);
-    eitp__config_write_special_tokens(&text, &named);
-    /* The older and the newer spelling, so that every version of transformers finds it. */
-    for (int i = 0; i < 2; i++)
-        eitp__buffer_format(&text, "  \"%s\": \"%s\"%s\n", i ? "dtype" : "torch_dtype",
-                            dtype == EITP_F16    ? "float16"
-                            : dtype == EITP_BF16 ? "bfloat16"
-                                                 : "float32",
-                            i ? "" : ",");
-    eitp__buffer_add_text(&text, "}\n");
+    eitp__add_members(&text, &named, dtype);
     status = text.failed ? eitp__fail_memory(error, text.size, "a config.json")
                          : eitp__write_file(host, path, text.data, text.size, error);
     eitp__buffer_release(&text);

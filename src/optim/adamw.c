@@ -1,5 +1,5 @@
 /* The AdamW update of a piece of a parameter. */
-#include "optim/update.h"
+#include "optim/update_rules.h"
 
 static int eitp__has_8bit_moments(const eitp_adamw_config *config, const eitp_tensor *parameter) {
     return config->moments == EITP_MOMENTS_8BIT && parameter->rank > 1;

@@ -7,13 +7,14 @@
  * where the norm is, like the squares, so that the gradient of a piece is needed no more often than for AdamW. Vectors
  * have both moments whole: they are AdamW's.
  */
-#include "optim/update.h"
+#include "optim/update_rules.h"
 
 /* The largest root mean square of the directions of a block: Adafactor's d. */
 #define EITP__FACTORED_LIMIT 1.0
 
-EITP__PRIVATE int eitp__is_factored(const eitp_adamw_config *config, const eitp_tensor *parameter) {
-    return config->moments == EITP_MOMENTS_FACTORED && parameter->rank > 1;
+/* True if the second moment of the parameter is factored: that of vectors is not. */
+static int eitp__is_factored(const eitp_tensor *parameter) {
+    return parameter->rank > 1;
 }
 
 static int64_t eitp__columns_of(const eitp_tensor *parameter) {
@@ -27,19 +28,22 @@ static eitp_tensor *eitp__directions_of(const eitp_tensor *parameter) {
     return eitp__state_tensor(parameter, "factored", "directions", EITP_F32, 2, shape);
 }
 
-EITP__PRIVATE eitp_tensor *eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
+EITP__PRIVATE void eitp__factored_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
     eitp_tensor *inputs[3], *products;
+    if (!eitp__is_factored(piece->parameter)) {
+        eitp__sum_piece_squares(piece, before);
+        return;
+    }
     inputs[0] = piece->gradient;
     inputs[1] = before ? before->column_squares : NULL;
     piece->column_squares = eitp__apply(EITP__OP_COLUMN_SQUARES, inputs, 2, NULL);
-    piece->row_squares =
-        eitp__append_blocks(before ? before->row_squares : NULL, eitp__apply(EITP__OP_ROW_SQUARES, inputs, 1, NULL));
+    piece->squares =
+        eitp__append_blocks(before ? before->squares : NULL, eitp__apply(EITP__OP_ROW_SQUARES, inputs, 1, NULL));
     inputs[1] = eitp__directions_of(piece->parameter);
     inputs[1] = products = eitp__apply(EITP__OP_ROW_PRODUCTS, inputs, 2, NULL);
     inputs[2] = before ? before->column_products : NULL;
     piece->column_products = eitp__apply(EITP__OP_COLUMN_PRODUCTS, inputs, 3, NULL);
     piece->row_products = eitp__append_blocks(before ? before->row_products : NULL, products);
-    return piece->row_squares;
 }
 
 /* `piece` is a parameter's last: it has the squares of all of them. */
@@ -54,7 +58,7 @@ static eitp__node *eitp__factored_means_node(const eitp_adamw_config *config, co
     inputs[2] = update->hyper;
     inputs[3] = update->commit;
     inputs[4] = eitp__state_tensor(parameter, "factored", "rows", EITP_F32, 1, &rows);
-    inputs[5] = piece->row_squares;
+    inputs[5] = piece->squares;
     attributes.reals[0] = config->beta2;
     return eitp__node_create(parameter->graph, EITP__OP_FACTORED_MEANS, inputs, 6, &attributes);
 }
@@ -79,22 +83,17 @@ static eitp__node *eitp__factored_momentum_node(const eitp_adamw_config *config,
 }
 
 EITP__PRIVATE void eitp__factored_means(const eitp_adamw_config *config, const eitp_update *update,
-                                        const eitp__update_pieces *list) {
-    for (size_t first = 0, end; first < list->count; first = end) {
-        const eitp_tensor *parameter = list->pieces[first].parameter;
-        eitp__node *means = NULL, *momentum = NULL;
-        for (end = first + 1; end < list->count && list->pieces[end].parameter == parameter;)
-            end++;
-        if (eitp__is_factored(config, parameter)) {
-            means = eitp__factored_means_node(config, update, &list->pieces[end - 1]);
-            momentum = eitp__factored_momentum_node(config, update, &list->pieces[end - 1]);
-        }
-        for (size_t i = first; i < end && means && momentum; i++) {
-            list->pieces[i].column_roots = means->outputs[1];
-            list->pieces[i].row_roots = means->outputs[2];
-            list->pieces[i].moved = momentum->outputs[2];
-            list->pieces[i].along = momentum->outputs[3];
-        }
+                                        eitp__update_piece *pieces, size_t count) {
+    eitp__node *means, *momentum;
+    if (!eitp__is_factored(pieces->parameter))
+        return;
+    means = eitp__factored_means_node(config, update, &pieces[count - 1]);
+    momentum = eitp__factored_momentum_node(config, update, &pieces[count - 1]);
+    for (size_t i = 0; i < count && means && momentum; i++) {
+        pieces[i].column_roots = means->outputs[1];
+        pieces[i].row_roots = means->outputs[2];
+        pieces[i].moved = momentum->outputs[2];
+        pieces[i].along = momentum->outputs[3];
     }
 }
 
@@ -109,6 +108,8 @@ EITP__PRIVATE eitp_tensor *eitp__factored_node(const eitp_adamw_config *config, 
     eitp_tensor *parameter = piece->parameter, *inputs[10] = EITP__ZERO;
     eitp__attributes attributes = EITP__ZERO;
     eitp__node *node;
+    if (!eitp__is_factored(parameter))
+        return eitp__adamw_node(config, update, piece);
     attributes.reals[0] = config->epsilon;
     attributes.reals[1] = eitp__weight_decay(config, parameter);
     attributes.reals[2] = EITP__FACTORED_LIMIT;

@@ -1,5 +1,5 @@
 /* The SGD update of a piece of a parameter. */
-#include "optim/update.h"
+#include "optim/update_rules.h"
 
 EITP__PRIVATE eitp_tensor *eitp__sgd_node(const eitp_adamw_config *config, const eitp_update *update,
                                           const eitp__update_piece *piece) {

@@ -1,35 +1,6 @@
-/* A step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
+/* Pieces of parameters, and what every optimizer gives to the nodes that update them. */
 #include "optim/update.h"
-#include "base/sort.h"
 #include "tensor/context.h"
-
-eitp_adamw_config eitp_adamw_config_default(void) {
-    eitp_adamw_config config;
-    config.beta1 = 0.9;
-    config.beta2 = 0.999;
-    config.epsilon = 1e-8;
-    config.weight_decay = 0.01;
-    config.moments = EITP_MOMENTS_F32;
-    config.piece_bytes = EITP_PIECE_BYTES;
-    config.loss_scale = NULL;
-    config.unique = NULL;
-    return config;
-}
-
-const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
-    static const eitp_optimizer_info optimizers[EITP_OPTIMIZER_COUNT] = {
-        {"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
-        {"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
-         EITP_MOMENTS_8BIT},
-        {"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
-         EITP_MOMENTS_8BIT},
-        {"factored",
-         "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
-         EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
-        {"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
-    };
-    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &optimizers[optimizer] : NULL;
-}
 
 static eitp_tensor *eitp__refuse_long_name(const eitp_tensor *parameter) {
     eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT,
@@ -59,43 +30,13 @@ static eitp_tensor *eitp__remainder_tensor(const eitp_tensor *parameter) {
                                 parameter->rank, parameter->shape);
 }
 
-/* Is the parameter rounded stochastically? */
-static int eitp__is_rounded(const eitp_tensor *parameter) {
+EITP__PRIVATE int eitp__is_rounded(const eitp_tensor *parameter) {
     return parameter->dtype == EITP_BF16 && parameter->graph->context->parameters == EITP_PARAMETERS_ROUNDED;
 }
 
 EITP__PRIVATE double eitp__weight_decay(const eitp_adamw_config *config, const eitp_tensor *parameter) {
     eitp_context *context = parameter->graph->context;
     return eitp_variable_at(context, (size_t)parameter->variable).decay ? config->weight_decay : 0;
-}
-
-/* Rows of a parameter in a piece: blocks of sums end where pieces do, so that norms have the bits of the whole. */
-static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_bytes) {
-    int64_t elements = eitp__elements(parameter), rows = parameter->rank ? parameter->shape[0] : 1;
-    int64_t columns = elements / rows, unit = EITP__SUM_BLOCK, wanted;
-    for (int64_t divisor = columns; unit > 1 && divisor % 2 == 0; divisor /= 2)
-        unit /= 2;
-    wanted = (int64_t)(piece_bytes / eitp_dtype_size(eitp__wide(parameter->dtype))) / columns / unit * unit;
-    wanted = wanted > unit ? wanted : unit;
-    return wanted < rows ? wanted : rows;
-}
-
-static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_config *config, eitp_tensor *parameter,
-                                    eitp_tensor *gradient, eitp_error *error) {
-    int64_t rows = parameter->rank ? parameter->shape[0] : 1;
-    int64_t most = eitp__rows_in_piece(parameter, config->piece_bytes);
-    for (int64_t begin = 0; begin < rows; begin += most) {
-        eitp__update_piece *piece;
-        if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
-            return eitp__fail_memory(error, (list->count + 1) * sizeof *list->pieces, "the pieces of an update");
-        piece = &list->pieces[list->count++];
-        memset(piece, 0, sizeof *piece);
-        piece->parameter = parameter;
-        piece->begin = begin;
-        piece->end = begin + most < rows ? begin + most : rows;
-        piece->gradient = most < rows ? eitp__rows(gradient, piece->begin, piece->end) : gradient;
-    }
-    return EITP_OK;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__piece_of(const eitp__update_piece *piece, eitp_tensor *variable) {
@@ -107,6 +48,11 @@ EITP__PRIVATE eitp_tensor *eitp__append_blocks(eitp_tensor *blocks, eitp_tensor 
     both[0] = blocks;
     both[1] = more;
     return blocks ? eitp_concat(both, 2, 0) : more;
+}
+
+EITP__PRIVATE void eitp__sum_piece_squares(eitp__update_piece *piece, const eitp__update_piece *before) {
+    eitp_tensor *sums = eitp__apply(EITP__OP_SUM_SQUARES, &piece->gradient, 1, NULL);
+    piece->squares = eitp__append_blocks(before ? before->squares : NULL, sums);
 }
 
 /* Random streams of updates, by the parameter's name: in the upper half, where graphs hand none out. */
@@ -126,281 +72,4 @@ EITP__PRIVATE eitp_tensor *eitp__update_operands(const eitp_update *update, cons
     inputs[5] = update->commit;
     inputs[6] = eitp__piece_of(piece, eitp__remainder_tensor(parameter));
     return eitp__is_rounded(parameter) ? update->key : NULL;
-}
-
-/* The sum of squares of all gradients: of each parameter by itself, then of all. */
-static eitp_tensor *eitp__gradient_squares(const eitp_adamw_config *config, const eitp__update_pieces *list) {
-    eitp_tensor *sum = NULL, *blocks = NULL;
-    for (size_t i = 0; i < list->count; i++) {
-        eitp__update_piece *piece = &list->pieces[i];
-        if (eitp__is_factored(config, piece->parameter))
-            blocks = eitp__factored_squares(piece, blocks ? piece - 1 : NULL);
-        else
-            blocks = eitp__append_blocks(blocks, eitp__apply(EITP__OP_SUM_SQUARES, &piece->gradient, 1, NULL));
-        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
-            continue;
-        eitp__add_gradient(&sum, eitp_sum(blocks, EITP_ALL_DIMENSIONS, 0));
-        blocks = NULL;
-    }
-    return sum;
-}
-
-/* The update of one piece; returns the sums of squares of update and parameter, a row for each block. */
-static eitp_tensor *eitp__update_node(const eitp_adamw_config *config, const eitp_update *update,
-                                      const eitp__update_piece *piece) {
-    switch (config->moments) {
-    case EITP_MOMENTS_FACTORED:
-        return eitp__is_factored(config, piece->parameter) ? eitp__factored_node(config, update, piece)
-                                                           : eitp__adamw_node(config, update, piece);
-    case EITP_MOMENTS_VELOCITY:
-        return eitp__sgd_node(config, update, piece);
-    case EITP_MOMENTS_F32:
-    case EITP_MOMENTS_8BIT:
-    default:
-        return eitp__adamw_node(config, update, piece);
-    }
-}
-
-/* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
-static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
-                                      const eitp__update_pieces *list) {
-    eitp_tensor *sums = NULL, *blocks = NULL;
-    eitp__factored_means(config, update, list);
-    for (size_t i = 0; i < list->count; i++) {
-        const eitp__update_piece *piece = &list->pieces[i];
-        blocks = eitp__append_blocks(blocks, eitp__update_node(config, update, piece));
-        if (i + 1 < list->count && list->pieces[i + 1].parameter == list->pieces[i].parameter)
-            continue;
-        eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
-        blocks = NULL;
-    }
-    return sums;
-}
-
-static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eitp_error *error) {
-    if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
-          config->weight_decay >= 0))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "an update needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
-    if ((unsigned)config->moments > EITP_MOMENTS_VELOCITY)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown moments %d (see eitp_moments)", (int)config->moments);
-    return EITP_OK;
-}
-
-/* ---- What the inputs of an update must be ---- */
-
-static eitp_status eitp__check_hyper_values(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
-                                            int64_t count, eitp_error *error) {
-    double rate = (double)((const float *)values)[0], step = (double)((const float *)values)[1];
-    (void)rule;
-    (void)count;
-    if (!(rate >= 0 && isfinite(rate)))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the learning rate is %g; it must be 0 or more",
-                          input->name, rate);
-    if (!(step >= 1 && isfinite(step) && step == floor(step)))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the step is %g; steps are counted from 1",
-                          input->name, step);
-    return EITP_OK;
-}
-
-static eitp_status eitp__check_limit_value(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
-                                           int64_t count, eitp_error *error) {
-    double limit = (double)*(const float *)values;
-    (void)rule;
-    (void)count;
-    return limit >= 0 ? EITP_OK
-                      : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s' is %g; it must be 0 (no limit) or more",
-                                   input->name, limit);
-}
-
-static eitp_status eitp__check_scale_value(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
-                                           int64_t count, eitp_error *error) {
-    double scale = (double)*(const float *)values;
-    (void)rule;
-    (void)count;
-    return scale > 0 && isfinite(scale)
-               ? EITP_OK
-               : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s' is %g; a loss scale must be above 0 and finite",
-                            input->name, scale);
-}
-
-static void eitp__add_check(eitp_tensor *input,
-                            eitp_status (*check)(const eitp__value_rule *rule, const eitp_tensor *input,
-                                                 const void *values, int64_t count, eitp_error *error)) {
-    eitp__value_rule rule = EITP__ZERO;
-    rule.check = check;
-    eitp__add_rule(input, &rule);
-}
-
-/* Adds the whole step for pieces of parameters and their gradients. */
-static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config *config,
-                                      const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
-    eitp_tensor *inputs[3];
-    eitp__node *commit;
-    int64_t two = 2, one = 1, three = 3;
-    for (size_t i = 0; i < list->count && !update->key; i++) {
-        if (eitp__is_rounded(list->pieces[i].parameter))
-            update->key = eitp_input(graph, "rounding key", EITP_I64, 1, &three);
-    }
-    update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
-    update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
-    eitp__add_check(update->hyper, eitp__check_hyper_values);
-    eitp__add_check(update->limit, eitp__check_limit_value);
-    inputs[0] = eitp__gradient_squares(config, list);
-    inputs[1] = update->limit;
-    inputs[2] = config->loss_scale;
-    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
-    if (commit)
-        eitp__add_check(config->loss_scale, eitp__check_scale_value);
-    update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
-    update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
-    if (commit)
-        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, list)));
-    return eitp_graph_status(graph, error);
-}
-
-/* Adds the whole step for `count` parameters and their gradients. */
-static eitp_status eitp__update_step(eitp_graph *graph, const eitp_adamw_config *config, size_t count,
-                                     eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
-                                     eitp_error *error) {
-    eitp__update_pieces list = EITP__ZERO;
-    eitp_status status = eitp__check_adamw_config(config, error);
-    if (!status && !count)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no parameter to update");
-    list.host = eitp__graph_host(graph);
-    for (size_t i = 0; i < count && !status; i++)
-        status = eitp__add_pieces(&list, config, parameters[i], gradients[i], error);
-    if (!status)
-        status = eitp__update_nodes(graph, config, &list, update, error);
-    eitp__release(list.host, list.pieces, list.capacity * sizeof *list.pieces);
-    return status;
-}
-
-/* Two lists of tensors, as long as the graph or the context has candidates. */
-typedef struct eitp__pairs {
-    const eitp_host *host;
-    eitp_tensor **parameters, **gradients;
-    size_t count, bytes;
-} eitp__pairs;
-
-static eitp_status eitp__pairs_init(eitp__pairs *pairs, const eitp_host *host, size_t capacity, eitp_error *error) {
-    memset(pairs, 0, sizeof *pairs);
-    pairs->host = host;
-    pairs->bytes = capacity * sizeof *pairs->parameters;
-    pairs->parameters = (eitp_tensor **)eitp__allocate(host, pairs->bytes);
-    pairs->gradients = (eitp_tensor **)eitp__allocate(host, pairs->bytes);
-    if (capacity && (!pairs->parameters || !pairs->gradients))
-        return eitp__fail_memory(error, 2 * pairs->bytes, "the list of parameters");
-    return EITP_OK;
-}
-
-static void eitp__pairs_release(eitp__pairs *pairs) {
-    eitp__release(pairs->host, pairs->parameters, pairs->bytes);
-    eitp__release(pairs->host, pairs->gradients, pairs->bytes);
-}
-
-static int eitp__compare_variables(const void *left, const void *right) {
-    const eitp_tensor *a = *(eitp_tensor *const *)left, *b = *(eitp_tensor *const *)right;
-    return a->variable < b->variable ? -1 : a->variable > b->variable;
-}
-
-eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
-                                eitp_error *error) {
-    eitp__pairs pairs;
-    eitp_graph *graph;
-    eitp_status status;
-    if (!update || !config)
-        return eitp__fail_null(error, "eitp_adamw_minimize", "config and update");
-    memset(update, 0, sizeof *update);
-    status = eitp__check_loss(loss, error);
-    if (status)
-        return status;
-    graph = loss->graph;
-    status = eitp__pairs_init(&pairs, eitp__graph_host(graph), graph->tensor_count, error);
-    for (size_t i = 0; i < graph->tensor_count && !status; i++) {
-        if (eitp__is_trained(graph->tensors[i]))
-            pairs.parameters[pairs.count++] = graph->tensors[i];
-    }
-    /* The norm is added up in the order of the variables, as eitp_adamw_apply does it. */
-    if (!status)
-        eitp__sort(pairs.parameters, pairs.count, sizeof *pairs.parameters, eitp__compare_variables);
-    if (!status)
-        status = eitp_gradients(loss, NULL, (int)pairs.count, pairs.parameters, pairs.gradients, error);
-    if (!status)
-        status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
-    eitp__pairs_release(&pairs);
-    return status;
-}
-
-/* True if rows of the parameter's gradient were accumulated beside it, for any number of ids. */
-static int eitp__has_gradient_rows(const eitp_context *context, const char *parameter) {
-    static const char prefix[] = "gradient_rows.";
-    for (size_t i = 0; i < eitp_variable_count(context); i++) {
-        const char *name = context->variables[i].info.name;
-        if (!strncmp(name, prefix, sizeof prefix - 1)) {
-            name = strchr(name + sizeof prefix - 1, '.');
-            if (name && !strcmp(name + 1, parameter))
-                return 1;
-        }
-    }
-    return 0;
-}
-
-/*
- * The accumulated gradient of a parameter, with the rows that were accumulated beside it added; NULL if the graph has
- * failed.
- */
-static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const char *gradient, eitp_tensor *unique) {
-    eitp_graph *graph = parameter->graph;
-    eitp_tensor *sum = eitp_variable_tensor(graph, gradient, EITP_GRADIENT, eitp__wide(parameter->dtype),
-                                            parameter->rank, parameter->shape);
-    const char *parameter_name = eitp__variable_name(parameter);
-    int64_t shape[2];
-    char name[EITP__STATE_NAME];
-    if (!sum || !eitp__has_gradient_rows(graph->context, parameter_name))
-        return sum;
-    if (!unique || eitp__rows_gradient_name(parameter_name, unique->shape[0], name, sizeof name, NULL) ||
-        eitp_variable_find(graph->context, name) < 0) {
-        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT,
-                         "rows of the gradient of '%s' were accumulated by eitp_embedding_unique; set "
-                         "eitp_adamw_config.unique to an input of as many ids",
-                         parameter_name);
-        return NULL;
-    }
-    shape[0] = unique->shape[0];
-    shape[1] = parameter->shape[1];
-    return eitp_accumulate(
-        sum,
-        eitp__scatter_rows(unique, eitp_variable_tensor(graph, name, EITP_GRADIENT, sum->dtype, 2, shape), parameter),
-        NULL);
-}
-
-eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
-                             eitp_error *error) {
-    eitp_context *context = graph ? graph->context : NULL;
-    size_t variables = eitp_variable_count(context);
-    eitp__pairs pairs;
-    eitp_status status;
-    if (!graph || !config || !update)
-        return eitp__fail_null(error, "eitp_adamw_apply", "graph, config and update");
-    status = eitp__pairs_init(&pairs, &context->host, variables, error);
-    memset(update, 0, sizeof *update);
-    for (size_t i = 0; i < variables && !status; i++) {
-        eitp_variable parameter = eitp_variable_at(context, i);
-        char name[EITP__STATE_NAME];
-        int fits = snprintf(name, sizeof name, "gradient.%s", parameter.name) < (int)sizeof name;
-        if (!fits || parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
-            continue;
-        pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
-                                                             parameter.rank, parameter.shape);
-        if (pairs.parameters[pairs.count])
-            pairs.gradients[pairs.count] =
-                eitp__accumulated_gradient(pairs.parameters[pairs.count], name, config->unique);
-        pairs.count++;
-        status = eitp_graph_status(graph, error);
-    }
-    if (!status)
-        status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
-    eitp__pairs_release(&pairs);
-    return status;
 }

@@ -67,7 +67,7 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__fl
     eitp__term *terms[EITP__MAX_INPUTS];
     int index[EITP__MAX_INPUTS], count = 0;
     if (!eitp__expand_node(node, outputs)) {
-        eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no gradient", eitp__op(node->op)->name);
+        eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no gradient", eitp__op(node->graph, node->op)->name);
         return;
     }
     for (int i = 0; i < node->input_count; i++) {
@@ -83,7 +83,7 @@ static void eitp__differentiate_expansion(const eitp__node *node, const eitp__fl
 }
 
 static void eitp__differentiate_node(eitp__flow *flow, const eitp__node *node) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     eitp_tensor *dy[EITP__MAX_OUTPUTS] = EITP__ZERO, *dx[EITP__MAX_INPUTS];
     int flows = 0, saved_flows = 0;
     for (int i = 0; i < node->output_count; i++) {
@@ -149,7 +149,7 @@ static void eitp__differentiate(eitp_graph *graph, size_t first, int y_count, ei
 
 /* A node of a 16-bit column as the same op in F32 between casts. 0: it is of another column, or changes a variable. */
 static int eitp__widen_node(const eitp__node *node, eitp_tensor **outputs) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     eitp_dtype dtype = eitp__node_dtype(node);
     eitp__attributes attributes = node->attributes;
     eitp_tensor *inputs[EITP__MAX_INPUTS];
@@ -167,7 +167,7 @@ static int eitp__widen_node(const eitp__node *node, eitp_tensor **outputs) {
 }
 
 EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **outputs) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     eitp__op_code forward;
     eitp__node original;
     eitp_tensor *results[EITP__MAX_OUTPUTS] = EITP__ZERO, *xs[EITP__MAX_OUTPUTS];
@@ -185,7 +185,7 @@ EITP__PRIVATE int eitp__expand_node(const eitp__node *node, eitp_tensor **output
     forward = (eitp__op_code)(info->backward_of - 1);
     original = *node;
     original.op = forward;
-    eitp__op(forward)->expand(&original, results);
+    eitp__op(node->graph, forward)->expand(&original, results);
     for (int i = 0; i < node->output_count; i++)
         xs[i] = node->inputs[info->wrt[i]];
     if (!results[0])

@@ -64,7 +64,7 @@ static eitp_status eitp__open_stream(eitp_context *context, const eitp_context_c
         return EITP_OK;
     if (!context->backend->interface->is_host_memory)
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "variables of device '%s' cannot be streamed from a file; use --device cpu",
+                          "variables of device '%s' cannot be streamed from a file; use device 'cpu'",
                           context->backend->interface->name);
     if (!config->stream_path || !*config->stream_path)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,

@@ -1,35 +1,7 @@
+/* What a graph is built of: tensors, nodes, and its first error. */
 #include "tensor/graph.h"
 
 #include "tensor/context.h"
-
-eitp_status eitp_graph_create(eitp_context *context, eitp_graph **graph, eitp_error *error) {
-    if (!context || !graph)
-        return eitp__fail_null(error, "eitp_graph_create", "context and graph");
-    *graph = (eitp_graph *)eitp__allocate(&context->host, sizeof **graph);
-    if (!*graph)
-        return eitp__fail_memory(error, sizeof **graph, "a graph");
-    (*graph)->context = context;
-    context->graph_count++;
-    (*graph)->capacity = -1;
-    return EITP_OK;
-}
-
-void eitp_graph_destroy(eitp_graph *graph) {
-    const eitp_host *host;
-    if (!graph)
-        return;
-    host = &graph->context->host;
-    graph->context->graph_count--;
-    while (graph->blocks) {
-        eitp__graph_block *block = graph->blocks;
-        graph->blocks = block->next;
-        eitp__release(host, block, block->size);
-    }
-    eitp__release(host, graph->tensors, graph->tensor_capacity * sizeof *graph->tensors);
-    eitp__release(host, graph->nodes, graph->node_capacity * sizeof *graph->nodes);
-    eitp__release(host, graph->variables, graph->variable_capacity * sizeof *graph->variables);
-    eitp__release(host, graph, sizeof *graph);
-}
 
 eitp_status eitp_graph_status(const eitp_graph *graph, eitp_error *error) {
     if (!graph)
@@ -341,7 +313,7 @@ static int eitp__check_inputs(eitp_graph *graph, const eitp__op_info *info, eitp
 }
 
 EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output) {
-    const int *shares = eitp__op(node->op)->shares;
+    const int *shares = eitp__op(node->graph, node->op)->shares;
     for (int i = 0; i < EITP__MAX_OUTPUTS; i++) {
         eitp_tensor *input = shares[i] && shares[i] <= node->input_count ? node->inputs[shares[i] - 1] : NULL;
         if (shares[i] && !input)
@@ -354,7 +326,7 @@ EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output
 
 /* Whether something computes a node: a kernel of its dtype or, where that is of 16 bits, of F32; or other ops. */
 static int eitp__can_compute(const eitp__node *node) {
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     const eitp__backend *backend = node->graph->context->backend;
     eitp_dtype dtype = eitp__node_dtype(node);
     if ((int)node->op >= (int)EITP__SLOT_COUNT || info->expand || info->backward_of)
@@ -365,10 +337,13 @@ static int eitp__can_compute(const eitp__node *node) {
 
 EITP__PRIVATE eitp__node *eitp__node_create(eitp_graph *graph, eitp__op_code op, eitp_tensor *const *inputs,
                                             int input_count, const eitp__attributes *attributes) {
-    const eitp__op_info *info = eitp__op(op);
+    const eitp__op_info *info;
     eitp__node *node;
     eitp_error error = EITP__ZERO;
-    if (!graph || graph->error.status || !eitp__check_inputs(graph, info, inputs, input_count))
+    if (!graph || graph->error.status)
+        return NULL;
+    info = eitp__op(graph, op);
+    if (!eitp__check_inputs(graph, info, inputs, input_count))
         return NULL;
     if (!eitp__reserve(&graph->context->host, (void **)&graph->nodes, &graph->node_capacity, graph->node_count + 1,
                        sizeof *graph->nodes)) {
@@ -419,7 +394,8 @@ EITP__PRIVATE eitp_tensor *eitp__apply(eitp__op_code op, eitp_tensor *const *inp
 
 EITP__PRIVATE eitp_status eitp__node_output(eitp__node *node, eitp_dtype dtype, int rank, const int64_t *shape,
                                             int rows, eitp_error *error) {
-    eitp_tensor *tensor = eitp__tensor_create(node->graph, eitp__op(node->op)->name, dtype, rank, shape, rows);
+    eitp_tensor *tensor =
+        eitp__tensor_create(node->graph, eitp__op(node->graph, node->op)->name, dtype, rank, shape, rows);
     if (!tensor) {
         if (error)
             *error = node->graph->error;

@@ -85,6 +85,7 @@ typedef struct eitp__graph_block {
 
 struct eitp_graph {
     eitp_context *context;
+    const struct eitp__op_info *ops; /* the table */
     eitp__graph_block *blocks;
     eitp_tensor **tensors;
     size_t tensor_count, tensor_capacity;
@@ -130,7 +131,12 @@ typedef struct eitp__op_info {
     eitp_tensor *(*rows)(const eitp__node *node, int64_t begin, int64_t end);
 } eitp__op_info;
 
-EITP__PRIVATE const eitp__op_info *eitp__op(eitp__op_code op);
+/* op_table.c: by op. It refers to the rules of all ops, and these add nodes, which find it in their graph. */
+EITP__PRIVATE const eitp__op_info *eitp__op_table(void);
+
+static inline EITP__UNUSED const eitp__op_info *eitp__op(const eitp_graph *graph, eitp__op_code op) {
+    return &graph->ops[op];
+}
 
 /* The input whose memory an output of the node has, and changes; NULL where it has its own. */
 EITP__PRIVATE eitp_tensor *eitp__shared_input(const eitp__node *node, int output);

@@ -11,7 +11,7 @@ eitp_status eitp_context_measure(eitp_context *context, eitp_limits *limits, eit
     eitp_status status;
     memset(limits, 0, sizeof *limits);
     if (!interface->measure)
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' cannot tell its limits; use --device cpu",
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED, "device '%s' does not report its limits; use device 'cpu'",
                           interface->name);
     status = interface->measure(context->backend, &measured, error);
     if (status)
@@ -132,7 +132,7 @@ static void eitp__profile_bytes(const eitp_plan *plan, const eitp__call *call, e
 static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
     const eitp__node *node = plan->steps[s].node;
     const eitp__binding *binding = &plan->bindings[s];
-    const eitp__op_info *info = eitp__op(node->op);
+    const eitp__op_info *info = eitp__op(node->graph, node->op);
     double flops = info->flops ? info->flops(node) : 0;
     int rows = 0;
     for (int i = 0; i < EITP__MAX_INPUTS; i++)
@@ -143,7 +143,7 @@ static double eitp__profile_flops(const eitp_plan *plan, size_t s) {
 /* All but the time that the step takes. */
 static eitp_profile eitp__profile_of(const eitp_plan *plan, size_t s) {
     eitp_profile profile = EITP__ZERO;
-    profile.op = eitp__op(plan->steps[s].node->op)->name;
+    profile.op = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op)->name;
     profile.product = eitp__profile_product(plan, s);
     profile.variable = eitp__profile_name(plan, &plan->steps[s]);
     profile.dtype = plan->calls[s].dtype;

@@ -35,7 +35,11 @@ EITP__PRIVATE eitp_tensor *eitp__matmul_node(eitp_tensor *a, eitp_tensor *b, eit
  */
 EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end);
 
-/* Zeros like a table, to which rows are added at the ids; an id outside the table is left out. */
+/* eitp_scatter_add along a dimension counted from the start; with `rows`, `extent` is the graph's capacity. */
+EITP__PRIVATE eitp_tensor *eitp__scatter_along(eitp_tensor *x, eitp_tensor *indices, int along, int64_t extent,
+                                               int rows);
+
+/* Zeros, as many rows as a table has, to which rows are added at the ids; an id outside the table is left out. */
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table);
 
 /*
@@ -54,10 +58,11 @@ EITP__PRIVATE eitp_status eitp__require(int condition, eitp_error *error, const 
 /* ops_elementwise.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_fill, eitp__shape_arange, eitp__shape_unary, eitp__shape_cast,
     eitp__shape_binary, eitp__shape_compare, eitp__shape_where, eitp__shape_same;
-EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_exp, eitp__gradient_log, eitp__gradient_sqrt,
-    eitp__gradient_tanh, eitp__gradient_sigmoid, eitp__gradient_relu, eitp__gradient_erf, eitp__gradient_affine,
-    eitp__gradient_clamp, eitp__gradient_cast, eitp__gradient_add, eitp__gradient_subtract, eitp__gradient_multiply,
-    eitp__gradient_divide, eitp__gradient_where, eitp__gradient_none;
+EITP__PRIVATE eitp__gradient_rule eitp__gradient_negate, eitp__gradient_abs, eitp__gradient_exp, eitp__gradient_log,
+    eitp__gradient_sqrt, eitp__gradient_rsqrt, eitp__gradient_sin, eitp__gradient_cos, eitp__gradient_tanh,
+    eitp__gradient_sigmoid, eitp__gradient_relu, eitp__gradient_erf, eitp__gradient_affine, eitp__gradient_clamp,
+    eitp__gradient_cast, eitp__gradient_add, eitp__gradient_subtract, eitp__gradient_multiply, eitp__gradient_divide,
+    eitp__gradient_minimum, eitp__gradient_maximum, eitp__gradient_where, eitp__gradient_none;
 EITP__PRIVATE eitp__flops_rule eitp__flops_elements;
 
 /* ops_shape.c */
@@ -83,20 +88,23 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_matmul;
 
 /* ops_network.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_second, eitp__shape_layer_norm, eitp__shape_layer_norm_backward_input,
-    eitp__shape_layer_norm_backward_parameters, eitp__shape_embedding, eitp__shape_embedding_backward,
-    eitp__shape_dropout;
+    eitp__shape_layer_norm_backward_parameters, eitp__shape_rms_norm, eitp__shape_embedding,
+    eitp__shape_embedding_backward, eitp__shape_dropout;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_softmax, eitp__gradient_log_softmax, eitp__gradient_gelu_tanh,
-    eitp__gradient_gelu_erf, eitp__gradient_layer_norm, eitp__gradient_embedding, eitp__gradient_embedding_backward,
-    eitp__gradient_dropout;
+    eitp__gradient_gelu_erf, eitp__gradient_silu, eitp__gradient_layer_norm, eitp__gradient_rms_norm,
+    eitp__gradient_embedding, eitp__gradient_embedding_backward, eitp__gradient_dropout;
 EITP__PRIVATE eitp__expand_rule eitp__expand_softmax, eitp__expand_softmax_backward, eitp__expand_log_softmax,
-    eitp__expand_log_softmax_backward, eitp__expand_gelu_tanh, eitp__expand_gelu_erf, eitp__expand_layer_norm,
-    eitp__expand_embedding, eitp__expand_embedding_backward;
+    eitp__expand_log_softmax_backward, eitp__expand_gelu_tanh, eitp__expand_gelu_erf, eitp__expand_silu,
+    eitp__expand_layer_norm, eitp__expand_rms_norm, eitp__expand_embedding, eitp__expand_embedding_backward;
 
 /* ops_attention.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_attention, eitp__shape_attention_backward, eitp__shape_attention_cached;
 EITP__PRIVATE eitp__gradient_rule eitp__gradient_attention;
 EITP__PRIVATE eitp__expand_rule eitp__expand_attention;
 EITP__PRIVATE eitp__flops_rule eitp__flops_attention, eitp__flops_attention_backward;
+
+/* Lets offsets that are an input ascend from 0 to at most `rows`, no sequence longer than `longest`. */
+EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t longest);
 
 /* ops_loss.c */
 EITP__PRIVATE eitp__shape_rule eitp__shape_cross_entropy, eitp__shape_cross_entropy_backward, eitp__shape_head,

@@ -17,10 +17,17 @@ static eitp_status eitp__check_offsets(const eitp__value_rule *rule, const eitp_
     return EITP_OK;
 }
 
+EITP__PRIVATE void eitp__add_offsets_rule(eitp_tensor *offsets, int64_t rows, int64_t longest) {
+    eitp__value_rule rule = EITP__ZERO;
+    rule.check = eitp__check_offsets;
+    rule.numbers[0] = rows;
+    rule.numbers[1] = longest;
+    eitp__add_rule(offsets, &rule);
+}
+
 eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                             const eitp_attention_config *config) {
     eitp__attributes attributes = EITP__ZERO;
-    eitp__value_rule rule = EITP__ZERO;
     eitp_tensor *inputs[4], *attended;
     if (!qkv)
         return NULL;
@@ -40,11 +47,8 @@ eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor 
     inputs[2] = config->dropout > 0 ? key : NULL;
     inputs[3] = lengths;
     attended = eitp__apply(EITP__OP_ATTENTION, inputs, 4, &attributes);
-    rule.check = eitp__check_offsets;
-    rule.numbers[0] = qkv->shape[0];
-    rule.numbers[1] = config->longest;
     if (attended)
-        eitp__add_rule(offsets, &rule);
+        eitp__add_offsets_rule(offsets, qkv->shape[0], config->longest);
     return attended;
 }
 

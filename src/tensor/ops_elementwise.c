@@ -151,6 +151,10 @@ eitp_tensor *eitp_negate(eitp_tensor *x) {
     return eitp__unary(EITP__OP_NEGATE, x, 0, 0);
 }
 
+eitp_tensor *eitp_abs(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_ABS, x, 0, 0);
+}
+
 eitp_tensor *eitp_exp(eitp_tensor *x) {
     return eitp__unary(EITP__OP_EXP, x, 0, 0);
 }
@@ -161,6 +165,18 @@ eitp_tensor *eitp_log(eitp_tensor *x) {
 
 eitp_tensor *eitp_sqrt(eitp_tensor *x) {
     return eitp__unary(EITP__OP_SQRT, x, 0, 0);
+}
+
+eitp_tensor *eitp_rsqrt(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_RSQRT, x, 0, 0);
+}
+
+eitp_tensor *eitp_sin(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_SIN, x, 0, 0);
+}
+
+eitp_tensor *eitp_cos(eitp_tensor *x) {
+    return eitp__unary(EITP__OP_COS, x, 0, 0);
 }
 
 eitp_tensor *eitp_tanh(eitp_tensor *x) {
@@ -213,6 +229,14 @@ eitp_tensor *eitp_divide(eitp_tensor *a, eitp_tensor *b) {
     return eitp__binary(EITP__OP_DIVIDE, a, b);
 }
 
+eitp_tensor *eitp_minimum(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_MINIMUM, a, b);
+}
+
+eitp_tensor *eitp_maximum(eitp_tensor *a, eitp_tensor *b) {
+    return eitp__binary(EITP__OP_MAXIMUM, a, b);
+}
+
 eitp_tensor *eitp_less(eitp_tensor *a, eitp_tensor *b) {
     return eitp__binary(EITP__OP_LESS, a, b);
 }
@@ -253,7 +277,7 @@ EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value) {
 /* ---- Gradients ---- */
 
 EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like) {
-    unsigned dimensions = 0;
+    eitp__attributes sums = EITP__ZERO, shape = EITP__ZERO;
     int extra;
     eitp_tensor *sum = x;
     if (!x || eitp__same_shape(x, like))
@@ -261,11 +285,14 @@ EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like)
     extra = x->rank - like->rank;
     for (int d = 0; d < x->rank; d++) {
         if (d < extra || (like->shape[d - extra] == 1 && x->shape[d] != 1))
-            dimensions |= 1u << d;
+            sums.integers[0] |= 1 << d;
     }
-    if (dimensions)
-        sum = eitp_sum(x, dimensions, 1);
-    return extra ? eitp_reshape(sum, like->rank, like->shape) : sum;
+    /* Not by eitp_sum and eitp_reshape, whose gradients are made of the ops above. */
+    if (sums.integers[0])
+        sum = eitp__apply(EITP__OP_SUM, &x, 1, &sums);
+    shape.rank = like->rank;
+    memcpy(shape.shape, like->shape, sizeof shape.shape);
+    return extra ? eitp__apply(EITP__OP_RESHAPE, &sum, 1, &shape) : sum;
 }
 
 EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contribution) {
@@ -283,6 +310,12 @@ EITP__PRIVATE void eitp__gradient_negate(const eitp__node *node, eitp_tensor *co
     eitp__add_gradient(&dx[0], eitp_negate(dy[0]));
 }
 
+EITP__PRIVATE void eitp__gradient_abs(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *x = node->inputs[0], *zero = eitp__scalar_like(x, 0);
+    eitp_tensor *below = eitp_where(eitp_less(x, zero), eitp_negate(dy[0]), zero);
+    eitp__add_gradient(&dx[0], eitp_where(eitp_less(zero, x), dy[0], below));
+}
+
 EITP__PRIVATE void eitp__gradient_exp(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_multiply(dy[0], node->outputs[0]));
 }
@@ -293,6 +326,20 @@ EITP__PRIVATE void eitp__gradient_log(const eitp__node *node, eitp_tensor *const
 
 EITP__PRIVATE void eitp__gradient_sqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     eitp__add_gradient(&dx[0], eitp_divide(eitp_affine(dy[0], 0.5, 0), node->outputs[0]));
+}
+
+/* -y^3 / 2 */
+EITP__PRIVATE void eitp__gradient_rsqrt(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *y = node->outputs[0], *cube = eitp_multiply(y, eitp_multiply(y, y));
+    eitp__add_gradient(&dx[0], eitp_multiply(eitp_affine(dy[0], -0.5, 0), cube));
+}
+
+EITP__PRIVATE void eitp__gradient_sin(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_multiply(dy[0], eitp_cos(node->inputs[0])));
+}
+
+EITP__PRIVATE void eitp__gradient_cos(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp_negate(eitp_multiply(dy[0], eitp_sin(node->inputs[0]))));
 }
 
 /* 1 - y^2 */
@@ -353,6 +400,24 @@ EITP__PRIVATE void eitp__gradient_divide(const eitp__node *node, eitp_tensor *co
     eitp_tensor *da = eitp_divide(dy[0], node->inputs[1]);
     eitp__add_gradient(&dx[0], eitp__sum_to(da, node->inputs[0]));
     eitp__add_gradient(&dx[1], eitp__sum_to(eitp_negate(eitp_multiply(da, node->outputs[0])), node->inputs[1]));
+}
+
+/* To the operand that was chosen; half to each where they are equal. Where either is not a number, both get all. */
+static void eitp__gradient_chosen(const eitp__node *node, eitp_tensor *dy, eitp_tensor **dx, int is_maximum) {
+    eitp_tensor *a = node->inputs[0], *b = node->inputs[1], *zero = eitp__scalar_like(dy, 0);
+    eitp_tensor *shared = eitp_where(eitp_equal(a, b), eitp_affine(dy, 0.5, 0), dy);
+    eitp_tensor *is_not_a = is_maximum ? eitp_less(a, b) : eitp_less(b, a);
+    eitp_tensor *is_not_b = is_maximum ? eitp_less(b, a) : eitp_less(a, b);
+    eitp__add_gradient(&dx[0], eitp__sum_to(eitp_where(is_not_a, zero, shared), a));
+    eitp__add_gradient(&dx[1], eitp__sum_to(eitp_where(is_not_b, zero, shared), b));
+}
+
+EITP__PRIVATE void eitp__gradient_minimum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__gradient_chosen(node, dy[0], dx, 0);
+}
+
+EITP__PRIVATE void eitp__gradient_maximum(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__gradient_chosen(node, dy[0], dx, 1);
 }
 
 EITP__PRIVATE void eitp__gradient_where(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

@@ -1,4 +1,4 @@
-/* Cross-entropy with an ignored target: builder, shapes, gradient, expansion. */
+/* Cross-entropy with an ignored target, class weights and label smoothing: builders, shapes, gradients, expansions. */
 #include "tensor/op_rules.h"
 
 static eitp_status eitp__check_targets(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
@@ -200,4 +200,100 @@ EITP__PRIVATE void eitp__gradient_linear_cross_entropy(const eitp__node *node, e
     }
     eitp__add_gradient(&dx[0], eitp__matmul_node(d, table, NULL, 0, 0, eitp__gradient_dtype(x)));
     eitp__add_gradient(&dx[1], eitp__matmul_node(d, x, NULL, 1, 0, eitp__gradient_dtype(table)));
+}
+
+/* ---- Class weights and label smoothing ---- */
+
+static int eitp__check_loss_config(eitp_tensor *x, int64_t classes, const eitp_cross_entropy_config *config) {
+    const eitp_tensor *weights = config ? config->weights : NULL;
+    eitp_error error = EITP__ZERO;
+    eitp_status status = eitp__require(config != NULL, &error, "the config is NULL");
+    if (!status)
+        status = eitp__require(config->label_smoothing >= 0 && config->label_smoothing <= 1, &error,
+                               "the label smoothing is %g; it must be 0 to 1", config->label_smoothing);
+    if (!status)
+        status = eitp__require(!weights || (weights->rank == 1 && weights->shape[0] == classes && !weights->rows &&
+                                            weights->dtype == eitp__wide(x->dtype)),
+                               &error, "the class weights must be %s [%lld]", eitp_dtype_name(eitp__wide(x->dtype)),
+                               (long long)classes);
+    if (status)
+        eitp__graph_fail(x->graph, status, "cross_entropy: %s", error.message);
+    return !status;
+}
+
+/* w as a matrix of one row, or of one column. */
+static eitp_tensor *eitp__weight_matrix(eitp_tensor *weights, int is_column) {
+    int64_t shape[2] = {1, 1};
+    shape[!is_column] = -1;
+    return eitp_reshape(weights, 2, shape);
+}
+
+/* x times the sum of the class weights. */
+static eitp_tensor *eitp__times_total(eitp_tensor *x, eitp_tensor *weights, int64_t classes) {
+    return weights ? eitp_multiply(x, eitp_sum(weights, EITP_ALL_DIMENSIONS, 0)) : eitp_affine(x, (double)classes, 0);
+}
+
+/* The sum over the classes j of w[j] (l[t] - l[j]), of logits l [n, v] and targets t: [n]. */
+static eitp_tensor *eitp__logit_spread(eitp_tensor *logits, eitp_tensor *targets, eitp_tensor *weights) {
+    int64_t column[2] = {-1, 1}, rows[1] = {-1};
+    eitp_dtype wide = eitp__wide(logits->dtype);
+    eitp_tensor *picked = eitp_cast(eitp_gather(logits, eitp_reshape(targets, 2, column), 1), wide), *sum;
+    sum = weights ? eitp_matmul(eitp_cast(logits, wide), eitp__weight_matrix(weights, 1)) : eitp_sum(logits, 2u, 1);
+    return eitp_reshape(eitp_subtract(eitp__times_total(picked, weights, logits->shape[1]), sum), 1, rows);
+}
+
+/* The same of logits x table^T, without these: x times the sum over the classes j of w[j] (table[t] - table[j]). */
+static eitp_tensor *eitp__head_spread(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets, eitp_tensor *weights) {
+    int64_t ones[2] = {1, 1};
+    eitp_dtype wide = eitp__wide(x->dtype);
+    eitp_tensor *picked = eitp_cast(eitp_embedding(table, targets), wide), *sum;
+    ones[1] = table->shape[0];
+    sum = weights ? eitp_matmul(eitp__weight_matrix(weights, 0), eitp_cast(table, wide))
+                  : eitp_matmul_wide(eitp_fill(x->graph, table->dtype, 2, ones, 1), table, 0, 0);
+    picked = eitp_subtract(eitp__times_total(picked, weights, table->shape[0]), sum);
+    return eitp_sum(eitp_multiply(eitp_cast(x, wide), picked), 2u, 0);
+}
+
+/*
+ * (1 - s) w[t] nll + s / v * the sum over the classes j of -w[j] log p[j], where -log p[j] = nll + l[t] - l[j]:
+ * `spread` is the part of that sum beside nll, NULL where s is 0.
+ */
+static eitp_tensor *eitp__configured_loss(eitp_tensor *nll, eitp_tensor *spread, eitp_tensor *targets, int64_t classes,
+                                          const eitp_cross_entropy_config *config) {
+    double smoothing = config->label_smoothing;
+    eitp_tensor *weights = config->weights, *loss = nll, *factor, *ignored;
+    if (weights) {
+        factor = eitp_affine(eitp_gather(weights, targets, 0), 1 - smoothing, 0);
+        if (spread)
+            factor = eitp_add(factor,
+                              eitp_affine(eitp_sum(weights, EITP_ALL_DIMENSIONS, 0), smoothing / (double)classes, 0));
+        loss = eitp_multiply(nll, factor);
+    }
+    if (!spread)
+        return loss;
+    ignored = eitp_equal(targets, eitp__scalar_like(targets, config->ignored));
+    spread = eitp_where(ignored, eitp__scalar_like(nll, 0), eitp_affine(spread, smoothing / (double)classes, 0));
+    return eitp_add(loss, spread);
+}
+
+eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *targets,
+                                     const eitp_cross_entropy_config *config) {
+    int64_t classes = eitp_tensor_dimension(logits, 1);
+    eitp_tensor *nll = eitp_cross_entropy(logits, targets, config ? config->ignored : 0), *spread = NULL;
+    if (!nll || !eitp__check_loss_config(logits, classes, config))
+        return NULL;
+    if (config->label_smoothing > 0)
+        spread = eitp__logit_spread(logits, targets, config->weights);
+    return eitp__configured_loss(nll, spread, targets, classes, config);
+}
+
+eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
+                                            const eitp_cross_entropy_config *config) {
+    int64_t classes = eitp_tensor_dimension(table, 0);
+    eitp_tensor *nll = eitp_linear_cross_entropy(x, table, targets, config ? config->ignored : 0), *spread = NULL;
+    if (!nll || !eitp__check_loss_config(x, classes, config))
+        return NULL;
+    if (config->label_smoothing > 0)
+        spread = eitp__head_spread(x, table, targets, config->weights);
+    return eitp__configured_loss(nll, spread, targets, classes, config);
 }

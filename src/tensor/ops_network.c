@@ -1,4 +1,4 @@
-/* Softmax, GELU, layer norm, embedding, dropout: builders, shapes, gradients, expansions. */
+/* Softmax, GELU, SiLU, layer norm, RMS norm, embedding, dropout: builders, shapes, gradients, expansions. */
 #include "tensor/op_rules.h"
 
 static eitp_tensor *eitp__apply2(eitp__op_code op, eitp_tensor *a, eitp_tensor *b) {
@@ -96,6 +96,20 @@ EITP__PRIVATE void eitp__expand_gelu_erf(const eitp__node *node, eitp_tensor **o
     outputs[0] = eitp_multiply(x, eitp_affine(eitp_erf(eitp_affine(x, 0.7071067811865476, 0)), 0.5, 0.5));
 }
 
+/* ---- SiLU ---- */
+
+eitp_tensor *eitp_silu(eitp_tensor *x) {
+    return eitp__apply(EITP__OP_SILU, &x, 1, NULL);
+}
+
+EITP__PRIVATE void eitp__gradient_silu(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp__add_gradient(&dx[0], eitp__apply2(EITP__OP_SILU_BACKWARD, node->inputs[0], dy[0]));
+}
+
+EITP__PRIVATE void eitp__expand_silu(const eitp__node *node, eitp_tensor **outputs) {
+    outputs[0] = eitp_multiply(node->inputs[0], eitp_sigmoid(node->inputs[0]));
+}
+
 /* ---- Layer norm ---- */
 
 eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon) {
@@ -108,7 +122,8 @@ eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bia
     return eitp__apply(EITP__OP_LAYER_NORM, inputs, 3, &attributes);
 }
 
-EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
+/* Of a norm: the parameters, called `parameters`; y, and `saved` numbers of each row. */
+static eitp_status eitp__shape_norm(eitp__node *node, const char *parameters, int saved, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0];
     int64_t channels = x->rank ? x->shape[x->rank - 1] : 0;
     eitp_status status = eitp__require(x->rank >= 2 && eitp__is_floating(x->dtype), error,
@@ -116,17 +131,21 @@ EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *e
     if (!status)
         status = eitp__require(node->attributes.reals[0] >= 0 && isfinite(node->attributes.reals[0]), error,
                                "epsilon is %g; it must be 0 or more", node->attributes.reals[0]);
-    for (int i = 1; i <= 2 && !status; i++) {
+    for (int i = 1; i < node->input_count && !status; i++) {
         const eitp_tensor *p = node->inputs[i];
         status = eitp__require(p->rank == 1 && p->shape[0] == channels && p->dtype == eitp__wide(x->dtype), error,
-                               "gain and bias must be %s [%lld]", eitp_dtype_name(eitp__wide(x->dtype)),
+                               "%s must be %s [%lld]", parameters, eitp_dtype_name(eitp__wide(x->dtype)),
                                (long long)channels);
     }
     if (!status)
         status = eitp__node_output_like(node, x, error);
-    for (int i = 0; i < 2 && !status; i++)
+    for (int i = 0; i < saved && !status; i++)
         status = eitp__node_output(node, eitp__wide(x->dtype), x->rank - 1, x->shape, x->rows, error);
     return status;
+}
+
+EITP__PRIVATE eitp_status eitp__shape_layer_norm(eitp__node *node, eitp_error *error) {
+    return eitp__shape_norm(node, "gain and bias", 2, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_layer_norm_backward_input(eitp__node *node, eitp_error *error) {
@@ -163,6 +182,38 @@ EITP__PRIVATE void eitp__expand_layer_norm(const eitp__node *node, eitp_tensor *
     outputs[2] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
 }
 
+/* ---- RMS norm ---- */
+
+eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    attributes.reals[0] = epsilon;
+    inputs[0] = x;
+    inputs[1] = gain;
+    return eitp__apply(EITP__OP_RMS_NORM, inputs, 2, &attributes);
+}
+
+EITP__PRIVATE eitp_status eitp__shape_rms_norm(eitp__node *node, eitp_error *error) {
+    return eitp__shape_norm(node, "gain", 1, error);
+}
+
+EITP__PRIVATE void eitp__gradient_rms_norm(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    eitp_tensor *inputs[4];
+    inputs[0] = node->inputs[0];
+    inputs[1] = node->inputs[1];
+    inputs[2] = node->outputs[1];
+    inputs[3] = dy[0];
+    eitp__add_gradient(&dx[0], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_INPUT, inputs, 4, &node->attributes));
+    eitp__add_gradient(&dx[1], eitp__apply(EITP__OP_RMS_NORM_BACKWARD_PARAMETERS, inputs, 4, &node->attributes));
+}
+
+EITP__PRIVATE void eitp__expand_rms_norm(const eitp__node *node, eitp_tensor **outputs) {
+    eitp_tensor *x = node->inputs[0], *squares = eitp_mean(eitp_multiply(x, x), eitp__last_dimension(x), 1);
+    eitp_tensor *reciprocal = eitp_rsqrt(eitp_affine(squares, 1, node->attributes.reals[0]));
+    outputs[0] = eitp_multiply(eitp_multiply(x, reciprocal), node->inputs[1]);
+    outputs[1] = eitp_reshape(reciprocal, x->rank - 1, x->shape);
+}
+
 /* ---- Embedding ---- */
 
 eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids) {
@@ -197,17 +248,19 @@ EITP__PRIVATE eitp_status eitp__shape_embedding(eitp__node *node, eitp_error *er
 }
 
 EITP__PRIVATE eitp_status eitp__shape_embedding_backward(eitp__node *node, eitp_error *error) {
-    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape, 0, error);
+    return eitp__node_output(node, eitp__wide(node->inputs[1]->dtype), 2, node->attributes.shape,
+                             (int)node->attributes.integers[2], error);
 }
 
-/* A table of the given shape to which the rows of dy are added at the ids. */
-static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int64_t columns,
+/* A table as wide as dy, to which the rows of dy are added at the ids; `varies`: its rows are the graph's capacity. */
+static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, int64_t rows, int varies,
                                              int is_deferred) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
     attributes.shape[0] = rows;
-    attributes.shape[1] = columns;
+    attributes.shape[1] = dy ? dy->shape[1] : 0;
     attributes.integers[1] = is_deferred;
+    attributes.integers[2] = varies;
     inputs[0] = ids;
     inputs[1] = dy;
     return eitp__apply(EITP__OP_EMBEDDING_BACKWARD, inputs, 2, &attributes);
@@ -216,21 +269,17 @@ static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, 
 EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     const eitp_tensor *table = node->inputs[0];
     eitp_tensor *ids = node->inputs[1], *rows = dy[0];
-    int is_unique = node->input_count > 2;
-    if (table->rows) {
-        eitp__graph_fail(node->graph, EITP_ERROR_UNSUPPORTED,
-                         "embedding: choosing among rows whose number varies has no gradient");
-        return;
-    }
+    /* A table whose number of rows varies is no parameter, which is what sums by distinct id are for. */
+    int is_unique = node->input_count > 2 && !table->rows;
     if (is_unique) {
         ids = node->inputs[2];
-        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], table->shape[1], 0);
+        rows = eitp__embedding_backward(node->inputs[3], rows, ids->shape[0], 0, 0);
     }
-    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], is_unique));
+    eitp__add_gradient(&dx[0], eitp__embedding_backward(ids, rows, table->shape[0], table->rows, is_unique));
 }
 
 EITP__PRIVATE eitp_tensor *eitp__scatter_rows(eitp_tensor *ids, eitp_tensor *rows, const eitp_tensor *table) {
-    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->shape[1], 0) : NULL;
+    return ids && rows ? eitp__embedding_backward(ids, rows, table->shape[0], table->rows, 0) : NULL;
 }
 
 EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient) {
@@ -257,6 +306,8 @@ EITP__PRIVATE void eitp__gradient_embedding_backward(const eitp__node *node, eit
 /* ids [n] as an index for each of c columns: [n, c]. */
 static eitp_tensor *eitp__column_indices(eitp_tensor *ids, int64_t columns) {
     int64_t shape[2];
+    if (!ids)
+        return NULL;
     shape[0] = ids->shape[0];
     shape[1] = 1;
     ids = eitp_reshape(ids, 2, shape);
@@ -270,9 +321,9 @@ EITP__PRIVATE void eitp__expand_embedding(const eitp__node *node, eitp_tensor **
 }
 
 EITP__PRIVATE void eitp__expand_embedding_backward(const eitp__node *node, eitp_tensor **outputs) {
-    eitp_tensor *dy = node->inputs[1];
-    outputs[0] =
-        eitp_scatter_add(dy, eitp__column_indices(eitp__table_rows(node), dy->shape[1]), 0, node->attributes.shape[0]);
+    eitp_tensor *dy = node->inputs[1], *indices = eitp__column_indices(eitp__table_rows(node), dy->shape[1]);
+    if (indices)
+        outputs[0] = eitp__scatter_along(dy, indices, 0, node->attributes.shape[0], node->outputs[0]->rows);
 }
 
 /* ---- Dropout ---- */

@@ -114,6 +114,8 @@ EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activa
         return eitp_tanh(y);
     case EITP_SIGMOID:
         return eitp_sigmoid(y);
+    case EITP_SILU:
+        return eitp_silu(y);
     case EITP_NO_ACTIVATION:
     default:
         return y;
@@ -121,7 +123,7 @@ EITP__PRIVATE eitp_tensor *eitp__activate(eitp_tensor *y, eitp_activation activa
 }
 
 eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tensor *bias, eitp_activation activation) {
-    if (x && (unsigned)activation > EITP_SIGMOID) {
+    if (x && (unsigned)activation > EITP_SILU) {
         eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "linear: unknown activation %d", (int)activation);
         return NULL;
     }

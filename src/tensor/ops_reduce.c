@@ -5,7 +5,9 @@ EITP__PRIVATE eitp_status eitp__shape_reduce(eitp__node *node, eitp_error *error
     const eitp_tensor *x = node->inputs[0];
     int64_t shape[EITP_MAX_RANK];
     int reduces_rows = (int)(node->attributes.integers[0] & 1);
-    eitp_dtype dtype = node->op == EITP__OP_SUM ? eitp__wide(x->dtype) : x->dtype;
+    eitp_dtype dtype = node->op == EITP__OP_SUM      ? eitp__wide(x->dtype)
+                       : node->op == EITP__OP_ARGMAX ? EITP_I32
+                                                     : x->dtype;
     eitp_status status = eitp__require(eitp__is_floating(x->dtype), error,
                                        "the operand is %s; cast it to a floating type", eitp_dtype_name(x->dtype));
     memcpy(shape, x->shape, sizeof shape);
@@ -34,7 +36,7 @@ static eitp_tensor *eitp__reduce(eitp__op_code op, eitp_tensor *x, unsigned dime
     eitp_tensor *y;
     int64_t shape[EITP_MAX_RANK];
     int rank = 0;
-    if (!x || !eitp__check_dimensions(x, dimensions, eitp__op(op)->name))
+    if (!x || !eitp__check_dimensions(x, dimensions, eitp__op(x->graph, op)->name))
         return NULL;
     dimensions &= (1u << x->rank) - 1;
     attributes.integers[0] = dimensions;
@@ -57,6 +59,23 @@ eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep) {
 
 eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep) {
     return eitp__reduce(EITP__OP_MAX, x, dimensions, keep);
+}
+
+eitp_tensor *eitp_argmax(eitp_tensor *x, int dimension, int keep) {
+    int along = x && dimension < 0 ? x->rank + dimension : dimension;
+    if (!x)
+        return NULL;
+    if (along < 0 || along >= x->rank) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "argmax: a tensor of rank %d has no dimension %d", x->rank,
+                         dimension);
+        return NULL;
+    }
+    if (x->shape[along] > INT32_MAX) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "argmax: dimension %d has %lld elements; i32 counts up to %ld",
+                         along, (long long)x->shape[along], (long)INT32_MAX);
+        return NULL;
+    }
+    return eitp__reduce(EITP__OP_ARGMAX, x, 1u << along, keep);
 }
 
 eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep) {

@@ -36,7 +36,7 @@ EITP__PRIVATE eitp_tensor *eitp__rows(eitp_tensor *x, int64_t begin, int64_t end
     eitp_tensor *made = NULL;
     if (!x || (begin == 0 && x->rank && end == x->shape[0]))
         return x;
-    rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->op)->rows : NULL;
+    rule = x->node && x->node->outputs[0] == x ? eitp__op(x->node->graph, x->node->op)->rows : NULL;
     if (rule)
         made = rule(x->node, begin, end);
     return made ? made : eitp__rows_view(x, begin, end);

@@ -135,7 +135,7 @@ EITP__PRIVATE eitp_status eitp__shape_concat(eitp__node *node, eitp_error *error
 
 static eitp_status eitp__check_indices(const eitp_tensor *x, const eitp_tensor *indices, int along, eitp_error *error) {
     char a[100], b[100];
-    int fits = indices->dtype == EITP_I32 && x->rank == indices->rank && x->rows == indices->rows;
+    int fits = indices->dtype == EITP_I32 && x->rank == indices->rank && (along == 0 || x->rows == indices->rows);
     for (int d = 0; d < x->rank && fits; d++)
         fits = d == along || x->shape[d] == indices->shape[d];
     return eitp__require(fits, error, "%s %s cannot be indexed by %s %s along dimension %d", eitp_dtype_name(x->dtype),
@@ -146,27 +146,24 @@ static eitp_status eitp__check_indices(const eitp_tensor *x, const eitp_tensor *
 EITP__PRIVATE eitp_status eitp__shape_gather(eitp__node *node, eitp_error *error) {
     const eitp_tensor *x = node->inputs[0], *indices = node->inputs[1];
     int along = (int)node->attributes.integers[0];
-    /* Along dimension 0, x is a table and rows are those of the indices. */
-    int rows = along == 0 ? x->rows : indices->rows;
-    eitp_status status = along == 0 ? eitp__refuse_rows(x->rows || indices->rows, error) : EITP_OK;
-    if (!status)
-        status = eitp__check_indices(x, indices, along, error);
-    return status ? status : eitp__node_output(node, x->dtype, indices->rank, indices->shape, rows, error);
+    /* Along dimension 0, x is a table, and the rows are those of the indices. */
+    eitp_status status = eitp__check_indices(x, indices, along, error);
+    return status ? status : eitp__node_output(node, x->dtype, indices->rank, indices->shape, indices->rows, error);
 }
 
 EITP__PRIVATE eitp_status eitp__shape_scatter_add(eitp__node *node, eitp_error *error) {
     const eitp_tensor *indices = node->inputs[0], *x = node->inputs[1];
     int along = (int)node->attributes.integers[0];
+    int rows = along == 0 ? (int)node->attributes.integers[2] : x->rows;
     int64_t shape[EITP_MAX_RANK];
     char a[100], b[100];
-    eitp_status status = eitp__require(indices->dtype == EITP_I32 && eitp__same_shape(x, indices), error,
-                                       "values %s and indices %s must have one shape", eitp__shape_text(x, a, sizeof a),
-                                       eitp__shape_text(indices, b, sizeof b));
-    if (!status)
-        status = eitp__refuse_rows(along == 0 && (x->rows || indices->rows), error);
+    eitp_status status = eitp__require(indices->dtype == EITP_I32 && eitp__same_shape(x, indices) &&
+                                           (along != 0 || x->rows == indices->rows),
+                                       error, "values %s and indices %s must have one shape",
+                                       eitp__shape_text(x, a, sizeof a), eitp__shape_text(indices, b, sizeof b));
     memcpy(shape, x->shape, sizeof shape);
     shape[along] = node->attributes.integers[1];
-    return status ? status : eitp__node_output(node, x->dtype, x->rank, shape, x->rows, error);
+    return status ? status : eitp__node_output(node, x->dtype, x->rank, shape, rows, error);
 }
 
 /* ---- Builders ---- */
@@ -234,20 +231,74 @@ eitp_tensor *eitp_transpose(eitp_tensor *x) {
     return eitp_permute(x, order);
 }
 
+/* Is [begin, end) a part of a dimension? If not, the graph's error is set. */
+static int eitp__check_range(eitp_tensor *x, int along, int64_t begin, int64_t end, const char *op) {
+    if (begin >= 0 && begin < end && end <= x->shape[along])
+        return 1;
+    eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "%s: %lld to %lld is outside dimension %d, which has %lld", op,
+                     (long long)begin, (long long)end, along, (long long)x->shape[along]);
+    return 0;
+}
+
 eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, int64_t end) {
     eitp__attributes attributes = EITP__ZERO;
     int along;
     if (!x || (along = eitp__checked_dimension(x, dimension, "slice")) < 0)
         return NULL;
-    if (begin < 0 || begin >= end || end > x->shape[along]) {
-        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "slice: %lld to %lld is outside dimension %d, which has %lld",
-                         (long long)begin, (long long)end, along, (long long)x->shape[along]);
+    if (!eitp__check_range(x, along, begin, end, "slice"))
         return NULL;
-    }
     memcpy(attributes.shape, x->shape, sizeof attributes.shape);
     attributes.integers[along] = begin;
     attributes.shape[along] = end - begin;
     return eitp__apply(EITP__OP_SLICE, &x, 1, &attributes);
+}
+
+/* `count` places from `begin` on, each `step` after the one before: the dimension is cut into blocks of `step`, and one
+ * place taken of each block. What is before it stays one dimension beside the first, which may be of the capacity. */
+static eitp_tensor *eitp__slice_blocks(eitp_tensor *x, int along, int64_t begin, int64_t count, int64_t step) {
+    eitp__attributes attributes = EITP__ZERO;
+    int64_t extent = x->shape[along], first = begin / step, shape[5] = {1, 1, 0, step, 1}, sliced[EITP_MAX_RANK];
+    int64_t whole = extent % step ? (first + count) * step : extent;
+    eitp_tensor *y = x;
+    if (whole != extent)
+        y = whole > extent ? eitp_pad(x, along, 0, whole - extent) : eitp_slice(x, along, 0, whole);
+    shape[2] = whole / step;
+    for (int d = 0; d < x->rank; d++) {
+        if (d != along)
+            shape[d > along ? 4 : d > 0] *= x->shape[d];
+    }
+    memcpy(attributes.shape, shape, sizeof shape);
+    attributes.shape[2] = count;
+    attributes.shape[3] = 1;
+    attributes.integers[2] = first;
+    attributes.integers[3] = begin % step;
+    y = eitp_reshape(y, 5, shape);
+    memcpy(sliced, x->shape, sizeof sliced);
+    sliced[along] = count;
+    return eitp_reshape(eitp__apply(EITP__OP_SLICE, &y, 1, &attributes), x->rank, sliced);
+}
+
+eitp_tensor *eitp_slice_step(eitp_tensor *x, int dimension, int64_t begin, int64_t end, int64_t step) {
+    int64_t count;
+    int along;
+    if (!x || (along = eitp__checked_dimension(x, dimension, "slice_step")) < 0)
+        return NULL;
+    if (!eitp__check_range(x, along, begin, end, "slice_step"))
+        return NULL;
+    if (step < 1) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT, "slice_step: the step is %lld; it must be 1 or more",
+                         (long long)step);
+        return NULL;
+    }
+    count = (end - begin - 1) / step + 1;
+    if (step == 1 || count == 1)
+        return eitp_slice(x, along, begin, begin + count);
+    if (x->rows && !along) {
+        eitp__graph_fail(x->graph, EITP_ERROR_ARGUMENT,
+                         "slice_step: the leading dimension varies from run to run and cannot be cut");
+        return NULL;
+    }
+    return eitp__slice_blocks(x, along, begin, count, step);
 }
 
 eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t after) {
@@ -303,17 +354,23 @@ eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dimension) {
     return eitp__apply(EITP__OP_GATHER, inputs, 2, &attributes);
 }
 
-eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent) {
+EITP__PRIVATE eitp_tensor *eitp__scatter_along(eitp_tensor *x, eitp_tensor *indices, int along, int64_t extent,
+                                               int rows) {
     eitp__attributes attributes = EITP__ZERO;
     eitp_tensor *inputs[2];
-    int along;
-    if (!x || (along = eitp__checked_dimension(x, dimension, "scatter_add")) < 0)
-        return NULL;
     attributes.integers[0] = along;
     attributes.integers[1] = extent;
+    attributes.integers[2] = rows;
     inputs[0] = indices;
     inputs[1] = x;
     return eitp__apply(EITP__OP_SCATTER_ADD, inputs, 2, &attributes);
+}
+
+eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int dimension, int64_t extent) {
+    int along;
+    if (!x || (along = eitp__checked_dimension(x, dimension, "scatter_add")) < 0)
+        return NULL;
+    return eitp__scatter_along(x, indices, along, extent, 0);
 }
 
 /* ---- Gradients ---- */
@@ -361,8 +418,9 @@ EITP__PRIVATE void eitp__gradient_concat(const eitp__node *node, eitp_tensor *co
 }
 
 EITP__PRIVATE void eitp__gradient_gather(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
+    const eitp_tensor *x = node->inputs[0];
     int along = (int)node->attributes.integers[0];
-    eitp__add_gradient(&dx[0], eitp_scatter_add(dy[0], node->inputs[1], along, node->inputs[0]->shape[along]));
+    eitp__add_gradient(&dx[0], eitp__scatter_along(dy[0], node->inputs[1], along, x->shape[along], x->rows));
 }
 
 EITP__PRIVATE void eitp__gradient_scatter_add(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {

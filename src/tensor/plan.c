@@ -87,7 +87,8 @@ static void eitp__release_calls(eitp_plan *plan) {
     plan->call_count = 0;
 }
 
-static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
+/* The last pass: steps become calls, without addresses. */
+static eitp_status eitp__plan_bind(eitp_plan *plan, eitp_error *error) {
     const eitp__backend *backend = plan->context->backend;
     const eitp_host *host = &plan->context->host;
     eitp__release_calls(plan);
@@ -100,7 +101,7 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
     plan->stats.workspace_bytes = 0;
     plan->stats.flops = plan->stats.seconds = 0;
     for (size_t s = 0; s < plan->step_count; s++) {
-        const eitp__op_info *info = eitp__op(plan->steps[s].node->op);
+        const eitp__op_info *info = eitp__op(plan->steps[s].node->graph, plan->steps[s].node->op);
         size_t workspace;
         eitp__make_call(plan, (int)s, &plan->calls[s], &plan->bindings[s]);
         workspace = backend->interface->workspace(backend, &plan->calls[s]);
@@ -122,37 +123,6 @@ static eitp_status eitp__make_calls(eitp_plan *plan, eitp_error *error) {
 
 static size_t eitp__plan_bytes(const eitp_plan *plan) {
     return plan->stats.arena_bytes + plan->stats.workspace_bytes;
-}
-
-/* Makes values again until no more than `target` bytes are in use at once, and lays out what is left. */
-static eitp_status eitp__plan_shrink(eitp_plan *plan, size_t target, eitp_recompute mode, eitp_error *error) {
-    eitp_status status = eitp__plan_recompute(plan, target, mode, error);
-    if (!status)
-        status = eitp__plan_layout(plan, error);
-    return status ? status : eitp__make_calls(plan, error);
-}
-
-/*
- * Layouts have gaps, so a plan may need more than what is in use at once: the target is lowered by what was too much,
- * and a little more, as long as it is met.
- */
-static eitp_status eitp__plan_fit(eitp_plan *plan, const eitp_plan_config *config, eitp_error *error) {
-    int nodes = plan->stats.nodes;
-    double flops = plan->stats.flops;
-    size_t target = plan->stats.largest_bytes;
-    eitp_status status = EITP_OK;
-    if (config->recompute > EITP_RECOMPUTE_NONE)
-        status = eitp__plan_shrink(plan, 0, config->recompute, error);
-    while (!status && config->recompute == EITP_RECOMPUTE_AUTO && config->memory &&
-           eitp__plan_bytes(plan) > config->memory && plan->stats.largest_bytes <= target) {
-        size_t excess = eitp__plan_bytes(plan) - config->memory, step = plan->stats.largest_bytes / 256 + 1;
-        step = excess > step ? excess : step;
-        target = step < plan->stats.largest_bytes ? plan->stats.largest_bytes - step : 0;
-        status = eitp__plan_shrink(plan, target, config->recompute, error);
-    }
-    plan->stats.recomputed = plan->stats.nodes - nodes;
-    plan->stats.recomputed_flops = plan->stats.flops - flops;
-    return status;
 }
 
 /* Lists the graph's inputs. */
@@ -226,11 +196,69 @@ static void eitp__release_operands(eitp_plan *plan) {
     eitp__release(host, plan->owners, plan->owner_capacity * sizeof *plan->owners);
     eitp__release(host, plan->outputs, plan->output_capacity * sizeof *plan->outputs);
     eitp__release(host, plan->sizes, plan->size_capacity * sizeof *plan->sizes);
+    eitp__release(host, plan->needed, plan->needed_capacity);
     plan->owners = plan->outputs = NULL;
     plan->sizes = NULL;
-    plan->size_capacity = 0;
+    plan->needed = NULL;
+    plan->size_capacity = plan->needed_capacity = 0;
     plan->owner_count = plan->owner_capacity = 0;
     plan->output_count = plan->output_capacity = 0;
+}
+
+/* How far values are recomputed: the most bytes that may be in use at once, and how often that was lowered. */
+typedef struct eitp__plan_target {
+    size_t bytes;
+    int lowered;
+    int nodes; /* of the plan that recomputes nothing */
+    double flops;
+} eitp__plan_target;
+
+/*
+ * True if more should be recomputed than in the layout that was made last. Layouts have gaps, so a plan may need more
+ * than what is in use at once: the target is lowered by what was too much, and a little more, as long as it is met.
+ */
+static int eitp__lower_target(const eitp_plan *plan, const eitp_plan_config *config, eitp__plan_target *target) {
+    size_t largest = plan->stats.largest_bytes, needed = eitp__plan_bytes(plan), step = largest / 256 + 1;
+    if (!target->lowered++) {
+        target->nodes = plan->stats.nodes;
+        target->flops = plan->stats.flops;
+        target->bytes = largest;
+        if (config && config->recompute > EITP_RECOMPUTE_NONE) {
+            target->bytes = 0;
+            return 1;
+        }
+    }
+    if (!config || config->recompute != EITP_RECOMPUTE_AUTO || !config->memory || needed <= config->memory ||
+        largest > target->bytes)
+        return 0;
+    step = needed - config->memory > step ? needed - config->memory : step;
+    target->bytes = step < largest ? largest - step : 0;
+    return 1;
+}
+
+/* The passes, in order. What must be recomputed depends on the layout: from there on they repeat until it fits. */
+static eitp_status eitp__plan_passes(eitp_plan *plan, const eitp_plan_config *config, eitp_error *error) {
+    eitp__plan_target target = EITP__ZERO;
+    eitp_status status = eitp__plan_lower(plan, error);
+    if (!status)
+        status = eitp__plan_fuse(plan, error);
+    if (!status)
+        status = eitp__plan_order(plan, error);
+    if (!status)
+        status = eitp__list_operands(plan, error);
+    do {
+        if (!status && target.lowered)
+            status = eitp__plan_recompute(plan, target.bytes, config->recompute, error);
+        if (!status)
+            status = eitp__plan_layout(plan, error);
+        if (!status)
+            status = eitp__plan_place(plan, error);
+        if (!status)
+            status = eitp__plan_bind(plan, error);
+    } while (!status && eitp__lower_target(plan, config, &target));
+    plan->stats.recomputed = plan->stats.nodes - target.nodes;
+    plan->stats.recomputed_flops = plan->stats.flops - target.flops;
+    return status ? status : eitp__plan_transfers(plan, error);
 }
 
 /* A plan without memory to run in. */
@@ -250,19 +278,7 @@ static eitp_status eitp__plan_make(eitp_graph *graph, const eitp_plan_config *co
     made->count = graph->capacity;
     status = eitp__list_inputs(made, error);
     if (!status)
-        status = eitp__plan_lower(made, error);
-    if (!status)
-        status = eitp__plan_order(made, error);
-    if (!status && !eitp__list_operands(made))
-        status = eitp__fail_memory(error, made->owner_count * sizeof *made->owners, "the operands of a plan's steps");
-    if (!status)
-        status = eitp__plan_layout(made, error);
-    if (!status)
-        status = eitp__make_calls(made, error);
-    if (!status && config)
-        status = eitp__plan_fit(made, config, error);
-    if (!status)
-        status = eitp__plan_transfers(made, error);
+        status = eitp__plan_passes(made, config, error);
     eitp__release_operands(made);
     if (status) {
         eitp_plan_destroy(made);

@@ -1,14 +1,17 @@
 /*
- * A plan: a graph made ready to run. The passes, in the order they run, and where each is:
+ * A plan: a graph made ready to run. Its passes, in the order in which eitp__plan_passes calls them:
  *   lower      plan_lower.c      the nodes that outputs and updates need; those without a kernel are expanded
  *   fuse       plan_fuse.c       products do what follows them: activation, its derivative, residual; products and sums
  *                                that only feed an accumulation or a sum add to it themselves
  *   order      plan_order.c      creation order, but updates as soon as nobody reads the old value any more
+ *   operands   plan_steps.c      what steps read and write, as lists of numbers
  *   recompute  plan_recompute.c  where memory is short, what is computed again instead of being kept
- *   stream     plan_stream.c     windows for streamed variables, and when these are read and written
- *   lay out    plan_layout.c     lifetimes, memory taken over in place
+ *   lay out    plan_layout.c     lifetimes, memory taken over in place; windows for streamed variables (plan_stream.c)
  *   place      plan_place.c      offsets in the arena
  *   bind       plan.c            calls with operands; addresses are filled in when a plan runs
+ *   transfer   plan_stream.c     when windows are read and written
+ * From recompute to bind they repeat until the plan fits; the first time nothing is recomputed. Passes do not call each
+ * other, but those that recompute and lay out share lifetimes and windows. What all of them share is in plan_steps.c.
  */
 #ifndef EITP_PLAN_H
 #define EITP_PLAN_H
@@ -105,6 +108,8 @@ struct eitp_plan {
     size_t owner_count, owner_capacity;
     size_t *sizes; /* bytes by tensor id, of what owners has */
     size_t size_capacity;
+    unsigned char *needed; /* by node id: does an output or an update need it? only while the plan is made */
+    size_t needed_capacity;
     int *outputs; /* ids of the graph's outputs; only while the plan is made */
     size_t output_count, output_capacity;
     int *stretch_of;         /* by tensor id: of the tensor that owns the memory; -1: none */
@@ -182,11 +187,11 @@ static inline EITP__UNUSED int *eitp__replaced_owners(const eitp_plan *plan, con
     return eitp__output_owners(plan, step) + step->output_count;
 }
 
-/* Lists the owners of all steps, and the graph's inputs and outputs; 0: no memory. */
-EITP__PRIVATE int eitp__list_operands(eitp_plan *plan);
+/* The number of the tensor that owns a tensor's memory, as plan->owners has it. */
+EITP__PRIVATE int eitp__owner_number(eitp_tensor *tensor);
 
-/* Makes the steps from the nodes that are needed, `needed` by node id. */
-EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error);
+/* Lists the owners of all steps, and the graph's inputs and outputs. */
+EITP__PRIVATE eitp_status eitp__list_operands(eitp_plan *plan, eitp_error *error);
 
 /* Is the tensor in a streamed variable? */
 EITP__PRIVATE int eitp__is_streamed_tensor(const eitp_plan *plan, eitp_tensor *tensor);
@@ -215,10 +220,14 @@ EITP__PRIVATE int eitp__plan_changed_state(const eitp_plan *plan);
 /* Adds a stretch of `size` bytes; its number, or -1 where memory is short. */
 EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last);
 
+/* Finds the nodes that are needed. */
 EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error);
+
+/* Makes the steps from them. */
+EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error);
+
+/* Sorts the steps. */
 EITP__PRIVATE eitp_status eitp__plan_order(eitp_plan *plan, eitp_error *error);
-/* Finds the stretches and how long each is in use, without places; 0: no memory. */
-EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan);
 
 /*
  * Makes values again instead of keeping them, as long as that brings the most that is in use at once down to `target`
@@ -229,9 +238,13 @@ EITP__PRIVATE eitp_status eitp__plan_recompute(eitp_plan *plan, size_t target, e
 /* What a step takes at the device's nominal speed, in seconds. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step);
 
+/* Finds the stretches and how long each is in use, without places; 0: no memory. */
+EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan);
+
+/* The same, and the most that is in use at once. */
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error);
 
-/* Gives each stretch its offset, and the arena its size; 0: no memory. */
-EITP__PRIVATE int eitp__plan_place(eitp_plan *plan);
+/* Gives each stretch its offset, and the arena its size. */
+EITP__PRIVATE eitp_status eitp__plan_place(eitp_plan *plan, eitp_error *error);
 
 #endif

@@ -40,7 +40,7 @@ static int eitp__is_consumed(const eitp__fusion *fusion, const eitp_tensor *x) {
 
 /* Can the node's slot add to an output of this dtype instead of writing it? */
 static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
-    int accumulates = eitp__op(node->op)->accumulates;
+    int accumulates = eitp__op(node->graph, node->op)->accumulates;
     eitp_dtype stored;
     if (!accumulates || !eitp__is_floating(dtype))
         return 0;
@@ -100,8 +100,10 @@ static const eitp__ending *eitp__endings(size_t *count) {
     static const eitp__ending endings[] = {
         {EITP__OP_GELU_TANH, EITP__EPILOGUE_GELU_TANH, 0, -1, 1},
         {EITP__OP_GELU_ERF, EITP__EPILOGUE_GELU_ERF, 0, -1, 1},
+        {EITP__OP_SILU, EITP__EPILOGUE_SILU, 0, -1, 1},
         {EITP__OP_GELU_TANH_BACKWARD, EITP__EPILOGUE_GELU_TANH_BACKWARD, 1, 0, 0},
         {EITP__OP_GELU_ERF_BACKWARD, EITP__EPILOGUE_GELU_ERF_BACKWARD, 1, 0, 0},
+        {EITP__OP_SILU_BACKWARD, EITP__EPILOGUE_SILU_BACKWARD, 1, 0, 0},
         {EITP__OP_ADD, EITP__EPILOGUE_ADD, 1, 0, 0},
         {EITP__OP_ADD, EITP__EPILOGUE_ADD, 0, 1, 0},
     };
@@ -266,7 +268,7 @@ static int eitp__make_steps(eitp__fusion *fusion) {
     return 1;
 }
 
-EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *needed, eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     size_t tensors = plan->graph->tensor_count, nodes = plan->graph->node_count;
     size_t bytes = (tensors + 4 * nodes) * sizeof(eitp__node *);
@@ -275,7 +277,7 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *
     int made = 0;
     fusion.plan = plan;
     fusion.graph = plan->graph;
-    fusion.needed = needed;
+    fusion.needed = plan->needed;
     fusion.uses = (int *)eitp__allocate(host, tensors * sizeof *fusion.uses);
     if (lists && fusion.uses) {
         fusion.accumulations = lists;
@@ -292,19 +294,4 @@ EITP__PRIVATE eitp_status eitp__plan_fuse(eitp_plan *plan, const unsigned char *
     eitp__release(host, fusion.uses, tensors * sizeof *fusion.uses);
     eitp__release(host, lists, bytes);
     return made || !bytes ? EITP_OK : eitp__fail_memory(error, bytes, "the steps of a plan");
-}
-
-EITP__PRIVATE int eitp__step_mutates(const eitp__step *step) {
-    int mutates = 0;
-    for (int i = 0; i < step->output_count; i++)
-        mutates |= step->replaces[i] != NULL;
-    return mutates;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__step_read(const eitp__step *step, int i) {
-    if (i < step->input_count)
-        return step->inputs[i];
-    /* An accumulation reads the values before, and the carry. */
-    i -= step->input_count;
-    return i < step->output_count ? step->replaces[i] : step->carry;
 }

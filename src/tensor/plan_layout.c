@@ -1,106 +1,5 @@
-/* The arena of a plan: how long each tensor lives, and which take over another's memory. */
+/* The stretches of a plan's arena: how long each tensor lives, and which take over another's memory. */
 #include "tensor/plan.h"
-
-/* The tensor that owns the memory a tensor lies in; NULL where that is a variable. */
-static eitp_tensor *eitp__arena_owner(eitp_tensor *tensor) {
-    eitp_tensor *owner = eitp__owner(tensor, NULL);
-    return owner->leaf == EITP__VARIABLE ? NULL : owner;
-}
-
-EITP__PRIVATE int eitp__add_stretch(eitp_plan *plan, size_t size, int first, int last) {
-    eitp__stretch *stretch;
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->stretches, &plan->stretch_capacity,
-                       plan->stretch_count + 1, sizeof *plan->stretches))
-        return -1;
-    stretch = &plan->stretches[plan->stretch_count];
-    stretch->size = (size + EITP__ALIGNMENT - 1) / EITP__ALIGNMENT * EITP__ALIGNMENT;
-    stretch->offset = 0;
-    stretch->first = first;
-    stretch->last = last;
-    return (int)plan->stretch_count++;
-}
-
-/* ---- Owners ---- */
-
-static int eitp__owner_number(eitp_tensor *tensor) {
-    const eitp_tensor *owner = tensor ? eitp__owner(tensor, NULL) : NULL;
-    if (!owner)
-        return EITP__NO_OWNER;
-    return owner->leaf == EITP__VARIABLE ? -2 - (int)owner->variable : owner->id;
-}
-
-/* An epilogue's operand, among the inputs whose memory y may take: it is read where y is written. */
-#define EITP__OPERAND (1u << 3)
-
-/* Is the input all of a computed tensor of the output's dtype and shape? */
-static int eitp__is_alike(eitp_tensor *x, const eitp_tensor *y) {
-    const eitp_tensor *owner = x && x->dtype == y->dtype && eitp__same_shape(x, y) ? eitp__arena_owner(x) : NULL;
-    return owner && owner->leaf == EITP__COMPUTED && eitp__elements(owner) == eitp__elements(x);
-}
-
-static unsigned eitp__reusable_inputs(const eitp__step *step) {
-    unsigned candidates = step->epilogue ? EITP__OPERAND : eitp__op(step->node->op)->reuse, reusable = 0;
-    for (int i = 0; i < step->input_count && !step->replaces[0]; i++) {
-        if (candidates & (1u << i) && eitp__is_alike(step->inputs[i], step->outputs[0]))
-            reusable |= 1u << i;
-    }
-    return reusable;
-}
-
-EITP__PRIVATE void eitp__update_owners(eitp_plan *plan, eitp__step *step) {
-    int *reads = eitp__read_owners(plan, step), *outputs = eitp__output_owners(plan, step);
-    int *replaced = eitp__replaced_owners(plan, step);
-    for (int i = 0; i < eitp__step_read_count(step); i++)
-        reads[i] = eitp__owner_number(eitp__step_read(step, i));
-    for (int i = 0; i < step->output_count; i++) {
-        int number = eitp__owner_number(step->outputs[i]);
-        outputs[i] = number == step->outputs[i]->id ? number : EITP__NO_OWNER;
-        replaced[i] = eitp__owner_number(step->replaces[i]);
-    }
-}
-
-static int eitp__reserve_sizes(eitp_plan *plan) {
-    return eitp__reserve(&plan->context->host, (void **)&plan->sizes, &plan->size_capacity, plan->graph->tensor_count,
-                         sizeof *plan->sizes);
-}
-
-EITP__PRIVATE int eitp__list_owners(eitp_plan *plan, eitp__step *step) {
-    size_t count = (size_t)eitp__step_read_count(step) + 2 * (size_t)step->output_count;
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->owners, &plan->owner_capacity, plan->owner_count + count,
-                       sizeof *plan->owners))
-        return 0;
-    if (!eitp__reserve_sizes(plan))
-        return 0;
-    for (int i = 0; i < step->output_count; i++)
-        plan->sizes[step->outputs[i]->id] = eitp__tensor_bytes(step->outputs[i]);
-    step->owners = plan->owner_count;
-    step->reusable = eitp__reusable_inputs(step);
-    plan->owner_count += count;
-    eitp__update_owners(plan, step);
-    return 1;
-}
-
-static int eitp__append_output(eitp_plan *plan, int id) {
-    if (!eitp__reserve(&plan->context->host, (void **)&plan->outputs, &plan->output_capacity, plan->output_count + 1,
-                       sizeof *plan->outputs))
-        return 0;
-    plan->outputs[plan->output_count++] = id;
-    return 1;
-}
-
-EITP__PRIVATE int eitp__list_operands(eitp_plan *plan) {
-    const eitp_graph *graph = plan->graph;
-    int done = eitp__reserve_sizes(plan);
-    for (size_t s = 0; s < plan->step_count && done; s++)
-        done = eitp__list_owners(plan, &plan->steps[s]);
-    for (size_t i = 0; i < plan->input_count && done; i++)
-        plan->sizes[plan->inputs[i].tensor->id] = eitp__tensor_bytes(plan->inputs[i].tensor);
-    for (int t = 0; t < (int)graph->tensor_count && done; t++) {
-        if (graph->tensors[t]->is_output)
-            done = eitp__append_output(plan, t);
-    }
-    return done;
-}
 
 /* ---- Lifetimes ---- */
 
@@ -220,8 +119,7 @@ EITP__PRIVATE int eitp__plan_lifetimes(eitp_plan *plan) {
 }
 
 EITP__PRIVATE eitp_status eitp__plan_layout(eitp_plan *plan, eitp_error *error) {
-    plan->stats.arena_bytes = 0;
-    if (eitp__plan_lifetimes(plan) && eitp__plan_place(plan) && eitp__largest_use(plan, &plan->stats.largest_bytes))
+    if (eitp__plan_lifetimes(plan) && eitp__largest_use(plan, &plan->stats.largest_bytes))
         return EITP_OK;
     return eitp__fail_memory(error, plan->graph->tensor_count * sizeof *plan->stretches, "the layout of a plan");
 }

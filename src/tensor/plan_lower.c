@@ -1,28 +1,6 @@
 /* The first pass of a plan: what is needed, and what must be expanded. */
 #include "tensor/plan.h"
 
-EITP__PRIVATE eitp_tensor *eitp__lowered(eitp_tensor *tensor) {
-    while (tensor && tensor->lowered)
-        tensor = tensor->lowered;
-    return tensor;
-}
-
-EITP__PRIVATE eitp_tensor *eitp__owner(eitp_tensor *tensor, int64_t *first) {
-    int64_t sum = 0;
-    tensor = eitp__lowered(tensor);
-    while (tensor->storage != tensor) {
-        sum += tensor->first;
-        tensor = eitp__lowered(tensor->storage);
-    }
-    if (first)
-        *first = sum;
-    return tensor;
-}
-
-EITP__PRIVATE int eitp__is_view(const eitp__node *node) {
-    return node->op == EITP__OP_ROWS || node->op == EITP__OP_RESHAPE || node->op == EITP__OP_STOP_GRADIENT;
-}
-
 /* Does the node change a variable? */
 static int eitp__mutates(const eitp__node *node) {
     int shares = 0;
@@ -39,34 +17,32 @@ static int eitp__supported(const eitp_plan *plan, const eitp__node *node) {
            backend->interface->supports(backend, (eitp__slot)node->op, eitp__node_dtype(node));
 }
 
-/* What is needed, by node id, and which of these were not looked at yet. Grows with the graph while nodes are expanded.
- */
+/* The needed nodes that were not looked at yet. This and plan->needed grow with the graph while nodes are expanded. */
 typedef struct eitp__lowering {
     eitp_plan *plan;
-    unsigned char *needed;
-    size_t capacity;
     int *pending;
     size_t pending_count, pending_capacity;
 } eitp__lowering;
 
 static int eitp__lowering_reserve(eitp__lowering *lowering) {
     const eitp_host *host = &lowering->plan->context->host;
-    size_t old = lowering->capacity, nodes = lowering->plan->graph->node_count;
-    if (!eitp__reserve(host, (void **)&lowering->needed, &lowering->capacity, nodes, 1) ||
+    eitp_plan *plan = lowering->plan;
+    size_t old = plan->needed_capacity, nodes = plan->graph->node_count;
+    if (!eitp__reserve(host, (void **)&plan->needed, &plan->needed_capacity, nodes, 1) ||
         !eitp__reserve(host, (void **)&lowering->pending, &lowering->pending_capacity, nodes,
                        sizeof *lowering->pending)) {
-        eitp__graph_fail(lowering->plan->graph, EITP_ERROR_MEMORY, "cannot allocate the list of needed nodes");
+        eitp__graph_fail(plan->graph, EITP_ERROR_MEMORY, "cannot allocate the list of needed nodes");
         return 0;
     }
-    if (lowering->capacity > old)
-        memset(lowering->needed + old, 0, lowering->capacity - old);
+    if (plan->needed_capacity > old)
+        memset(plan->needed + old, 0, plan->needed_capacity - old);
     return 1;
 }
 
 static void eitp__need_node(eitp__lowering *lowering, const eitp__node *node) {
-    if (lowering->needed[node->id])
+    if (lowering->plan->needed[node->id])
         return;
-    lowering->needed[node->id] = 1;
+    lowering->plan->needed[node->id] = 1;
     lowering->pending[lowering->pending_count++] = node->id;
 }
 
@@ -83,14 +59,14 @@ static void eitp__expand_in_plan(eitp__lowering *lowering, eitp__node *node) {
     eitp_tensor *outputs[EITP__MAX_OUTPUTS] = EITP__ZERO;
     if (!eitp__expand_node(node, outputs)) {
         eitp__graph_fail(graph, EITP_ERROR_UNSUPPORTED, "%s has no kernel for %s on this device",
-                         eitp__op(node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
+                         eitp__op(node->graph, node->op)->name, eitp_dtype_name(eitp__node_dtype(node)));
         return;
     }
     if (graph->error.status || !eitp__lowering_reserve(lowering))
         return;
     for (size_t n = first; n < graph->node_count; n++)
         graph->nodes[n]->order = node->order;
-    lowering->needed[node->id] = 0;
+    lowering->plan->needed[node->id] = 0;
     for (int i = 0; i < node->output_count; i++) {
         if (!outputs[i] || outputs[i] == node->outputs[i])
             continue;
@@ -139,9 +115,6 @@ EITP__PRIVATE eitp_status eitp__plan_lower(eitp_plan *plan, eitp_error *error) {
     if (!status && !roots)
         status = eitp__fail(error, EITP_ERROR_ARGUMENT,
                             "the graph has no output and no update; mark what you want to read with eitp_output");
-    if (!status)
-        status = eitp__plan_fuse(plan, lowering.needed, error);
-    eitp__release(host, lowering.needed, lowering.capacity);
     eitp__release(host, lowering.pending, lowering.pending_capacity * sizeof *lowering.pending);
     return status;
 }

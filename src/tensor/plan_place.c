@@ -299,12 +299,13 @@ static void eitp__divide_placed(eitp__placing *p, const eitp__placement *order) 
     }
 }
 
-EITP__PRIVATE int eitp__plan_place(eitp_plan *plan) {
+EITP__PRIVATE eitp_status eitp__plan_place(eitp_plan *plan, eitp_error *error) {
     const eitp_host *host = &plan->context->host;
     size_t count = plan->stretch_count;
     eitp__placement *order = (eitp__placement *)eitp__allocate(host, count * sizeof *order);
     eitp__placing p = EITP__ZERO;
     int done = 0;
+    plan->stats.arena_bytes = 0;
     p.plan = plan;
     p.steps = 1;
     while (p.steps < plan->step_count + 2)
@@ -328,5 +329,5 @@ EITP__PRIVATE int eitp__plan_place(eitp_plan *plan) {
     eitp__release(host, p.placed, count * sizeof *p.placed);
     eitp__release(host, p.runs, count * sizeof *p.runs);
     eitp__release(host, p.nodes, 2 * p.steps * sizeof *p.nodes);
-    return done || !count;
+    return done || !count ? EITP_OK : eitp__fail_memory(error, count * sizeof *plan->stretches, "the places of a plan");
 }

@@ -101,7 +101,7 @@ static double eitp__value_bytes(const eitp_tensor *x) {
 
 /* The arithmetic of a step and the bytes it moves, whichever takes longer. */
 EITP__PRIVATE double eitp__step_seconds(const eitp_plan *plan, const eitp__step *step) {
-    const eitp__op_info *info = eitp__op(step->node->op);
+    const eitp__op_info *info = eitp__op(step->node->graph, step->node->op);
     const eitp__backend *backend = plan->context->backend;
     double flops = info->flops ? info->flops(step->node) : 0, bytes = 0, rate, bandwidth, seconds;
     for (int i = 0; i < eitp__step_read_count(step); i++) {

@@ -226,9 +226,13 @@ EITP_API eitp_tensor *eitp_arange(eitp_graph *graph, eitp_dtype dtype, int64_t c
 /* ---- Ops: element by element; two operands broadcast as in NumPy ---- */
 
 EITP_API eitp_tensor *eitp_negate(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_abs(eitp_tensor *x); /* gradient 0 at 0 */
 EITP_API eitp_tensor *eitp_exp(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_log(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sqrt(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_rsqrt(eitp_tensor *x); /* 1 / sqrt(x) */
+EITP_API eitp_tensor *eitp_sin(eitp_tensor *x);   /* of radians */
+EITP_API eitp_tensor *eitp_cos(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_sigmoid(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_relu(eitp_tensor *x); /* gradient 0 at 0 */
@@ -240,6 +244,11 @@ EITP_API eitp_tensor *eitp_add(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_subtract(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_multiply(eitp_tensor *a, eitp_tensor *b);
 EITP_API eitp_tensor *eitp_divide(eitp_tensor *a, eitp_tensor *b);
+
+/* NaN where either is NaN. Where both are equal, each gets half of the gradient, as in PyTorch. */
+EITP_API eitp_tensor *eitp_minimum(eitp_tensor *a, eitp_tensor *b);
+EITP_API eitp_tensor *eitp_maximum(eitp_tensor *a, eitp_tensor *b);
+
 EITP_API eitp_tensor *eitp_less(eitp_tensor *a, eitp_tensor *b);                          /* U8, 0 or 1 */
 EITP_API eitp_tensor *eitp_equal(eitp_tensor *a, eitp_tensor *b);                         /* U8, 0 or 1 */
 EITP_API eitp_tensor *eitp_where(eitp_tensor *condition, eitp_tensor *a, eitp_tensor *b); /* condition U8 */
@@ -254,10 +263,17 @@ EITP_API eitp_tensor *eitp_broadcast(eitp_tensor *x, int rank, const int64_t *sh
 EITP_API eitp_tensor *eitp_permute(eitp_tensor *x, const int *order); /* dimension i of the result is order[i] of x */
 EITP_API eitp_tensor *eitp_transpose(eitp_tensor *x);                 /* the last two dimensions */
 EITP_API eitp_tensor *eitp_slice(eitp_tensor *x, int dimension, int64_t begin, int64_t end);
+
+/* As x[begin:end:step] of Python along `dimension`: begin, begin + step, ... below end; step is 1 or more. */
+EITP_API eitp_tensor *eitp_slice_step(eitp_tensor *x, int dimension, int64_t begin, int64_t end, int64_t step);
+
 EITP_API eitp_tensor *eitp_pad(eitp_tensor *x, int dimension, int64_t before, int64_t after); /* with zeros */
 EITP_API eitp_tensor *eitp_concat(eitp_tensor *const *tensors, int count, int dimension);
 
-/* y[.., i, ..] = x[.., indices[.., i, ..], ..] along `dimension`; indices is I32 of x's rank, equal elsewhere. */
+/*
+ * y[.., i, ..] = x[.., indices[.., i, ..], ..] along `dimension`; indices is I32 of x's rank, equal elsewhere. Along
+ * dimension 0, x, indices or both may have a capacity of rows: an index of a row that is not there gives zeros.
+ */
 EITP_API eitp_tensor *eitp_gather(eitp_tensor *x, eitp_tensor *indices, int dimension);
 
 /* The transpose of gather: zeros of `extent` along `dimension`, to which x is added at the indices. */
@@ -270,6 +286,10 @@ EITP_API eitp_tensor *eitp_scatter_add(eitp_tensor *x, eitp_tensor *indices, int
 EITP_API eitp_tensor *eitp_sum(eitp_tensor *x, unsigned dimensions, int keep);
 EITP_API eitp_tensor *eitp_mean(eitp_tensor *x, unsigned dimensions, int keep);
 EITP_API eitp_tensor *eitp_max(eitp_tensor *x, unsigned dimensions, int keep); /* equal maxima share the gradient */
+
+/* I32: where along `dimension` (negative counts from the end) x is largest: the first of equal elements, and the first
+ * NaN if there is one, as in NumPy. With `keep` it can index eitp_gather. It has no gradient. */
+EITP_API eitp_tensor *eitp_argmax(eitp_tensor *x, int dimension, int keep);
 
 /* ---- Ops: products and networks ---- */
 
@@ -287,7 +307,8 @@ typedef enum eitp_activation {
     EITP_GELU_TANH = 2, /* Hendrycks and Gimpel, arXiv 1606.08415, the tanh approximation */
     EITP_GELU_ERF = 3,  /* the same, exact */
     EITP_TANH = 4,
-    EITP_SIGMOID = 5
+    EITP_SIGMOID = 5,
+    EITP_SILU = 6 /* x sigmoid(x); Elfwing et al., arXiv 1702.03118 */
 } eitp_activation;
 
 /* x [n, in] times weight [in, out] plus bias [out] (may be NULL; F32 where x is of 16 bits), then the activation. */
@@ -295,6 +316,7 @@ EITP_API eitp_tensor *eitp_linear(eitp_tensor *x, eitp_tensor *weight, eitp_tens
 
 EITP_API eitp_tensor *eitp_gelu_tanh(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_gelu_erf(eitp_tensor *x);
+EITP_API eitp_tensor *eitp_silu(eitp_tensor *x);
 EITP_API eitp_tensor *eitp_softmax(eitp_tensor *x);     /* along the last dimension */
 EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimension */
 
@@ -302,7 +324,14 @@ EITP_API eitp_tensor *eitp_log_softmax(eitp_tensor *x); /* along the last dimens
  * Gain and bias are F32 where x is of 16 bits. */
 EITP_API eitp_tensor *eitp_layer_norm(eitp_tensor *x, eitp_tensor *gain, eitp_tensor *bias, double epsilon);
 
-/* Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. */
+/* Over the last dimension: x / sqrt(mean(x^2) + epsilon) * gain (Zhang and Sennrich, arXiv 1910.07467). x is of rank 2
+ * or more; gain [c] is F32 where x is of 16 bits. */
+EITP_API eitp_tensor *eitp_rms_norm(eitp_tensor *x, eitp_tensor *gain, double epsilon);
+
+/*
+ * Rows of table [v, c] for ids I32 [n]: [n, c]. An id outside the table gives zeros: check ids where they are read. The
+ * table may have a capacity of rows, as hidden states do: then an id of a row that is not there is outside.
+ */
 EITP_API eitp_tensor *eitp_embedding(eitp_tensor *table, eitp_tensor *ids);
 
 /*
@@ -339,6 +368,38 @@ typedef struct eitp_attention_config {
 EITP_API eitp_tensor *eitp_attention(eitp_tensor *qkv, eitp_tensor *offsets, eitp_tensor *key, eitp_tensor *lengths,
                                      const eitp_attention_config *config);
 
+typedef struct eitp_dot_product_config {
+    double scale;   /* of the scores; 1 / sqrt(d) is usual */
+    double dropout; /* probability that an attention probability is zeroed */
+    int causal;     /* query i sees keys 0 to i */
+} eitp_dot_product_config;
+
+/*
+ * softmax(scale * q k^T + mask) v, as torch.nn.functional.scaled_dot_product_attention: q [.., t, d], k [.., s, d] and
+ * v [.., s, e] give [.., t, e]. Batch dimensions broadcast. The heads, which are the dimension before the last two, may
+ * be fewer in k and v: then they divide those of q, and consecutive heads of q share one of k and v.
+ *
+ * `mask` broadcasts to [.., t, s]: U8, 0 where a query does not see a key; or what is added to the scores, F32 (F64
+ * where q is), minus infinity where a query does not see a key. A query that sees no key gives zeros. `key` is as for
+ * dropout, whose rows are the leading dimension. `mask` and `key` may be NULL.
+ *
+ * It is composed of other ops: scores [.., t, s] are stored, and probabilities kept for the gradient.
+ */
+EITP_API eitp_tensor *eitp_scaled_dot_product_attention(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v,
+                                                        eitp_tensor *mask, eitp_tensor *key,
+                                                        const eitp_dot_product_config *config);
+
+/*
+ * eitp_attention of separate q [n, heads d], k [n, h d] and v [n, h e]: [n, heads e]. As above, h may be smaller than
+ * the number of heads, and `mask` may hide keys or add to scores. It broadcasts to
+ * [sequences, heads, longest, longest], so that [heads, longest, longest] is a bias by position in the sequence. Scores
+ * of that size are stored, and q, k and v padded to the longest sequence: without a mask, eitp_attention takes much
+ * less memory and time.
+ */
+EITP_API eitp_tensor *eitp_attention_separate(eitp_tensor *q, eitp_tensor *k, eitp_tensor *v, eitp_tensor *offsets,
+                                              eitp_tensor *key, eitp_tensor *lengths, eitp_tensor *mask,
+                                              const eitp_attention_config *config);
+
 /*
  * Attention of new rows to a cache: row i of qkv [n, 3c] is at position[0] + i (I32 [1]); its key and value are stored
  * in the variables `keys` and `values` [longest, c]. For generation; it has no gradient.
@@ -360,6 +421,25 @@ EITP_API eitp_tensor *eitp_cross_entropy(eitp_tensor *logits, eitp_tensor *targe
  */
 EITP_API eitp_tensor *eitp_linear_cross_entropy(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
                                                 int32_t ignored);
+
+typedef struct eitp_cross_entropy_config {
+    int32_t ignored;        /* the target of rows whose loss is 0 */
+    double label_smoothing; /* s, 0 to 1 */
+    eitp_tensor *weights;   /* w [v], F32 (F64 where the logits are); NULL: 1 for every class */
+} eitp_cross_entropy_config;
+
+/*
+ * The same with class weights and label smoothing (Szegedy et al., arXiv 1512.00567): of a row with target t,
+ * -(1 - s) w[t] log p[t] - s / v * sum over the classes j of w[j] log p[j], as torch.nn.CrossEntropyLoss with
+ * reduction "none"; its "mean" divides the sum of the losses by the sum of w[t] over the rows that are not ignored.
+ * With smoothing, the gradient of eitp_cross_entropy_with takes up to two more tensors like the logits in memory, and
+ * that of eitp_linear_cross_entropy_with two like x (in 16 bits, with weights, the table in F32 too); it stores no
+ * logits where eitp_linear_cross_entropy stores none.
+ */
+EITP_API eitp_tensor *eitp_cross_entropy_with(eitp_tensor *logits, eitp_tensor *targets,
+                                              const eitp_cross_entropy_config *config);
+EITP_API eitp_tensor *eitp_linear_cross_entropy_with(eitp_tensor *x, eitp_tensor *table, eitp_tensor *targets,
+                                                     const eitp_cross_entropy_config *config);
 
 /* ---- Gradients ---- */
 

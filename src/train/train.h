@@ -242,6 +242,62 @@ typedef struct eitp_checkpoint_info {
 EITP_API eitp_status eitp_checkpoint_read_info(const eitp_host *host, const char *checkpoint,
                                                eitp_checkpoint_info *info, eitp_error *error);
 
+/* ---- Settings: what a trainer can be set to, for programs that list, parse or record it ---- */
+
+typedef enum eitp_setting_kind {
+    EITP_SETTING_INTEGER = 0,  /* int64_t */
+    EITP_SETTING_UNSIGNED = 1, /* uint64_t */
+    EITP_SETTING_NUMBER = 2,   /* double */
+    EITP_SETTING_FLAG = 3,     /* int, 0 or 1 */
+    EITP_SETTING_CHOICE = 4    /* an enum whose values count from 0, as `words` do */
+} eitp_setting_kind;
+
+/* What it means that a run that is resumed has another value than its checkpoint. */
+typedef enum eitp_difference {
+    EITP_DIFFERENCE_REFUSED = 0, /* the bits would differ */
+    EITP_DIFFERENCE_LOGGED = 1,  /* a warning */
+    EITP_DIFFERENCE_EXPECTED = 2 /* nothing */
+} eitp_difference;
+
+/* Bits of eitp_setting.flags; bounds are excluded of numbers alone. */
+enum {
+    EITP_SETTING_ABOVE = 1,   /* `low` itself is excluded */
+    EITP_SETTING_BELOW = 2,   /* `high` itself is excluded */
+    EITP_SETTING_OPTIONAL = 4 /* a checkpoint without it has the default, and is written without it where it has that */
+};
+
+/* A member of eitp_trainer_config that checkpoints record. */
+typedef struct eitp_setting {
+    const char *name; /* as in trainer_state.json */
+    eitp_setting_kind kind;
+    size_t offset;    /* of the member */
+    double low, high; /* bounds, -HUGE_VAL and HUGE_VAL: none; of a choice they follow from `words` */
+    unsigned flags;
+    eitp_difference difference;
+    const char *words; /* of a choice: the names of its values, separated by spaces; else NULL */
+    const char *help;  /* one line */
+} eitp_setting;
+
+/* All settings, in the order of trainer_state.json; `count` may be NULL. */
+EITP_API const eitp_setting *eitp_trainer_settings(size_t *count);
+
+/* The value of a setting, of any kind; one that the type cannot hold is cast to it. */
+EITP_API int64_t eitp_setting_integer(const eitp_setting *setting, const eitp_trainer_config *config);
+EITP_API double eitp_setting_number(const eitp_setting *setting, const eitp_trainer_config *config);
+
+/* Gives a setting a value. One out of bounds or of another kind is EITP_ERROR_ARGUMENT and changes nothing. */
+EITP_API eitp_status eitp_setting_set_integer(const eitp_setting *setting, int64_t value, eitp_trainer_config *config,
+                                              eitp_error *error);
+EITP_API eitp_status eitp_setting_set_number(const eitp_setting *setting, double value, eitp_trainer_config *config,
+                                             eitp_error *error);
+
+/* Writes the value: a number in digits that read back to the same, "true", "false", or the word of a choice. */
+EITP_API void eitp_setting_format(const eitp_setting *setting, const eitp_trainer_config *config, char *text,
+                                  size_t size);
+
+/* Writes what a value must be: "at least 0 and below 1", "constant, linear or cosine". */
+EITP_API void eitp_setting_bounds(const eitp_setting *setting, char *text, size_t size);
+
 EITP_END_DECLARATIONS
 
 #endif

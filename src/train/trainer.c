@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "tensor/plan.h"
+#include "train/settings.h"
 
 /* Where dynamic loss scaling starts: high, since it comes down in a few skipped steps. */
 #define EITP__FIRST_LOSS_SCALE 65536.0
@@ -38,21 +39,12 @@ static eitp_status eitp__check_optimizer(const eitp_trainer_config *config, cons
 
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
                                                      eitp_error *error) {
-    if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > EITP__MAX_BATCH ||
-        config->grad_accum > EITP__MAX_BATCH)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "batch size %lld and accumulation %lld must be 1 to 1048576",
-                          (long long)config->batch_size, (long long)config->grad_accum);
-    if (config->merged < 0 || config->merged > config->grad_accum)
+    eitp_status status = eitp__settings_check(config, error);
+    if (status)
+        return status;
+    if (config->merged > config->grad_accum)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
                           (long long)config->merged, (long long)config->grad_accum);
-    if (!(config->max_grad_norm >= 0))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the largest gradient norm is %g; it must be 0 or more",
-                          config->max_grad_norm);
-    if (!(config->schedule.peak >= 0 && config->schedule.peak <= 1e3))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the learning rate is %g; it must be 0 or more",
-                          config->schedule.peak);
-    if (config->shuffle != EITP_SHUFFLE_NONE && config->shuffle != EITP_SHUFFLE_WINDOWS)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown shuffle mode %d", (int)config->shuffle);
     return eitp__check_optimizer(config, context, error);
 }
 

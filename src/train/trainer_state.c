@@ -10,6 +10,7 @@
 #include "io/model_directory.h"
 #include "io/variables.h"
 #include "train/moments.h"
+#include "train/settings.h"
 #include "train/trainer.h"
 
 #define EITP__STATE_FILE "trainer_state.json"
@@ -19,7 +20,7 @@
 #define EITP__MOMENTUM_STATE_VERSION 4 /* before it factored moments had no first one */
 #define EITP__OLDEST_STATE_VERSION 2   /* had no optimizer but adamw */
 
-/* What trainer_state.json says; numbers that are compared or handed over as they are. */
+/* What trainer_state.json says. */
 typedef struct eitp__state {
     eitp_checkpoint_info info;
     int64_t version;
@@ -31,80 +32,58 @@ typedef struct eitp__state {
     int64_t base_checksum; /* of the weights below adapters */
 } eitp__state;
 
-/* An integer of the state: its name, where it is, its range, and what a difference on resume means. */
-typedef enum eitp__difference { EITP__REFUSED, EITP__LOGGED, EITP__EXPECTED } eitp__difference;
+/* A member of eitp__state that is no setting; it stands before the setting of that name, NULL: at the end. */
+typedef struct eitp__state_field {
+    eitp_setting value;
+    const char *before;
+} eitp__state_field;
 
-typedef struct eitp__state_integer {
-    const char *name;
-    int64_t *value;
-    int64_t low, high;
-    eitp__difference difference;
-} eitp__state_integer;
+#define EITP__STATE_FIELD(name, kind, member, low, high, difference, before)                                           \
+    {                                                                                                                  \
+        {name, EITP_SETTING_##kind, offsetof(eitp__state, member), low, high, 0, EITP_DIFFERENCE_##difference, NULL,   \
+         ""},                                                                                                          \
+            before                                                                                                     \
+    }
 
-typedef struct eitp__state_number {
-    const char *name;
-    double *value;
-    eitp__difference difference;
-} eitp__state_number;
+/* The data are compared by eitp__compare_data. */
+static const eitp__state_field eitp__state_fields[] = {
+    EITP__STATE_FIELD("step", INTEGER, info.step, 0, EITP__UNBOUNDED, EXPECTED, "batch_size"),
+    EITP__STATE_FIELD("block_size", INTEGER, info.rows, 1, 1 << 24, REFUSED, "grad_accum"),
+    EITP__STATE_FIELD("data_hash_low", INTEGER, data_hash[0], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_hash_high", INTEGER, data_hash[1], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_first", INTEGER, data_first, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_count", INTEGER, data_count, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
+    EITP__STATE_FIELD("scale_steps", INTEGER, scale_steps, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
+    EITP__STATE_FIELD("skipped_steps", INTEGER, skipped, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
+    EITP__STATE_FIELD("model_checksum", INTEGER, model_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
+    EITP__STATE_FIELD("optimizer_checksum", INTEGER, optimizer_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
+    EITP__STATE_FIELD("loss_scale", NUMBER, loss_scale, -EITP__UNBOUNDED, EITP__UNBOUNDED, EXPECTED, NULL),
+};
 
-/* Fields of eitp_trainer_config that are not int64_t pass through here. */
-typedef struct eitp__state_mirror {
-    int64_t seed, shuffle, schedule, last_sample;
-} eitp__state_mirror;
+#undef EITP__STATE_FIELD
 
-enum { EITP__STATE_INTEGERS = 19, EITP__STATE_NUMBERS = 8 };
+/* Goes through what the file has, in its order: fields of the state and settings. Begins as zeros. */
+typedef struct eitp__state_walk {
+    size_t field, setting;
+    int is_field; /* the last one was */
+} eitp__state_walk;
 
-static void eitp__state_fields(eitp__state *state, eitp__state_mirror *mirror,
-                               eitp__state_integer integers[EITP__STATE_INTEGERS],
-                               eitp__state_number numbers[EITP__STATE_NUMBERS]) {
-    eitp_trainer_config *config = &state->info.config;
-    const eitp__state_integer integer_list[EITP__STATE_INTEGERS] = {
-        {"step", &state->info.step, 0, INT64_MAX, EITP__EXPECTED},
-        {"batch_size", &config->batch_size, 1, 1 << 20, EITP__REFUSED},
-        {"block_size", &state->info.rows, 1, 1 << 24, EITP__REFUSED},
-        {"grad_accum", &config->grad_accum, 1, 1 << 20, EITP__REFUSED},
-        {"merged", &config->merged, 1, 1 << 20, EITP__EXPECTED},
-        {"seed", &mirror->seed, INT64_MIN, INT64_MAX, EITP__REFUSED},
-        {"shuffle", &mirror->shuffle, 0, 1, EITP__REFUSED},
-        {"data_hash_low", &state->data_hash[0], 0, UINT32_MAX, EITP__REFUSED},
-        {"data_hash_high", &state->data_hash[1], 0, UINT32_MAX, EITP__REFUSED},
-        {"data_first", &state->data_first, 0, INT64_MAX, EITP__REFUSED},
-        {"data_count", &state->data_count, 0, INT64_MAX, EITP__REFUSED},
-        {"lr_schedule", &mirror->schedule, 0, 2, EITP__LOGGED},
-        {"warmup_steps", &config->schedule.warmup, 0, INT64_MAX, EITP__LOGGED},
-        {"schedule_steps", &config->schedule.steps, 0, INT64_MAX, EITP__LOGGED},
-        {"last_sample", &mirror->last_sample, 0, INT64_MAX, EITP__LOGGED},
-        {"scale_steps", &state->scale_steps, 0, INT64_MAX, EITP__EXPECTED},
-        {"skipped_steps", &state->skipped, 0, INT64_MAX, EITP__EXPECTED},
-        {"model_checksum", &state->model_checksum, 0, UINT32_MAX, EITP__EXPECTED},
-        {"optimizer_checksum", &state->optimizer_checksum, 0, UINT32_MAX, EITP__EXPECTED},
-    };
-    const eitp__state_number number_list[EITP__STATE_NUMBERS] = {
-        {"max_grad_norm", &config->max_grad_norm, EITP__LOGGED},
-        {"beta1", &config->adamw.beta1, EITP__LOGGED},
-        {"beta2", &config->adamw.beta2, EITP__LOGGED},
-        {"epsilon", &config->adamw.epsilon, EITP__LOGGED},
-        {"weight_decay", &config->adamw.weight_decay, EITP__LOGGED},
-        {"lr", &config->schedule.peak, EITP__LOGGED},
-        {"final_lr", &config->schedule.final, EITP__LOGGED},
-        {"loss_scale", &state->loss_scale, EITP__EXPECTED},
-    };
-    memcpy(integers, integer_list, sizeof integer_list);
-    memcpy(numbers, number_list, sizeof number_list);
+/* The next one; NULL after the last. */
+static const eitp_setting *eitp__state_next(eitp__state_walk *walk) {
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    const eitp__state_field *field = &eitp__state_fields[walk->field];
+    walk->is_field =
+        walk->field < EITP__COUNT(eitp__state_fields) &&
+        (walk->setting == count || (field->before && !strcmp(field->before, settings[walk->setting].name)));
+    if (walk->is_field)
+        return &eitp__state_fields[walk->field++].value;
+    return walk->setting < count ? &settings[walk->setting++] : NULL;
 }
 
-static void eitp__state_to_mirror(const eitp__state *state, eitp__state_mirror *mirror) {
-    mirror->seed = (int64_t)state->info.config.seed;
-    mirror->shuffle = state->info.config.shuffle;
-    mirror->schedule = state->info.config.schedule.kind;
-    mirror->last_sample = (int64_t)state->info.config.last_sample;
-}
-
-static void eitp__mirror_to_state(const eitp__state_mirror *mirror, eitp__state *state) {
-    state->info.config.seed = (uint64_t)mirror->seed;
-    state->info.config.shuffle = (eitp_shuffle)mirror->shuffle;
-    state->info.config.schedule.kind = (eitp_schedule_kind)mirror->schedule;
-    state->info.config.last_sample = (uint64_t)mirror->last_sample;
+/* The struct that it is in. */
+static const void *eitp__state_values(const eitp__state_walk *walk, const eitp__state *state) {
+    return walk->is_field ? (const void *)state : (const void *)&state->info.config;
 }
 
 /* The state of a trainer as it is now; checksums are the caller's. */
@@ -133,12 +112,12 @@ static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state 
 /* ---- Saving ---- */
 
 /* The member of a run with adapters. */
-static void eitp__write_lora_state(const eitp__state *state, eitp__buffer *text) {
+static void eitp__write_lora_state(const eitp_model *model, const eitp__state *state, eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
     char targets[64];
     if (!lora->rank)
         return;
-    eitp_lora_targets_format(lora->targets, targets, sizeof targets);
+    eitp_lora_targets_format(eitp_model_config(model).architecture, lora->targets, targets, sizeof targets);
     eitp__buffer_format(text, "  \"lora\": {\"rank\": %lld, \"alpha\": ", (long long)lora->rank);
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
@@ -156,31 +135,35 @@ static void eitp__write_asked_shape(const eitp__state *state, eitp__buffer *text
                             (long long)asked->batch_size, (long long)asked->grad_accum, (long long)asked->merged);
 }
 
-static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, eitp__state *state,
+/* The members that tables describe, and the end. */
+static void eitp__write_state_values(const eitp__state *state, eitp__buffer *text) {
+    const eitp_trainer_config defaults = eitp_trainer_config_default();
+    eitp__state_walk walk = EITP__ZERO;
+    const eitp_setting *setting;
+    const char *separator = "";
+    while ((setting = eitp__state_next(&walk)) != NULL) {
+        const void *values = eitp__state_values(&walk, state);
+        if (setting->flags & EITP_SETTING_OPTIONAL && eitp__setting_equal(setting, values, &defaults))
+            continue;
+        eitp__buffer_format(text, "%s  \"%s\": ", separator, setting->name);
+        eitp__setting_write(setting, values, text);
+        separator = ",\n";
+    }
+    eitp__buffer_add_text(text, "\n}\n");
+}
+
+static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *path, const eitp__state *state,
                                      eitp_error *error) {
-    eitp__state_integer integers[EITP__STATE_INTEGERS];
-    eitp__state_number numbers[EITP__STATE_NUMBERS];
-    eitp__state_mirror mirror;
     eitp__buffer text;
     eitp_status status;
-    eitp__state_to_mirror(state, &mirror);
-    eitp__state_fields(state, &mirror, integers, numbers);
     eitp__buffer_init(&text, &trainer->host);
     eitp__buffer_format(&text, "{\n  \"format\": \"eitp checkpoint\",\n  \"version\": %d,\n", EITP__STATE_VERSION);
     eitp__buffer_format(&text, "  \"precision\": \"%s\",\n  \"optimizer\": \"%s\",\n  \"numerics\": \"%s\",\n",
                         state->info.precision, eitp_optimizer_get(state->info.config.optimizer)->name,
                         state->info.numerics);
-    eitp__write_lora_state(state, &text);
+    eitp__write_lora_state(trainer->plans.task.model, state, &text);
     eitp__write_asked_shape(state, &text);
-    if (state->info.config.dense_rows)
-        eitp__buffer_add_text(&text, "  \"dense_rows\": true,\n");
-    for (size_t i = 0; i < EITP__COUNT(integers); i++)
-        eitp__buffer_format(&text, "  \"%s\": %lld,\n", integers[i].name, (long long)*integers[i].value);
-    for (size_t i = 0; i < EITP__COUNT(numbers); i++) {
-        eitp__buffer_format(&text, "  \"%s\": ", numbers[i].name);
-        eitp__json_write_number(&text, *numbers[i].value);
-        eitp__buffer_add_text(&text, i + 1 < EITP__COUNT(numbers) ? ",\n" : "\n}\n");
-    }
+    eitp__write_state_values(state, &text);
     status = text.failed ? eitp__fail_memory(error, text.size, "the trainer's state")
                          : eitp__write_file(&trainer->host, path, text.data, text.size, error);
     eitp__buffer_release(&text);
@@ -287,7 +270,7 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
         status = eitp__json_get_integer(object, "base_checksum", 0, UINT32_MAX, &state->base_checksum, error);
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
-    if (!status && eitp_lora_targets_parse(targets, &lora->targets, NULL))
+    if (!status && eitp_lora_targets_parse(NULL, targets, &lora->targets, NULL))
         status = eitp__fail(error, EITP_ERROR_FORMAT, "'lora' has no targets that eitp knows");
     return status ? status : eitp__lora_config_check(lora, error);
 }
@@ -310,15 +293,10 @@ static eitp_status eitp__parse_asked_shape(const eitp__json *root, eitp__state *
     return status;
 }
 
-static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
-    eitp__state_integer integers[EITP__STATE_INTEGERS];
-    eitp__state_number numbers[EITP__STATE_NUMBERS];
-    eitp__state_mirror mirror;
+/* What the file is, and of what: format, version, kernels, precision, optimizer. */
+static eitp_status eitp__parse_head(const eitp__json *root, eitp__state *state, eitp_error *error) {
     const char *format = "", *numerics = "", *precision = "", *optimizer = "";
-    eitp_status status;
-    memset(&mirror, 0, sizeof mirror);
-    eitp__state_fields(state, &mirror, integers, numbers);
-    status = eitp__json_get_text(root, "format", &format, error);
+    eitp_status status = eitp__json_get_text(root, "format", &format, error);
     if (!status)
         status = eitp__json_get_integer(root, "version", 0, INT32_MAX, &state->version, error);
     if (!status)
@@ -335,30 +313,36 @@ static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state,
          strlen(precision) >= sizeof state->info.precision || state->info.config.optimizer == EITP_OPTIMIZER_COUNT))
         status = eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                             "it is of version %lld with precision '%s' and optimizer '%s'; this eitp reads versions %d "
-                            "to %d; start from its weights with --model",
+                            "to %d; start from its weights",
                             (long long)state->version, precision, optimizer, EITP__OLDEST_STATE_VERSION,
                             EITP__STATE_VERSION);
-    for (size_t i = 0; i < EITP__COUNT(integers) && !status; i++) {
-        if (!eitp__json_member(root, integers[i].name))
-            status = eitp__fail(error, EITP_ERROR_FORMAT, "'%s' is missing", integers[i].name);
-        else
-            status = eitp__json_get_integer(root, integers[i].name, integers[i].low, integers[i].high,
-                                            integers[i].value, error);
-    }
-    for (size_t i = 0; i < EITP__COUNT(numbers) && !status; i++)
-        status = eitp__json_get_number(root, numbers[i].name, -HUGE_VAL, HUGE_VAL, numbers[i].value, error);
-    if (!status)
-        status = eitp__parse_lora_state(root, state, error);
-    if (!status)
-        status = eitp__parse_asked_shape(root, state, error);
-    if (!status && eitp__json_member(root, "dense_rows"))
-        status = eitp__json_get_boolean(root, "dense_rows", &state->info.config.dense_rows, error);
-    if (status)
-        return status;
-    eitp__mirror_to_state(&mirror, state);
     snprintf(state->info.numerics, sizeof state->info.numerics, "%s", numerics);
     snprintf(state->info.precision, sizeof state->info.precision, "%s", precision);
-    return EITP_OK;
+    return status;
+}
+
+/* The members that tables describe. */
+static eitp_status eitp__parse_state_values(const eitp__json *root, eitp__state *state, eitp_error *error) {
+    eitp__state_walk walk = EITP__ZERO;
+    const eitp_setting *setting;
+    eitp_status status = EITP_OK;
+    while (!status && (setting = eitp__state_next(&walk)) != NULL)
+        status = eitp__setting_read(setting, root, walk.is_field ? (void *)state : (void *)&state->info.config, error);
+    /* A setting of 0 asks for a choice, which a run that was saved has made. */
+    if (!status && state->info.config.merged < 1)
+        status = eitp__fail(error, EITP_ERROR_FORMAT, "'merged' must be at least 1 (got 0)");
+    return status;
+}
+
+static eitp_status eitp__parse_state(const eitp__json *root, eitp__state *state, eitp_error *error) {
+    eitp_status status;
+    state->info.config = eitp_trainer_config_default(); /* of what the file lacks */
+    status = eitp__parse_head(root, state, error);
+    if (!status)
+        status = eitp__parse_state_values(root, state, error);
+    if (!status)
+        status = eitp__parse_lora_state(root, state, error);
+    return status ? status : eitp__parse_asked_shape(root, state, error);
 }
 
 static eitp_status eitp__read_state(const eitp_host *host, const char *checkpoint, eitp__state *state,
@@ -422,75 +406,105 @@ static int eitp__follows_shrinking(const eitp_trainer *trainer, const eitp__stat
            mine.batch_size == asked->batch_size && mine.grad_accum == asked->grad_accum;
 }
 
+/* Weights and moments of another optimizer are converted; of the same one, bits depend on precision and kernels. */
+static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eitp_checkpoint_info *mine,
+                                          const eitp_checkpoint_info *theirs, const char *checkpoint,
+                                          eitp_error *error) {
+    if (mine->config.optimizer != theirs->config.optimizer)
+        eitp__log(&trainer->host, EITP_LOG_WARNING,
+                  "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
+                  checkpoint, eitp_optimizer_get(theirs->config.optimizer)->name, theirs->precision,
+                  eitp_optimizer_get(mine->config.optimizer)->name, mine->precision);
+    else if (strcmp(mine->precision, theirs->precision))
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "'%s' was made with precision %s, and this run has %s; use the same, or start from its weights", checkpoint,
+            theirs->precision, mine->precision);
+    else if (strcmp(mine->numerics, theirs->numerics))
+        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
+                          "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
+                          "EITP_ISA and build, or start from its weights",
+                          checkpoint, theirs->numerics, mine->numerics);
+    return EITP_OK;
+}
+
+/* The data are told apart by where they begin, how much they are, and a hash, which says nothing to a reader. */
+static eitp_status eitp__compare_data(const eitp__state *mine, const eitp__state *theirs, const char *checkpoint,
+                                      eitp_error *error) {
+    const char *what_to_do = "use the same data, or start from its weights";
+    if (mine->data_count != theirs->data_count)
+        return eitp__fail(
+            error, EITP_ERROR_ARGUMENT,
+            "the training data differ from those of '%s', which had %lld tokens, and this run has %lld; %s", checkpoint,
+            (long long)theirs->data_count, (long long)mine->data_count, what_to_do);
+    if (mine->data_first != theirs->data_first)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the training data differ from those of '%s', which began at token %lld of their file, and "
+                          "those of this run at %lld; %s",
+                          checkpoint, (long long)theirs->data_first, (long long)mine->data_first, what_to_do);
+    if (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the training data differ from those of '%s': as many tokens, but from a file with other "
+                          "content; %s",
+                          checkpoint, what_to_do);
+    return EITP_OK;
+}
+
 /* Where rows are dense, the number of micro-batches in a pass may decide bits. */
-static eitp_status eitp__compare_rows(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
-                                      const char *checkpoint, eitp_error *error) {
-    if (mine->dense_rows != theirs->dense_rows)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made %s dense rows, and this run is %s: the bits would differ; use the same, or "
-                          "start from the weights with --model",
-                          checkpoint, theirs->dense_rows ? "with" : "without", mine->dense_rows ? "with" : "without");
-    if (mine->dense_rows && mine->merged != theirs->merged)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: the "
-                          "bits would differ; use the same, or start from the weights with --model",
-                          checkpoint, (long long)theirs->merged, (long long)mine->merged);
+static eitp_status eitp__compare_merged(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
+                                        const char *checkpoint, eitp_error *error) {
+    return mine->dense_rows && mine->merged != theirs->merged
+               ? eitp__fail(error, EITP_ERROR_ARGUMENT,
+                            "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
+                            "the bits would differ; use the same, or start from its weights",
+                            checkpoint, (long long)theirs->merged, (long long)mine->merged)
+               : EITP_OK;
+}
+
+/* Refuses, or logs, the differences in what tables describe. */
+static eitp_status eitp__compare_values(const eitp_trainer *trainer, eitp_difference difference,
+                                        const eitp__state *mine, const eitp__state *theirs, const char *checkpoint,
+                                        eitp_error *error) {
+    char here[64], there[64];
+    eitp__state_walk walk = EITP__ZERO;
+    const eitp_setting *setting;
+    while ((setting = eitp__state_next(&walk)) != NULL) {
+        const void *my_values = eitp__state_values(&walk, mine), *their_values = eitp__state_values(&walk, theirs);
+        if (setting->difference != difference || eitp__setting_equal(setting, my_values, their_values))
+            continue;
+        eitp__setting_describe(setting, my_values, here, sizeof here);
+        eitp__setting_describe(setting, their_values, there, sizeof there);
+        if (difference == EITP_DIFFERENCE_REFUSED)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                              "'%s' was made with %s %s, and this run has %s; use the same, or start from its weights",
+                              checkpoint, setting->name, there, here);
+        eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %s in '%s' and is %s from here on", setting->name, there,
+                  checkpoint, here);
+    }
     return EITP_OK;
 }
 
 /* Compares the run that wrote the checkpoint with this one: refuses, logs, or accepts each difference. */
-static eitp_status eitp__compare_states(const eitp_trainer *trainer, eitp__state *written, const char *checkpoint,
+static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp__state *written, const char *checkpoint,
                                         eitp_error *error) {
     const eitp_step_shape shape = eitp__step_shape_of(&written->info.config);
     eitp__state current;
-    eitp__state_integer mine[EITP__STATE_INTEGERS], theirs[EITP__STATE_INTEGERS];
-    eitp__state_number my_numbers[EITP__STATE_NUMBERS], their_numbers[EITP__STATE_NUMBERS];
-    eitp__state_mirror my_mirror, their_mirror;
     eitp_status status = eitp__current_state(trainer, &current, error);
     if (status)
         return status;
     if (eitp__follows_shrinking(trainer, written))
         eitp__set_step_shape(&current.info.config, &shape);
-    eitp__state_to_mirror(&current, &my_mirror);
-    eitp__state_to_mirror(written, &their_mirror);
-    eitp__state_fields(&current, &my_mirror, mine, my_numbers);
-    eitp__state_fields(written, &their_mirror, theirs, their_numbers);
-    if (current.info.config.optimizer != written->info.config.optimizer)
-        eitp__log(&trainer->host, EITP_LOG_WARNING,
-                  "'%s' was made with %s and precision %s: its weights and moments are converted to %s and %s",
-                  checkpoint, eitp_optimizer_get(written->info.config.optimizer)->name, written->info.precision,
-                  eitp_optimizer_get(current.info.config.optimizer)->name, current.info.precision);
-    else if (strcmp(current.info.precision, written->info.precision))
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "'%s' was made with precision %s, and this run has %s; use --precision %s, or start from the "
-                          "weights with --model",
-                          checkpoint, written->info.precision, current.info.precision, written->info.precision);
-    else if (strcmp(current.info.numerics, written->info.numerics))
-        return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
-                          "'%s' was made with the kernels %s, and this run has %s: the bits would differ; use the same "
-                          "EITP_ISA and build, or start from the weights with --model",
-                          checkpoint, written->info.numerics, current.info.numerics);
-    status = eitp__compare_rows(&current.info.config, &written->info.config, checkpoint, error);
-    if (status)
-        return status;
-    for (size_t i = 0; i < EITP__COUNT(mine); i++) {
-        if (*mine[i].value == *theirs[i].value || mine[i].difference == EITP__EXPECTED)
-            continue;
-        if (mine[i].difference == EITP__REFUSED)
-            return eitp__fail(
-                error, EITP_ERROR_ARGUMENT,
-                "'%s' was made with %s %lld, and this run has %lld; use the same settings and data, or start "
-                "from the weights with --model",
-                checkpoint, mine[i].name, (long long)*theirs[i].value, (long long)*mine[i].value);
-        eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %lld in '%s' and is %lld from here on", mine[i].name,
-                  (long long)*theirs[i].value, checkpoint, (long long)*mine[i].value);
-    }
-    for (size_t i = 0; i < EITP__COUNT(my_numbers); i++) {
-        if (my_numbers[i].difference == EITP__LOGGED && *my_numbers[i].value != *their_numbers[i].value)
-            eitp__log(&trainer->host, EITP_LOG_WARNING, "%s was %g in '%s' and is %g from here on", my_numbers[i].name,
-                      *their_numbers[i].value, checkpoint, *my_numbers[i].value);
-    }
-    return eitp__compare_adapters(trainer, &current, written, checkpoint, error);
+    status = eitp__compare_numerics(trainer, &current.info, &written->info, checkpoint, error);
+    if (!status)
+        status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
+    if (!status)
+        status = eitp__compare_merged(&current.info.config, &written->info.config, checkpoint, error);
+    if (!status)
+        status = eitp__compare_data(&current, written, checkpoint, error);
+    if (!status)
+        status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
+    return status ? status
+                  : eitp__compare_values(trainer, EITP_DIFFERENCE_LOGGED, &current, written, checkpoint, error);
 }
 
 /* ---- Loading: everything is read twice, and changes nothing the first time ---- */
@@ -514,7 +528,9 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
     if (!status && has_adapters)
         status = eitp__lora_read(trainer->plans.task.model, checkpoint, loads, &checksum, error);
     else if (!status)
-        status = eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, loads, &checksum, error);
+        status = trainer->plans.task.model
+                     ? eitp__model_read(trainer->plans.task.model, path, loads, &checksum, error)
+                     : eitp__variables_read(trainer->plans.task.context, path, EITP_PARAMETER, loads, &checksum, error);
     if (!status)
         status = eitp__check_checksum(path, checksum, expected, error);
     eitp__release_text(&trainer->host, path);

@@ -1,0 +1,120 @@
+/* Adapters of a model: added, initialized, merged. */
+#include "model/lora.h"
+#include "model/transformer.h"
+#include "tensor/context.h"
+
+eitp_lora_config eitp_model_lora(const eitp_model *model) {
+    eitp_lora_config none = EITP__ZERO;
+    return model ? model->lora : none;
+}
+
+/* Declares the adapters; where one cannot be, none is. */
+static eitp_status eitp__lora_declare(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
+    eitp_context *context = model->context;
+    size_t before = eitp_variable_count(context);
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, config, i);
+        status = eitp__parameter_declare(context, &parameter, error);
+    }
+    while (status && eitp_variable_count(context) > before)
+        eitp__variable_remove(context, eitp_variable_count(context) - 1);
+    return status;
+}
+
+eitp_status eitp_model_add_lora(eitp_model *model, const eitp_lora_config *config, eitp_error *error) {
+    if (!model || !config)
+        return eitp__fail_null(error, "eitp_model_add_lora", "model and config");
+    eitp_status status = eitp__lora_config_check(config, error);
+    if (!status && model->lora.rank)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "the model has adapters already; merge them first");
+    if (!status && model->context->graph_count)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "adapters must be added before graphs are made");
+    if (!status)
+        status = eitp__lora_declare(model, config, error);
+    for (int64_t i = 0; i < eitp__parameter_count(&model->config) && !status; i++) {
+        eitp__parameter parameter = eitp__parameter_at(&model->config, i);
+        status = eitp_variable_set_trained(model->context, parameter.name, 0, error);
+    }
+    if (!status)
+        model->lora = *config;
+    return status;
+}
+
+eitp_status eitp_model_initialize_lora(eitp_model *model, uint64_t seed, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_initialize_lora", "model");
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, &model->lora) && !status; i++) {
+        eitp__parameter parameter = eitp__lora_parameter(&model->config, &model->lora, i);
+        /* Kaiming's uniform distribution with a = sqrt(5). */
+        double bound = 1 / sqrt((double)parameter.shape[1]);
+        status = i % 2 ? eitp_variable_fill(model->context, parameter.name, 0, error)
+                       : eitp_variable_fill_uniform(model->context, parameter.name, -bound, bound, seed, error);
+    }
+    return status;
+}
+
+/* ---- Merging ---- */
+
+/* An adapter in memory, and a row of the weight that it belongs to. */
+typedef struct eitp__lora_merge {
+    const eitp_host *host;
+    int64_t rank, in, out;
+    double scale;
+    float *a, *b, *row; /* one allocation */
+    size_t bytes;
+} eitp__lora_merge;
+
+static void eitp__lora_add_row(const eitp__lora_merge *merge, int64_t i) {
+    for (int64_t o = 0; o < merge->out; o++) {
+        double sum = 0;
+        for (int64_t r = 0; r < merge->rank; r++)
+            sum += (double)merge->a[r * merge->in + i] * (double)merge->b[o * merge->rank + r];
+        merge->row[o] = (float)((double)merge->row[o] + merge->scale * sum);
+    }
+}
+
+/* Adds an adapter to its weight [in, out], which is the transpose of B A, and zeroes B. */
+static eitp_status eitp__lora_merge_layer(eitp_context *context, const eitp__lora_merge *merge, const char *name_a,
+                                          const char *name_b, eitp_error *error) {
+    char weight[EITP__NAME_SIZE];
+    eitp_status status = eitp_variable_read_f32(context, name_a, 0, merge->a, merge->rank * merge->in, error);
+    if (!status)
+        status = eitp_variable_read_f32(context, name_b, 0, merge->b, merge->rank * merge->out, error);
+    snprintf(weight, sizeof weight, "%.*s.weight", (int)(strlen(name_a) - strlen(".lora_A.weight")), name_a);
+    for (int64_t i = 0; i < merge->in && !status; i++) {
+        status = eitp_variable_read_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+        if (!status)
+            eitp__lora_add_row(merge, i);
+        if (!status)
+            status = eitp_variable_write_f32(context, weight, i * merge->out, merge->row, merge->out, error);
+    }
+    return status ? status : eitp_variable_fill(context, name_b, 0, error);
+}
+
+eitp_status eitp_model_merge_lora(eitp_model *model, eitp_error *error) {
+    if (!model)
+        return eitp__fail_null(error, "eitp_model_merge_lora", "model");
+    const eitp_lora_config *config = &model->lora;
+    eitp_status status = EITP_OK;
+    for (int64_t i = 0; i < eitp__lora_parameter_count(&model->config, config) && !status; i += 2) {
+        eitp__parameter a = eitp__lora_parameter(&model->config, config, i);
+        eitp__parameter b = eitp__lora_parameter(&model->config, config, i + 1);
+        eitp__lora_merge merge = EITP__ZERO;
+        merge.host = &model->host;
+        merge.rank = config->rank;
+        merge.in = a.shape[1];
+        merge.out = b.shape[0];
+        merge.scale = eitp__lora_scale(config);
+        merge.bytes = (size_t)(merge.rank * (merge.in + merge.out) + merge.out) * sizeof *merge.a;
+        merge.a = (float *)eitp__allocate_uninitialized(merge.host, merge.bytes);
+        if (!merge.a)
+            return eitp__fail_memory(error, merge.bytes, "merging adapters");
+        merge.b = merge.a + merge.rank * merge.in;
+        merge.row = merge.b + merge.rank * merge.out;
+        status = eitp__lora_merge_layer(model->context, &merge, a.name, b.name, error);
+        eitp__release(merge.host, merge.a, merge.bytes);
+    }
+    return status;
+}

@@ -1,0 +1,162 @@
+#include "model/architecture.h"
+
+static const eitp_architecture *(*const eitp__architectures[])(void) = {
+    eitp__architecture_gpt2, /* the first is what a configuration without one has */
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_at(size_t index) {
+    return index < EITP__COUNT(eitp__architectures) ? eitp__architectures[index]() : NULL;
+}
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_of(const eitp_transformer_config *config) {
+    return config->architecture ? config->architecture : eitp__architecture_at(0);
+}
+
+const eitp_architecture *eitp_architecture_find(const char *model_type) {
+    const eitp_architecture *architecture = NULL;
+    for (size_t i = 0; model_type && (architecture = eitp__architecture_at(i)); i++) {
+        if (!strcmp(architecture->model_type, model_type))
+            break;
+    }
+    return architecture;
+}
+
+const char *eitp_architecture_name(const eitp_architecture *architecture) {
+    return (architecture ? architecture : eitp__architecture_at(0))->model_type;
+}
+
+EITP__PRIVATE eitp_transformer_config eitp__architecture_defaults(const eitp_architecture *architecture) {
+    eitp_transformer_config config = *architecture->defaults;
+    config.architecture = architecture;
+    return config;
+}
+
+EITP__PRIVATE const eitp__parameter_row *eitp__row_find(const eitp_transformer_config *config, eitp__model_slot slot,
+                                                        eitp__part part) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        if (architecture->rows[i].slot == slot && architecture->rows[i].part == part)
+            return &architecture->rows[i];
+    }
+    return NULL;
+}
+
+EITP__PRIVATE int64_t eitp__extent_of(const eitp_transformer_config *config, eitp__extent extent) {
+    switch (extent) {
+    case EITP__VOCABULARY:
+        return config->vocabulary;
+    case EITP__POSITIONS:
+        return config->positions;
+    case EITP__SEGMENTS:
+        return config->segments;
+    case EITP__WIDTH:
+        return config->width;
+    case EITP__QKV:
+        return 3 * config->width;
+    case EITP__INNER:
+        return config->inner;
+    case EITP__NONE:
+    default:
+        return 0;
+    }
+}
+
+EITP__PRIVATE void eitp__block_name(const eitp_transformer_config *config, int64_t layer, char *name, size_t size) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    snprintf(name, size, "%s%s%d", architecture->prefix, architecture->block_prefix, (int)layer);
+}
+
+EITP__PRIVATE eitp__parameter eitp__row_parameter(const eitp_transformer_config *config, const eitp__parameter_row *row,
+                                                  const char *block) {
+    eitp__parameter parameter;
+    memset(&parameter, 0, sizeof parameter);
+    parameter.row = row;
+    parameter.layer = -1;
+    parameter.fill = row->fill;
+    if (row->place == EITP__IN_BLOCK)
+        snprintf(parameter.name, sizeof parameter.name, "%s.%s", block, row->name);
+    else
+        snprintf(parameter.name, sizeof parameter.name, "%s%s",
+                 row->place == EITP__UNTIED_HEAD ? "" : eitp__architecture_of(config)->prefix, row->name);
+    for (int d = 0; d < 2 && row->extents[d] != EITP__NONE; d++)
+        parameter.shape[parameter.rank++] = eitp__extent_of(config, row->extents[d]);
+    parameter.is_f32 = parameter.rank < 2;
+    return parameter;
+}
+
+/* Rows of a place: where they begin and how many there are. */
+static size_t eitp__rows_of_place(const eitp_architecture *architecture, eitp__parameter_place place, size_t *first) {
+    size_t count = 0;
+    *first = 0;
+    for (size_t i = 0; i < architecture->row_count; i++) {
+        *first += architecture->rows[i].place < place;
+        count += architecture->rows[i].place == place;
+    }
+    return count;
+}
+
+/* How often a model has the rows of a place. */
+static int64_t eitp__place_repeats(const eitp_transformer_config *config, eitp__parameter_place place) {
+    return place == EITP__IN_BLOCK ? config->layers : place == EITP__UNTIED_HEAD ? !config->tied : 1;
+}
+
+EITP__PRIVATE int64_t eitp__parameter_count(const eitp_transformer_config *config) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    int64_t count = 0;
+    for (size_t i = 0; i < architecture->row_count; i++)
+        count += eitp__place_repeats(config, architecture->rows[i].place);
+    return count;
+}
+
+EITP__PRIVATE eitp__parameter eitp__parameter_at(const eitp_transformer_config *config, int64_t index) {
+    const eitp_architecture *architecture = eitp__architecture_of(config);
+    eitp__parameter parameter;
+    char block[EITP__BLOCK_NAME_SIZE];
+    memset(&parameter, 0, sizeof parameter);
+    for (int place = EITP__BEFORE_BLOCKS; place <= EITP__UNTIED_HEAD; place++) {
+        size_t first;
+        int64_t rows = (int64_t)eitp__rows_of_place(architecture, (eitp__parameter_place)place, &first);
+        int64_t count = rows * eitp__place_repeats(config, (eitp__parameter_place)place);
+        if (index >= count) {
+            index -= count;
+            continue;
+        }
+        eitp__block_name(config, index / rows, block, sizeof block);
+        parameter = eitp__row_parameter(config, &architecture->rows[first + (size_t)(index % rows)], block);
+        parameter.layer = place == EITP__IN_BLOCK ? index / rows : -1;
+        break;
+    }
+    return parameter;
+}
+
+EITP__PRIVATE int eitp__parameter_find(const eitp_transformer_config *config, const char *name,
+                                       eitp__parameter *parameter) {
+    for (int64_t i = 0; i < eitp__parameter_count(config); i++) {
+        *parameter = eitp__parameter_at(config, i);
+        if (!strcmp(parameter->name, name))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE int64_t eitp__parameter_elements(const eitp__parameter *parameter) {
+    return parameter->shape[0] * (parameter->rank > 1 ? parameter->shape[1] : 1);
+}
+
+EITP__PRIVATE const char *eitp__without_prefix(const eitp_transformer_config *config, const char *name) {
+    const char *prefix = eitp__architecture_of(config)->prefix;
+    size_t length = strlen(prefix);
+    return strncmp(name, prefix, length) ? name : name + length;
+}
+
+EITP__PRIVATE int eitp__parameter_pieces(const eitp__parameter *parameter) {
+    int count = 0;
+    while (count < EITP__PIECES && parameter->row->pieces[count])
+        count++;
+    return count ? count : 1;
+}
+
+EITP__PRIVATE void eitp__parameter_piece_name(const eitp__parameter *parameter, int piece, char *name, size_t size) {
+    const char *own = parameter->row->name, *other = parameter->row->pieces[piece];
+    snprintf(name, size, "%.*s%s", (int)(strlen(parameter->name) - strlen(own)), parameter->name, other ? other : own);
+}

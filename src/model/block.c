@@ -1,0 +1,108 @@
+/* One block of a Transformer: attention and MLP, with norms before or after them. */
+#include "model/layers.h"
+#include "model/transformer_config.h"
+#include "tensor/context.h"
+#include "tensor/graph.h"
+
+/* A variable [longest, width] that attention with a cache fills. */
+static eitp_tensor *eitp__block_cache(eitp_graph *graph, const eitp_transformer_config *config, int64_t layer,
+                                      const char *what, int64_t longest) {
+    char name[64];
+    int64_t shape[2];
+    snprintf(name, sizeof name, "cache.%d.%s", (int)layer, what);
+    shape[0] = longest;
+    shape[1] = config->width;
+    return eitp_variable_tensor(graph, name, EITP_CACHE, graph->context->precision, 2, shape);
+}
+
+static double eitp__attention_scale(const eitp_transformer_config *config, int64_t layer) {
+    double scale = config->scale_attention ? 1.0 / sqrt((double)config->width / (double)config->heads) : 1.0;
+    return config->scale_attention_by_layer ? scale / (double)(layer + 1) : scale;
+}
+
+/* What the rows of x attend to, side by side for all heads. */
+static eitp_tensor *eitp__block_attention(eitp_tensor *x, const eitp_transformer_config *config, const char *name,
+                                          int64_t layer, const eitp_block_inputs *inputs) {
+    eitp_tensor *qkv = eitp__slot_linear(x, config, name, EITP__ATTENTION_INPUT, inputs, EITP_NO_ACTIVATION);
+    eitp_graph *graph = eitp_tensor_graph(qkv);
+    eitp_attention_config attention = EITP__ZERO;
+    attention.heads = (int)config->heads;
+    attention.longest = inputs->longest;
+    attention.scale = eitp__attention_scale(config, layer);
+    attention.dropout = inputs->key ? config->attention_dropout : 0;
+    attention.bidirectional = config->bidirectional != 0;
+    if (!qkv)
+        return NULL;
+    if (inputs->position) {
+        eitp_tensor *values = eitp__block_cache(graph, config, layer, "values", inputs->longest);
+        return eitp_attention_cached(qkv, eitp__block_cache(graph, config, layer, "keys", inputs->longest), values,
+                                     inputs->position, attention.heads, attention.scale);
+    }
+    return eitp_attention(qkv, inputs->offsets, inputs->key, inputs->lengths, &attention);
+}
+
+/* x and what a layer makes of it, normalized where norms come after. */
+static eitp_tensor *eitp__block_residual(eitp_tensor *x, eitp_tensor *added, const eitp_transformer_config *config,
+                                         const char *name, eitp__model_slot norm, const eitp_block_inputs *inputs) {
+    x = eitp_add(x, eitp__dropout_with(added, inputs->key, config->residual_dropout));
+    return config->post_norm ? eitp__slot_norm(x, config, name, norm) : x;
+}
+
+/* Refuses what the ops of a block do not. */
+static eitp_status eitp__block_check(const eitp_transformer_config *config, const char *name, int64_t layer,
+                                     const eitp_block_inputs *inputs, eitp_error *error) {
+    const size_t longest = 64;
+    eitp_status status = EITP_OK;
+    if (!*name || strlen(name) > longest)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block's name must have 1 to %zu characters, it has %zu",
+                          longest, strlen(name));
+    if (inputs && inputs->position && (config->bidirectional || inputs->lengths))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "a block with a cache takes causal attention, and sequences without padding");
+    if (layer < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "a block's layer is %lld; it must be 0 or more",
+                          (long long)layer);
+    if (inputs && inputs->lora && inputs->lora->rank)
+        status = eitp__lora_config_check(inputs->lora, error);
+    return status ? status : eitp__transformer_config_check(config, error);
+}
+
+eitp_tensor *eitp_block(eitp_tensor *x, const eitp_transformer_config *config, const char *name, int64_t layer,
+                        const eitp_block_inputs *inputs) {
+    eitp_error error;
+    eitp_tensor *attended, *hidden;
+    if (!x || !config || !name || !inputs)
+        return NULL;
+    if (eitp__block_check(config, name, layer, inputs, &error)) {
+        eitp__graph_fail(eitp_tensor_graph(x), error.status, "%s", error.message);
+        return NULL;
+    }
+    attended = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__ATTENTION_NORM);
+    attended = eitp__block_attention(attended, config, name, layer, inputs);
+    attended = eitp__slot_linear(attended, config, name, EITP__ATTENTION_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    x = eitp__block_residual(x, attended, config, name, EITP__ATTENTION_NORM, inputs);
+    hidden = config->post_norm ? x : eitp__slot_norm(x, config, name, EITP__MLP_NORM);
+    hidden = eitp__slot_linear(hidden, config, name, EITP__MLP_INPUT, inputs, config->activation);
+    hidden = eitp__slot_linear(hidden, config, name, EITP__MLP_OUTPUT, inputs, EITP_NO_ACTIVATION);
+    return eitp__block_residual(x, hidden, config, name, EITP__MLP_NORM, inputs);
+}
+
+eitp_status eitp_block_initialize(eitp_context *context, const eitp_transformer_config *config, const char *name,
+                                  uint64_t seed, eitp_error *error) {
+    const eitp_architecture *architecture;
+    eitp_status status;
+    if (!context || !config || !name)
+        return eitp__fail_null(error, "eitp_block_initialize", "context, config and name");
+    architecture = eitp__architecture_of(config);
+    status = eitp__block_check(config, name, 0, NULL, error);
+    for (size_t i = 0; i < architecture->row_count && !status; i++) {
+        eitp__parameter parameter;
+        if (architecture->rows[i].place != EITP__IN_BLOCK)
+            continue;
+        parameter = eitp__row_parameter(config, &architecture->rows[i], name);
+        status = eitp__parameter_declare(context, &parameter, error);
+        if (!status)
+            status = eitp__parameter_fill(context, config, &parameter, seed, error);
+    }
+    return status;
+}

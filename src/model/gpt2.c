@@ -1,0 +1,95 @@
+/* GPT-2 (Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), as Hugging Face has it. */
+#include "model/architecture.h"
+
+static const eitp_transformer_config eitp__gpt2_defaults = {
+    NULL,           /* the architecture is filled in */
+    50257,          /* vocabulary */
+    1024,           /* positions */
+    768,            /* width */
+    12,             /* heads */
+    12,             /* layers */
+    0,              /* inner: 4 * width */
+    0,              /* segments */
+    EITP_GELU_TANH, /* activation */
+    1e-5,           /* epsilon */
+    0.1,            /* embedding_dropout */
+    0.1,            /* attention_dropout */
+    0.1,            /* residual_dropout */
+    0.02,           /* initializer_range */
+    1,              /* scale_attention */
+    0,              /* scale_attention_by_layer */
+    1,              /* tied */
+    0,              /* post_norm */
+    0,              /* bidirectional */
+    {1, {50256}},   /* begin */
+    {1, {50256}},   /* end */
+    {0, {0}},       /* padding */
+};
+
+static const eitp__named_shape eitp__gpt2_shapes[] = {
+    {"gpt2", 768, 12, 12, 1024},     {"gpt2-medium", 1024, 16, 24, 1024}, {"gpt2-large", 1280, 20, 36, 1024},
+    {"gpt2-xl", 1600, 25, 48, 1024}, {"distilgpt2", 768, 12, 6, 1024},    {"tiny", 128, 4, 4, 256},
+};
+
+static const eitp__config_key eitp__gpt2_keys[] = {
+    {"add_cross_attention", EITP__NO_FIELD, 0, "false"},
+    {"activation_function", EITP__FIELD_ACTIVATION, 0, NULL},
+    {"vocab_size", EITP__FIELD_VOCABULARY, 0, NULL},
+    {"n_positions", EITP__FIELD_POSITIONS, 0, NULL},
+    {"n_ctx", EITP__FIELD_POSITIONS, 1, NULL},
+    {"n_embd", EITP__FIELD_WIDTH, 0, NULL},
+    {"n_head", EITP__FIELD_HEADS, 0, NULL},
+    {"n_layer", EITP__FIELD_LAYERS, 0, NULL},
+    {"n_inner", EITP__FIELD_INNER, 0, NULL},
+    {"embd_pdrop", EITP__FIELD_EMBEDDING_DROPOUT, 0, NULL},
+    {"attn_pdrop", EITP__FIELD_ATTENTION_DROPOUT, 0, NULL},
+    {"resid_pdrop", EITP__FIELD_RESIDUAL_DROPOUT, 0, NULL},
+    {"layer_norm_epsilon", EITP__FIELD_EPSILON, 0, NULL},
+    {"initializer_range", EITP__FIELD_INITIALIZER_RANGE, 0, NULL},
+    {"scale_attn_weights", EITP__FIELD_SCALE_ATTENTION, 0, NULL},
+    {"scale_attn_by_inverse_layer_idx", EITP__FIELD_SCALE_ATTENTION_BY_LAYER, 0, NULL},
+    {"tie_word_embeddings", EITP__FIELD_TIED, 0, NULL},
+};
+
+#define EITP__GPT2_ROW(slot, part, place, name, rows, columns, fill)                                                   \
+    {                                                                                                                  \
+        EITP__##slot, EITP__##part, EITP__##place, name, {EITP__##rows, EITP__##columns}, EITP__FILL_##fill,           \
+            EITP__AS_IN_FILES                                                                                          \
+    }
+
+static const eitp__parameter_row eitp__gpt2_rows[] = {
+    EITP__GPT2_ROW(TOKEN_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "wte.weight", VOCABULARY, WIDTH, NORMAL),
+    EITP__GPT2_ROW(POSITION_EMBEDDING, WEIGHT, BEFORE_BLOCKS, "wpe.weight", POSITIONS, WIDTH, NORMAL),
+    EITP__GPT2_ROW(ATTENTION_NORM, WEIGHT, IN_BLOCK, "ln_1.weight", WIDTH, NONE, ONE),
+    EITP__GPT2_ROW(ATTENTION_NORM, BIAS, IN_BLOCK, "ln_1.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(ATTENTION_INPUT, WEIGHT, IN_BLOCK, "attn.c_attn.weight", WIDTH, QKV, NORMAL),
+    EITP__GPT2_ROW(ATTENTION_INPUT, BIAS, IN_BLOCK, "attn.c_attn.bias", QKV, NONE, ZERO),
+    EITP__GPT2_ROW(ATTENTION_OUTPUT, WEIGHT, IN_BLOCK, "attn.c_proj.weight", WIDTH, WIDTH, RESIDUAL),
+    EITP__GPT2_ROW(ATTENTION_OUTPUT, BIAS, IN_BLOCK, "attn.c_proj.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(MLP_NORM, WEIGHT, IN_BLOCK, "ln_2.weight", WIDTH, NONE, ONE),
+    EITP__GPT2_ROW(MLP_NORM, BIAS, IN_BLOCK, "ln_2.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(MLP_INPUT, WEIGHT, IN_BLOCK, "mlp.c_fc.weight", WIDTH, INNER, NORMAL),
+    EITP__GPT2_ROW(MLP_INPUT, BIAS, IN_BLOCK, "mlp.c_fc.bias", INNER, NONE, ZERO),
+    EITP__GPT2_ROW(MLP_OUTPUT, WEIGHT, IN_BLOCK, "mlp.c_proj.weight", INNER, WIDTH, RESIDUAL),
+    EITP__GPT2_ROW(MLP_OUTPUT, BIAS, IN_BLOCK, "mlp.c_proj.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(FINAL_NORM, WEIGHT, AFTER_BLOCKS, "ln_f.weight", WIDTH, NONE, ONE),
+    EITP__GPT2_ROW(FINAL_NORM, BIAS, AFTER_BLOCKS, "ln_f.bias", WIDTH, NONE, ZERO),
+    EITP__GPT2_ROW(HEAD, WEIGHT, UNTIED_HEAD, "lm_head.weight", VOCABULARY, WIDTH, NORMAL),
+};
+
+EITP__PRIVATE const eitp_architecture *eitp__architecture_gpt2(void) {
+    static const eitp_architecture gpt2 = {
+        "gpt2",
+        "GPT2LMHeadModel",
+        "transformer.",
+        "h.",
+        &eitp__gpt2_defaults,
+        eitp__gpt2_shapes,
+        EITP__COUNT(eitp__gpt2_shapes),
+        eitp__gpt2_keys,
+        EITP__COUNT(eitp__gpt2_keys),
+        eitp__gpt2_rows,
+        EITP__COUNT(eitp__gpt2_rows),
+    };
+    return &gpt2;
+}

@@ -1,0 +1,40 @@
+#include "model/layers.h"
+#include "tensor/op_rules.h"
+
+EITP__PRIVATE eitp_tensor *eitp__slot_tensor(eitp_graph *graph, const eitp_transformer_config *config,
+                                             const char *block, eitp__model_slot slot, eitp__part part) {
+    const eitp__parameter_row *row = eitp__row_find(config, slot, part);
+    eitp__parameter parameter;
+    if (!row)
+        return NULL;
+    parameter = eitp__row_parameter(config, row, block);
+    return eitp__parameter_tensor(graph, &parameter);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__slot_norm(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
+                                           eitp__model_slot slot) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *gain, *bias;
+    if (!x || !eitp__row_find(config, slot, EITP__WEIGHT))
+        return x;
+    bias = eitp__slot_tensor(graph, config, block, slot, EITP__BIAS);
+    gain = eitp__slot_tensor(graph, config, block, slot, EITP__WEIGHT);
+    return eitp_layer_norm(x, gain, bias, config->epsilon);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__slot_linear(eitp_tensor *x, const eitp_transformer_config *config, const char *block,
+                                             eitp__model_slot slot, const eitp_block_inputs *inputs,
+                                             eitp_activation activation) {
+    eitp_graph *graph = eitp_tensor_graph(x);
+    eitp_tensor *adapted, *bias, *y;
+    if (!x)
+        return NULL;
+    adapted = eitp__lora_apply(x, config, block, slot, inputs->lora, inputs->key);
+    bias = eitp__slot_tensor(graph, config, block, slot, EITP__BIAS);
+    y = eitp_linear(x, eitp__slot_tensor(graph, config, block, slot, EITP__WEIGHT), bias, EITP_NO_ACTIVATION);
+    return eitp__activate(adapted ? eitp_add(y, adapted) : y, activation);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__dropout_with(eitp_tensor *x, eitp_tensor *key, double probability) {
+    return key ? eitp_dropout(x, key, probability) : x;
+}

@@ -1,0 +1,48 @@
+#include "model/parameters.h"
+#include "tensor/context.h"
+#include "tensor/op_rules.h"
+
+EITP__PRIVATE eitp_status eitp__parameter_declare(eitp_context *context, const eitp__parameter *parameter,
+                                                  eitp_error *error) {
+    eitp_dtype dtype = parameter->is_f32 ? EITP_F32 : context->precision;
+    char name[EITP__NAME_SIZE + 16];
+    int64_t index = eitp_variable_find(context, parameter->name);
+    int is_new = index < 0;
+    eitp_status status = eitp__variable_declare(context, parameter->name, EITP_PARAMETER,
+                                                is_new ? dtype : eitp_variable_at(context, (size_t)index).dtype,
+                                                parameter->rank, parameter->shape, &index, error);
+    if (status || !is_new || dtype == EITP_F32 || context->parameters == EITP_PARAMETERS_ROUNDED)
+        return status;
+    eitp__remainder_name(parameter->name, name, sizeof name);
+    return eitp__variable_declare(context, name, EITP_REMAINDER,
+                                  context->parameters == EITP_PARAMETERS_CORRECTED ? EITP_I8
+                                                                                   : eitp__remainder_dtype(dtype),
+                                  parameter->rank, parameter->shape, &index, error);
+}
+
+EITP__PRIVATE eitp_status eitp__parameter_fill(eitp_context *context, const eitp_transformer_config *config,
+                                               const eitp__parameter *parameter, uint64_t seed, eitp_error *error) {
+    double deviation = config->initializer_range;
+    if (parameter->fill == EITP__FILL_ONE || parameter->fill == EITP__FILL_ZERO)
+        return eitp_variable_fill(context, parameter->name, parameter->fill == EITP__FILL_ONE, error);
+    if (parameter->fill == EITP__FILL_RESIDUAL)
+        deviation /= sqrt(2.0 * (double)config->layers);
+    return eitp_variable_fill_normal(context, parameter->name, 0, deviation, seed, error);
+}
+
+EITP__PRIVATE eitp_tensor *eitp__parameter_tensor(eitp_graph *graph, const eitp__parameter *parameter) {
+    eitp_error error;
+    int64_t index;
+    if (!graph || graph->error.status)
+        return NULL;
+    index = eitp_variable_find(graph->context, parameter->name);
+    if (index < 0 && eitp__parameter_declare(graph->context, parameter, &error)) {
+        eitp__graph_fail(graph, error.status, "%s", error.message);
+        return NULL;
+    }
+    if (index < 0)
+        index = eitp_variable_find(graph->context, parameter->name);
+    return eitp_variable_tensor(graph, parameter->name, EITP_PARAMETER,
+                                eitp_variable_at(graph->context, (size_t)index).dtype, parameter->rank,
+                                parameter->shape);
+}

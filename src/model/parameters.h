@@ -1,0 +1,21 @@
+/* Parameters of an architecture's rows in a context: declared, filled, and used in a graph. */
+#ifndef EITP_PARAMETERS_H
+#define EITP_PARAMETERS_H
+
+#include "model/architecture.h"
+
+/*
+ * Declares a parameter in the context if it is not there yet: vectors and adapters in F32, matrices in the context's
+ * precision, with a remainder where that is asked for.
+ */
+EITP__PRIVATE eitp_status eitp__parameter_declare(eitp_context *context, const eitp__parameter *parameter,
+                                                  eitp_error *error);
+
+/* Gives it random values, ones or zeros, as its row says. */
+EITP__PRIVATE eitp_status eitp__parameter_fill(eitp_context *context, const eitp_transformer_config *config,
+                                               const eitp__parameter *parameter, uint64_t seed, eitp_error *error);
+
+/* The parameter in a graph; declares it if it is not in the context yet. */
+EITP__PRIVATE eitp_tensor *eitp__parameter_tensor(eitp_graph *graph, const eitp__parameter *parameter);
+
+#endif

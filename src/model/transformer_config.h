@@ -1,0 +1,27 @@
+/* What other modules use of configurations. */
+#ifndef EITP_TRANSFORMER_CONFIG_H
+#define EITP_TRANSFORMER_CONFIG_H
+
+#include "base/json.h"
+#include "model/architecture.h"
+
+/* Sizes that are positive, consistent, and small enough that no product of them overflows. */
+EITP__PRIVATE eitp_status eitp__transformer_config_check(const eitp_transformer_config *config, eitp_error *error);
+
+/* Reads the object of a config.json of an architecture, whatever its model_type. */
+EITP__PRIVATE eitp_status eitp__transformer_config_parse(const eitp__json *root, const eitp_architecture *architecture,
+                                                         eitp_transformer_config *config, eitp_error *error);
+
+/* Reads bos_token_id, eos_token_id and pad_token_id, a number or a list each; what is missing stays as it is, null is
+   none. */
+EITP__PRIVATE eitp_status eitp__config_read_special_tokens(const eitp__json *root, eitp_transformer_config *config,
+                                                           eitp_error *error);
+
+/* Adds them as members, `"name": ids,\n` each. */
+EITP__PRIVATE void eitp__config_write_special_tokens(eitp__buffer *text, const eitp_transformer_config *config);
+
+/* See eitp_model_set_special_tokens. */
+EITP__PRIVATE void eitp__config_set_special_tokens(eitp_transformer_config *config, int32_t begin, int32_t end,
+                                                   int32_t padding);
+
+#endif

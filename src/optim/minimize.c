@@ -1,0 +1,325 @@
+/* A step as nodes of a graph: norm of the whole gradient, commit, updates of parameters or pieces of them. */
+#include "optim/update_rules.h"
+#include "base/sort.h"
+#include "tensor/context.h"
+
+eitp_adamw_config eitp_adamw_config_default(void) {
+    eitp_adamw_config config;
+    config.beta1 = 0.9;
+    config.beta2 = 0.999;
+    config.epsilon = 1e-8;
+    config.weight_decay = 0.01;
+    config.moments = EITP_MOMENTS_F32;
+    config.piece_bytes = EITP_PIECE_BYTES;
+    config.loss_scale = NULL;
+    config.unique = NULL;
+    return config;
+}
+
+/* Rows of a parameter in a piece: blocks of sums end where pieces do, so that norms have the bits of the whole. */
+static int64_t eitp__rows_in_piece(const eitp_tensor *parameter, size_t piece_bytes) {
+    int64_t elements = eitp__elements(parameter), rows = parameter->rank ? parameter->shape[0] : 1;
+    int64_t columns = elements / rows, unit = EITP__SUM_BLOCK, wanted;
+    for (int64_t divisor = columns; unit > 1 && divisor % 2 == 0; divisor /= 2)
+        unit /= 2;
+    wanted = (int64_t)(piece_bytes / eitp_dtype_size(eitp__wide(parameter->dtype))) / columns / unit * unit;
+    wanted = wanted > unit ? wanted : unit;
+    return wanted < rows ? wanted : rows;
+}
+
+typedef struct eitp__update_pieces {
+    const eitp_host *host;
+    eitp__update_piece *pieces;
+    size_t count, capacity;
+} eitp__update_pieces;
+
+static eitp_status eitp__add_pieces(eitp__update_pieces *list, const eitp_adamw_config *config, eitp_tensor *parameter,
+                                    eitp_tensor *gradient, eitp_error *error) {
+    int64_t rows = parameter->rank ? parameter->shape[0] : 1;
+    int64_t most = eitp__rows_in_piece(parameter, config->piece_bytes);
+    for (int64_t begin = 0; begin < rows; begin += most) {
+        eitp__update_piece *piece;
+        if (!eitp__reserve(list->host, (void **)&list->pieces, &list->capacity, list->count + 1, sizeof *list->pieces))
+            return eitp__fail_memory(error, (list->count + 1) * sizeof *list->pieces, "the pieces of an update");
+        piece = &list->pieces[list->count++];
+        memset(piece, 0, sizeof *piece);
+        piece->parameter = parameter;
+        piece->begin = begin;
+        piece->end = begin + most < rows ? begin + most : rows;
+        piece->gradient = most < rows ? eitp__rows(gradient, piece->begin, piece->end) : gradient;
+    }
+    return EITP_OK;
+}
+
+/* True if the next piece is of another parameter. */
+static int eitp__is_last_piece(const eitp__update_pieces *list, size_t i) {
+    return i + 1 == list->count || list->pieces[i + 1].parameter != list->pieces[i].parameter;
+}
+
+/* The sum of squares of all gradients: of each parameter by itself, then of all. */
+static eitp_tensor *eitp__gradient_squares(const eitp__update_rule *rule, const eitp__update_pieces *list) {
+    eitp_tensor *sum = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        eitp__update_piece *piece = &list->pieces[i];
+        rule->squares(piece, i && piece[-1].parameter == piece->parameter ? piece - 1 : NULL);
+        if (eitp__is_last_piece(list, i))
+            eitp__add_gradient(&sum, eitp_sum(piece->squares, EITP_ALL_DIMENSIONS, 0));
+    }
+    return sum;
+}
+
+/* Adds what the updates of whole parameters share. */
+static void eitp__prepare_updates(const eitp_adamw_config *config, const eitp_update *update,
+                                  const eitp__update_rule *rule, const eitp__update_pieces *list) {
+    size_t first = 0;
+    for (size_t i = 0; i < list->count && rule->prepare; i++) {
+        if (!eitp__is_last_piece(list, i))
+            continue;
+        rule->prepare(config, update, list->pieces + first, i + 1 - first);
+        first = i + 1;
+    }
+}
+
+/* Adds all updates; returns the sums of squares of the whole update and of all parameters. */
+static eitp_tensor *eitp__add_updates(const eitp_adamw_config *config, const eitp_update *update,
+                                      const eitp__update_rule *rule, const eitp__update_pieces *list) {
+    eitp_tensor *sums = NULL, *blocks = NULL;
+    eitp__prepare_updates(config, update, rule, list);
+    for (size_t i = 0; i < list->count; i++) {
+        blocks = eitp__append_blocks(blocks, rule->node(config, update, &list->pieces[i]));
+        if (!eitp__is_last_piece(list, i))
+            continue;
+        eitp__add_gradient(&sums, blocks ? eitp_sum(blocks, 1u, 0) : NULL);
+        blocks = NULL;
+    }
+    return sums;
+}
+
+static eitp_status eitp__check_adamw_config(const eitp_adamw_config *config, eitp_error *error) {
+    if (!(config->beta1 >= 0 && config->beta1 < 1 && config->beta2 >= 0 && config->beta2 < 1 && config->epsilon > 0 &&
+          config->weight_decay >= 0))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "an update needs betas in [0, 1), epsilon above 0 and a weight decay of 0 or more");
+    if (!eitp__update_rule_of(config->moments))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "unknown moments %d (see eitp_moments)", (int)config->moments);
+    return EITP_OK;
+}
+
+/* ---- What the inputs of an update must be ---- */
+
+static eitp_status eitp__check_hyper_values(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                            int64_t count, eitp_error *error) {
+    double rate = (double)((const float *)values)[0], step = (double)((const float *)values)[1];
+    (void)rule;
+    (void)count;
+    if (!(rate >= 0 && isfinite(rate)))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the learning rate is %g; it must be 0 or more",
+                          input->name, rate);
+    if (!(step >= 1 && isfinite(step) && step == floor(step)))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s': the step is %g; steps are counted from 1",
+                          input->name, step);
+    return EITP_OK;
+}
+
+static eitp_status eitp__check_limit_value(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                           int64_t count, eitp_error *error) {
+    double limit = (double)*(const float *)values;
+    (void)rule;
+    (void)count;
+    return limit >= 0 ? EITP_OK
+                      : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s' is %g; it must be 0 (no limit) or more",
+                                   input->name, limit);
+}
+
+static eitp_status eitp__check_scale_value(const eitp__value_rule *rule, const eitp_tensor *input, const void *values,
+                                           int64_t count, eitp_error *error) {
+    double scale = (double)*(const float *)values;
+    (void)rule;
+    (void)count;
+    return scale > 0 && isfinite(scale)
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "input '%s' is %g; a loss scale must be above 0 and finite",
+                            input->name, scale);
+}
+
+static void eitp__add_check(eitp_tensor *input,
+                            eitp_status (*check)(const eitp__value_rule *rule, const eitp_tensor *input,
+                                                 const void *values, int64_t count, eitp_error *error)) {
+    eitp__value_rule rule = EITP__ZERO;
+    rule.check = check;
+    eitp__add_rule(input, &rule);
+}
+
+/* Adds the whole step for pieces of parameters and their gradients. */
+static eitp_status eitp__update_nodes(eitp_graph *graph, const eitp_adamw_config *config,
+                                      const eitp__update_pieces *list, eitp_update *update, eitp_error *error) {
+    const eitp__update_rule *rule = eitp__update_rule_of(config->moments);
+    eitp_tensor *inputs[3];
+    eitp__node *commit;
+    int64_t two = 2, one = 1, three = 3;
+    for (size_t i = 0; i < list->count && !update->key; i++) {
+        if (eitp__is_rounded(list->pieces[i].parameter))
+            update->key = eitp_input(graph, "rounding key", EITP_I64, 1, &three);
+    }
+    update->hyper = eitp_input(graph, "learning rate and step", EITP_F32, 1, &two);
+    update->limit = eitp_input(graph, "largest gradient norm", EITP_F32, 1, &one);
+    eitp__add_check(update->hyper, eitp__check_hyper_values);
+    eitp__add_check(update->limit, eitp__check_limit_value);
+    inputs[0] = eitp__gradient_squares(rule, list);
+    inputs[1] = update->limit;
+    inputs[2] = config->loss_scale;
+    commit = eitp__node_create(graph, EITP__OP_COMMIT, inputs, config->loss_scale ? 3 : 2, NULL);
+    if (commit)
+        eitp__add_check(config->loss_scale, eitp__check_scale_value);
+    update->commit = commit ? eitp_output(commit->outputs[0]) : NULL;
+    update->norm = commit ? eitp_output(commit->outputs[1]) : NULL;
+    if (commit)
+        update->norms = eitp_output(eitp_sqrt(eitp__add_updates(config, update, rule, list)));
+    return eitp_graph_status(graph, error);
+}
+
+/* Adds the whole step for `count` parameters and their gradients. */
+static eitp_status eitp__update_step(eitp_graph *graph, const eitp_adamw_config *config, size_t count,
+                                     eitp_tensor *const *parameters, eitp_tensor *const *gradients, eitp_update *update,
+                                     eitp_error *error) {
+    eitp__update_pieces list = EITP__ZERO;
+    eitp_status status = eitp__check_adamw_config(config, error);
+    if (!status && !count)
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no parameter to update");
+    list.host = eitp__graph_host(graph);
+    for (size_t i = 0; i < count && !status; i++)
+        status = eitp__add_pieces(&list, config, parameters[i], gradients[i], error);
+    if (!status)
+        status = eitp__update_nodes(graph, config, &list, update, error);
+    eitp__release(list.host, list.pieces, list.capacity * sizeof *list.pieces);
+    return status;
+}
+
+/* Two lists of tensors, as long as the graph or the context has candidates. */
+typedef struct eitp__pairs {
+    const eitp_host *host;
+    eitp_tensor **parameters, **gradients;
+    size_t count, bytes;
+} eitp__pairs;
+
+static eitp_status eitp__pairs_init(eitp__pairs *pairs, const eitp_host *host, size_t capacity, eitp_error *error) {
+    memset(pairs, 0, sizeof *pairs);
+    pairs->host = host;
+    pairs->bytes = capacity * sizeof *pairs->parameters;
+    pairs->parameters = (eitp_tensor **)eitp__allocate(host, pairs->bytes);
+    pairs->gradients = (eitp_tensor **)eitp__allocate(host, pairs->bytes);
+    if (capacity && (!pairs->parameters || !pairs->gradients))
+        return eitp__fail_memory(error, 2 * pairs->bytes, "the list of parameters");
+    return EITP_OK;
+}
+
+static void eitp__pairs_release(eitp__pairs *pairs) {
+    eitp__release(pairs->host, pairs->parameters, pairs->bytes);
+    eitp__release(pairs->host, pairs->gradients, pairs->bytes);
+}
+
+static int eitp__compare_variables(const void *left, const void *right) {
+    const eitp_tensor *a = *(eitp_tensor *const *)left, *b = *(eitp_tensor *const *)right;
+    return a->variable < b->variable ? -1 : a->variable > b->variable;
+}
+
+eitp_status eitp_adamw_minimize(eitp_tensor *loss, const eitp_adamw_config *config, eitp_update *update,
+                                eitp_error *error) {
+    eitp__pairs pairs;
+    eitp_graph *graph;
+    eitp_status status;
+    if (!update || !config)
+        return eitp__fail_null(error, "eitp_adamw_minimize", "config and update");
+    memset(update, 0, sizeof *update);
+    status = eitp__check_loss(loss, error);
+    if (status)
+        return status;
+    graph = loss->graph;
+    status = eitp__pairs_init(&pairs, eitp__graph_host(graph), graph->tensor_count, error);
+    for (size_t i = 0; i < graph->tensor_count && !status; i++) {
+        if (eitp__is_trained(graph->tensors[i]))
+            pairs.parameters[pairs.count++] = graph->tensors[i];
+    }
+    /* The norm is added up in the order of the variables, as eitp_adamw_apply does it. */
+    if (!status)
+        eitp__sort(pairs.parameters, pairs.count, sizeof *pairs.parameters, eitp__compare_variables);
+    if (!status)
+        status = eitp_gradients(loss, NULL, (int)pairs.count, pairs.parameters, pairs.gradients, error);
+    if (!status)
+        status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
+    eitp__pairs_release(&pairs);
+    return status;
+}
+
+/* True if rows of the parameter's gradient were accumulated beside it, for any number of ids. */
+static int eitp__has_gradient_rows(const eitp_context *context, const char *parameter) {
+    static const char prefix[] = "gradient_rows.";
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        const char *name = context->variables[i].info.name;
+        if (!strncmp(name, prefix, sizeof prefix - 1)) {
+            name = strchr(name + sizeof prefix - 1, '.');
+            if (name && !strcmp(name + 1, parameter))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/*
+ * The accumulated gradient of a parameter, with the rows that were accumulated beside it added; NULL if the graph has
+ * failed.
+ */
+static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const char *gradient, eitp_tensor *unique) {
+    eitp_graph *graph = parameter->graph;
+    eitp_tensor *sum = eitp_variable_tensor(graph, gradient, EITP_GRADIENT, eitp__wide(parameter->dtype),
+                                            parameter->rank, parameter->shape);
+    const char *parameter_name = eitp__variable_name(parameter);
+    int64_t shape[2];
+    char name[EITP__STATE_NAME];
+    if (!sum || !eitp__has_gradient_rows(graph->context, parameter_name))
+        return sum;
+    if (!unique || eitp__rows_gradient_name(parameter_name, unique->shape[0], name, sizeof name, NULL) ||
+        eitp_variable_find(graph->context, name) < 0) {
+        eitp__graph_fail(graph, EITP_ERROR_ARGUMENT,
+                         "rows of the gradient of '%s' were accumulated by eitp_embedding_unique; set "
+                         "eitp_adamw_config.unique to an input of as many ids",
+                         parameter_name);
+        return NULL;
+    }
+    shape[0] = unique->shape[0];
+    shape[1] = parameter->shape[1];
+    return eitp_accumulate(
+        sum,
+        eitp__scatter_rows(unique, eitp_variable_tensor(graph, name, EITP_GRADIENT, sum->dtype, 2, shape), parameter),
+        NULL);
+}
+
+eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config, eitp_update *update,
+                             eitp_error *error) {
+    eitp_context *context = graph ? graph->context : NULL;
+    size_t variables = eitp_variable_count(context);
+    eitp__pairs pairs;
+    eitp_status status;
+    if (!graph || !config || !update)
+        return eitp__fail_null(error, "eitp_adamw_apply", "graph, config and update");
+    status = eitp__pairs_init(&pairs, &context->host, variables, error);
+    memset(update, 0, sizeof *update);
+    for (size_t i = 0; i < variables && !status; i++) {
+        eitp_variable parameter = eitp_variable_at(context, i);
+        char name[EITP__STATE_NAME];
+        int fits = snprintf(name, sizeof name, "gradient.%s", parameter.name) < (int)sizeof name;
+        if (!fits || parameter.role != EITP_PARAMETER || !parameter.trained || eitp_variable_find(context, name) < 0)
+            continue;
+        pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
+                                                             parameter.rank, parameter.shape);
+        if (pairs.parameters[pairs.count])
+            pairs.gradients[pairs.count] =
+                eitp__accumulated_gradient(pairs.parameters[pairs.count], name, config->unique);
+        pairs.count++;
+        status = eitp_graph_status(graph, error);
+    }
+    if (!status)
+        status = eitp__update_step(graph, config, pairs.count, pairs.parameters, pairs.gradients, update, error);
+    eitp__pairs_release(&pairs);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* The optimizers, an entry each: what the command and the planner say of one, and the functions that update by it. */
+#include "optim/update_rules.h"
+
+typedef struct eitp__optimizer {
+    eitp_optimizer_info info;
+    eitp__update_rule rule;
+} eitp__optimizer;
+
+static const eitp__optimizer eitp__optimizers[EITP_OPTIMIZER_COUNT] = {
+    {{"adamw", "f32 weights and moments", EITP_SAME_BITS, EITP_PARAMETERS_EXACT, EITP_MOMENTS_F32},
+     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+    {{"adamw8", "bf16 weights with 8-bit corrections, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_CORRECTED,
+      EITP_MOMENTS_8BIT},
+     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+    {{"adamw8-sr", "bf16 weights rounded stochastically, 8-bit moments", EITP_SEED_NOISE, EITP_PARAMETERS_ROUNDED,
+      EITP_MOMENTS_8BIT},
+     {eitp__sum_piece_squares, NULL, eitp__adamw_node}},
+    {{"factored", "bf16 weights rounded stochastically, squares as row and column means, means along four directions",
+      EITP_APPROXIMATE, EITP_PARAMETERS_ROUNDED, EITP_MOMENTS_FACTORED},
+     {eitp__factored_squares, eitp__factored_means, eitp__factored_node}},
+    {{"sgd", "f32 weights and velocities", EITP_ANOTHER_ALGORITHM, EITP_PARAMETERS_EXACT, EITP_MOMENTS_VELOCITY},
+     {eitp__sum_piece_squares, NULL, eitp__sgd_node}},
+};
+
+const eitp_optimizer_info *eitp_optimizer_get(eitp_optimizer optimizer) {
+    return (unsigned)optimizer < EITP_OPTIMIZER_COUNT ? &eitp__optimizers[optimizer].info : NULL;
+}
+
+EITP__PRIVATE const eitp__update_rule *eitp__update_rule_of(eitp_moments moments) {
+    for (size_t i = 0; i < EITP_OPTIMIZER_COUNT; i++) {
+        if (eitp__optimizers[i].info.moments == moments)
+            return &eitp__optimizers[i].rule;
+    }
+    return NULL;
+}

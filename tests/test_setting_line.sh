@@ -1,0 +1,77 @@
+#!/bin/sh
+# A setting is one line: the command, built with an eitp.h whose table has three rows more, offers, checks, records,
+# saves, resumes and compares them.
+LC_ALL=C
+export LC_ALL
+BUILD=${BUILD:-build} CC=${CC:-cc}
+work=$BUILD/test_setting_line
+passed=0
+failed=0
+rm -rf "$work"
+mkdir -p "$work"
+
+# The name of a check, and a command that must succeed.
+check() {
+    what=$1
+    shift
+    if "$@"; then passed=$((passed + 1)); else
+        failed=$((failed + 1))
+        echo "FAILED $what"
+    fi
+}
+
+# The three lines, and the members that they are about.
+awk '/^} eitp_trainer_config;$/ { print "    double how_much; eitp_shuffle which_one; int keep_it;" }
+    { print }
+    /^static const eitp_setting eitp__settings\[\] = {$/ {
+        print "EITP__SETTING(\"keep_it\", FLAG, keep_it, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, NULL, \"made-up flag\"),"
+        print "EITP__SETTING(\"how_much\", NUMBER, how_much, 0, 1, EITP_SETTING_BELOW | EITP_SETTING_OPTIONAL, REFUSED,"
+        print "NULL, \"made-up number\"),"
+        print "EITP__SETTING(\"which_one\", CHOICE, which_one, 0, 1, EITP_SETTING_OPTIONAL, LOGGED, \"this that\","
+        print "\"made-up choice\"),"
+    }' eitp.h >"$work/eitp.h"
+"$CC" -std=c11 -O0 -I"$work" tools/command*.c tools/eitp.c tools/eitp_implementation.c -o "$work/eitp" -lm -lpthread || {
+    echo "0 passed, 1 failed"
+    exit 1
+}
+cd "$work" || exit 1
+awk 'BEGIN { for (i = 0; i < 200; i++) printf "Line %d: a quick fox number %d.\n", i, i * 7 % 13 }' >text.txt
+cat >tiny.json <<'END'
+{"model_type": "gpt2", "vocab_size": 257, "n_positions": 16, "n_embd": 8, "n_head": 2, "n_layer": 1}
+END
+echo '{"how_much": 0.25}' >config.json
+train="--data text.txt --init tiny.json --block-size 16 --threads 1 --precision fp32 --eval-steps 0 -q"
+
+# Arguments of eitp; output in files out and err.
+run() {
+    ./eitp "$@" >out 2>err </dev/null
+}
+
+check "help" run train --help
+check "help: a flag" grep -q '^  --keep-it  *made-up flag$' out
+check "help: a number" grep -q '^  --how-much X  *made-up number (default: 0)$' out
+check "help: a choice" grep -q '^  --which-one this|that  *made-up choice (default: this)$' out
+check "--config, --print-config" run train --config config.json --which_one=that --print-config
+check "--config" grep -q '^how-much  *0.25  (config)$' out
+check "the command line" grep -q '^which-one  *"that"  (command line)$' out
+check "the default" grep -q '^keep-it  *false  (default)$' out
+check "bounds" test "$(./eitp train --how-much 1 2>&1)" = \
+    "error: --how-much 1 is out of range; it must be at least 0 and below 1"
+check "another name is suggested" test "$(./eitp train --how-mach 1 2>&1)" = \
+    "error: unknown option 'how-mach'; did you mean 'how-much'?"
+check "without it" run train $train --steps 1 --output-dir without
+check "checkpoints without it are as ever" sh -c '! grep -q "keep_it\|how_much\|which_one" without/checkpoint-1/*.json'
+check "with it" run train $train --steps 1 --how-much 0.25 --keep-it --which-one that --output-dir with
+check "run.json" grep -q '"keep-it": true, .*"how-much": 0.25, "which-one": "that"' with/run.json
+check "the checkpoint" grep -q '^  "how_much": 0.25,$' with/checkpoint-1/trainer_state.json
+check "resuming keeps it" run train --resume auto --output-dir with --steps 2 --no-keep-it
+check "a difference is logged" grep -q "keep_it was true in '.*' and is false from here on" err
+check "what is the same is not" sh -c '! grep -q "how_much\|which_one" err'
+check "what was kept" grep -q '^  "which_one": 1,$' with/checkpoint-2/trainer_state.json
+check "a difference is refused" test "$(./eitp train --resume auto --output-dir with --steps 3 --how-much 0 2>&1)" = \
+    "error: 'with/checkpoint-2' was made with how_much 0.25, and this run has 0; leave --how-much out, or start from the \
+weights with --model"
+check "a checkpoint without it" run train --resume auto --output-dir without --steps 2 --which-one that
+check "a checkpoint without it has the default" grep -q "which_one was this in '.*' and is that from here on" err
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

@@ -1,0 +1,374 @@
+/* The settings of a trainer: one table that checks, writes, reads and compares them. */
+#include "tests/trainer_run.h"
+
+#define GOLDEN "tests/golden/checkpoint"
+
+/* Values that are no default and differ from one another. */
+static void set_all(eitp_trainer_config *config) {
+    config->batch_size = 3;
+    config->grad_accum = 5;
+    config->merged = 2;
+    config->seed = 0xfedcba9876543210u;
+    config->shuffle = EITP_SHUFFLE_NONE;
+    config->schedule.kind = EITP_SCHEDULE_COSINE;
+    config->schedule.warmup = 7;
+    config->schedule.steps = 41;
+    config->schedule.peak = 0.0025;
+    config->schedule.final = 0.000125;
+    config->last_sample = 123456789012345;
+    config->max_grad_norm = 0.7;
+    config->adamw.beta1 = 0.8;
+    config->adamw.beta2 = 0.95;
+    config->adamw.epsilon = 1e-7;
+    config->adamw.weight_decay = 0.1;
+    config->dense_rows = 1;
+}
+
+/* The text of a file, which the caller frees; NULL: it cannot be read. */
+static char *read_text(const char *path) {
+    FILE *file = fopen(path, "rb");
+    char *text = (char *)calloc(1, 8192);
+    if (file && text && fread(text, 1, 8191, file) > 0 && !fclose(file))
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Blanks out what depends on the machine: the value of a name that has a line of its own. */
+static void leave_out(char *text, const char *name) {
+    char *line = strstr(text, name);
+    if (line)
+        memmove(line, strchr(line, '\n'), strlen(strchr(line, '\n')) + 1);
+}
+
+/* A trainer with all settings set, and its checkpoint, whose trainer_state.json is returned. */
+static char *save_all(run *r, const char *directory, char checkpoint[700]) {
+    const eitp_host host = eitp_host_default();
+    const variant v = default_variant();
+    char output[600];
+    eitp_trainer_config config;
+    snprintf(output, sizeof output, "%s/out", directory);
+    snprintf(checkpoint, 700, "%s/checkpoint-0", output);
+    if (!write_text(directory) || make_run(r, &host, &v, directory, &error_))
+        return NULL;
+    eitp_trainer_destroy(r->trainer);
+    r->trainer = NULL;
+    config = r->config;
+    set_all(&config);
+    eitp_task_release(&r->task);
+    r->language.block_size = 16;
+    if (make_task(r, &error_) || eitp_trainer_create(&r->task, &config, &r->trainer, &error_) ||
+        eitp_trainer_save(r->trainer, output, &error_)) {
+        printf("    %s\n", error_.message);
+        return NULL;
+    }
+    return read_text(scratch_path(checkpoint, "trainer_state.json"));
+}
+
+/* Byte for byte as checkpoints of version 4 always were, but for the machine and the weights. */
+static void the_state_is_written_as_ever(void) {
+    static const char *const machine[] = {"  \"numerics\"", "  \"model_checksum\"", "  \"optimizer_checksum\""};
+    char directory[512], checkpoint[700], *golden = read_text(GOLDEN "/trainer_state.json"), *written;
+    run r;
+    REQUIRE(scratch_make(directory));
+    written = save_all(&r, directory, checkpoint);
+    REQUIRE(written && golden);
+    for (size_t i = 0; i < EITP__COUNT(machine); i++) {
+        leave_out(golden, machine[i]);
+        leave_out(written, machine[i]);
+    }
+    CHECK_THAT(!strcmp(golden, written), "golden:\n%s\nwritten:\n%s", golden, written);
+    free(golden);
+    free(written);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+/* Everything that was set is read back, from what is written now and from a file of before. */
+static void the_state_is_read_back(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512], checkpoint[700], *written;
+    const char *const checkpoints[] = {checkpoint, GOLDEN};
+    eitp_trainer_config config = eitp_trainer_config_default();
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    run r;
+    set_all(&config);
+    REQUIRE(scratch_make(directory));
+    written = save_all(&r, directory, checkpoint);
+    REQUIRE(written);
+    free(written);
+    for (size_t k = 0; k < EITP__COUNT(checkpoints); k++) {
+        eitp_checkpoint_info info;
+        REQUIRE_OK(eitp_checkpoint_read_info(&host, checkpoints[k], &info, &error_), error_);
+        for (size_t i = 0; i < count; i++)
+            CHECK_THAT(eitp__setting_equal(&settings[i], &info.config, &config), "%s: %.17g", settings[i].name,
+                       eitp_setting_number(&settings[i], &info.config));
+        CHECK(info.step == 0 && info.rows == 16 && info.config.optimizer == EITP_ADAMW);
+        CHECK(info.config.adamw.piece_bytes == EITP_PIECE_BYTES); /* what the file lacks has its default */
+    }
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+/* Writes a state into a directory, with one member's value replaced; "": without the member. */
+static int write_changed(const char *state, const char *directory, const char *name, const char *value) {
+    char quoted[80];
+    const char *line, *end;
+    FILE *file = fopen(scratch_path(directory, "trainer_state.json"), "wb");
+    snprintf(quoted, sizeof quoted, "  \"%s\": ", name);
+    line = strstr(state, quoted);
+    if (!file || !line)
+        return 0;
+    end = strchr(line, '\n');
+    fwrite(state, 1, (size_t)(line - state), file);
+    if (*value)
+        fprintf(file, "%s%s%s\n", quoted, value, end[-1] == ',' ? "," : "");
+    fputs(end + 1, file);
+    return !fclose(file);
+}
+
+static const eitp_setting *setting_named(const char *name) {
+    size_t count, i = 0;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    while (i < count && strcmp(settings[i].name, name))
+        i++;
+    return i < count ? &settings[i] : NULL;
+}
+
+/* What the file lacks, or has out of bounds, is named; what is optional need not be there. */
+static void a_state_out_of_bounds_is_refused(void) {
+    static const struct {
+        const char *name, *value, *words;
+    } cases[] = {{"batch_size", "0", "'batch_size' is 0"},
+                 {"grad_accum", "1048577", "'grad_accum' is 1048577"},
+                 {"merged", "0", "'merged' must be at least 1"},
+                 {"shuffle", "2", "'shuffle'"},
+                 {"lr_schedule", "-1", "'lr_schedule'"},
+                 {"last_sample", "-1", "'last_sample' is -1"},
+                 {"block_size", "0", "'block_size' is 0"},
+                 {"data_hash_low", "4294967296", "'data_hash_low'"},
+                 {"step", "-1", "'step' is -1"},
+                 {"beta1", "1", "beta1 must be at least 0 and below 1 (got 1)"},
+                 {"epsilon", "0", "epsilon must be above 0 and at most 1 (got 0)"},
+                 {"lr", "\"much\"", "'lr' must be a number"},
+                 {"dense_rows", "1", "'dense_rows' must be true or false"},
+                 {"weight_decay", "", "'weight_decay' is missing"},
+                 {"seed", "", "'seed' is missing"},
+                 {"step", "", "'step' is missing"}};
+    const eitp_host host = eitp_host_default();
+    eitp_checkpoint_info info;
+    char directory[512], *state = read_text(GOLDEN "/trainer_state.json");
+    REQUIRE(scratch_make(directory) && state);
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        REQUIRE(write_changed(state, directory, cases[i].name, cases[i].value));
+        CHECK_THAT(eitp_checkpoint_read_info(&host, directory, &info, &error_) == EITP_ERROR_FORMAT, "%s: %s",
+                   cases[i].name, error_.message);
+        CHECK_THAT(strstr(error_.message, cases[i].words), "%s", error_.message);
+    }
+    REQUIRE(write_changed(state, directory, "dense_rows", ""));
+    REQUIRE_OK(eitp_checkpoint_read_info(&host, directory, &info, &error_), error_);
+    CHECK(!info.config.dense_rows);
+    free(state);
+    scratch_remove(directory);
+}
+
+/* Writes a member by itself, unchecked. */
+static void store(const eitp_setting *setting, int64_t integer, double number, eitp_trainer_config *config) {
+    const int small = (int)integer;
+    char *place = (char *)config + setting->offset;
+    if (setting->kind == EITP_SETTING_NUMBER)
+        memcpy(place, &number, sizeof number);
+    else if (setting->kind == EITP_SETTING_FLAG || setting->kind == EITP_SETTING_CHOICE)
+        memcpy(place, &small, sizeof small);
+    else
+        memcpy(place, &integer, sizeof integer);
+}
+
+/* A value is taken, or refused by name and without a change, by setting it and by checking all settings. */
+static void check_value(const eitp_setting *setting, int64_t integer, double number, int is_within) {
+    const eitp_trainer_config before = eitp_trainer_config_default();
+    eitp_trainer_config set = before, stored = before;
+    const int is_number = setting->kind == EITP_SETTING_NUMBER;
+    const eitp_status expected = is_within ? EITP_OK : EITP_ERROR_ARGUMENT;
+    eitp_status status = is_number ? eitp_setting_set_number(setting, number, &set, &error_)
+                                   : eitp_setting_set_integer(setting, integer, &set, &error_);
+    CHECK_THAT(status == expected, "%s = %lld or %.17g", setting->name, (long long)integer, number);
+    store(setting, integer, number, &stored);
+    CHECK_THAT(!memcmp(&set, is_within ? &stored : &before, sizeof set), "%s", setting->name);
+    CHECK_THAT(eitp__settings_check(&stored, &error_) == expected, "%s = %lld or %.17g", setting->name,
+               (long long)integer, number);
+    CHECK_THAT(is_within || (!strncmp(error_.message, setting->name, strlen(setting->name)) &&
+                             strstr(error_.message, " must be ")),
+               "%s: %s", setting->name, error_.message);
+}
+
+/* At its bounds a setting is taken, beyond them it is refused. */
+static void bounds_are_checked(void) {
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    for (size_t i = 0; i < count; i++) {
+        const eitp_setting *setting = &settings[i];
+        const int is_number = setting->kind == EITP_SETTING_NUMBER;
+        if (is_number || setting->kind != EITP_SETTING_UNSIGNED || setting->high < HUGE_VAL) {
+            check_value(setting, (int64_t)setting->low - 1, setting->low - 1e-9, 0);
+            check_value(setting, (int64_t)setting->high + 1, setting->high * 1.0001, 0);
+            check_value(setting, (int64_t)setting->high, setting->high, !(setting->flags & EITP_SETTING_BELOW));
+        }
+        check_value(setting, (int64_t)setting->low, setting->low, !(setting->flags & EITP_SETTING_ABOVE));
+        if (is_number)
+            check_value(setting, 0, NAN, 0);
+    }
+}
+
+static void a_message_says_what_is_allowed(void) {
+    eitp_trainer_config config = eitp_trainer_config_default();
+    char text[100];
+    CHECK(eitp_setting_set_number(setting_named("beta1"), 1.5, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(!strcmp(error_.message, "beta1 must be at least 0 and below 1 (got 1.5)"), "%s", error_.message);
+    CHECK(eitp_setting_set_number(setting_named("lr"), NAN, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_setting_set_integer(setting_named("lr_schedule"), 3, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(!strcmp(error_.message, "lr_schedule must be constant, linear or cosine (got 3)"), "%s", error_.message);
+    CHECK(eitp_setting_set_integer(setting_named("dense_rows"), (int64_t)1 << 40, &config, &error_));
+    CHECK_THAT(!strcmp(error_.message, "dense_rows must be true or false (got 1099511627776)"), "%s", error_.message);
+    CHECK(eitp_setting_set_integer(setting_named("seed"), -1, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK_THAT(!strcmp(error_.message, "seed must be at least 0 (got -1)"), "%s", error_.message);
+    CHECK(eitp_setting_set_number(setting_named("seed"), 1, &config, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(!eitp_setting_set_integer(setting_named("lr"), 1, &config, &error_) && config.schedule.peak == 1);
+    CHECK(eitp_setting_integer(setting_named("lr"), &config) == 1);
+    config.adamw.beta1 = 2;
+    CHECK(eitp__settings_check(&config, &error_) == EITP_ERROR_ARGUMENT && strstr(error_.message, "beta1"));
+    config.schedule.kind = EITP_SCHEDULE_COSINE;
+    config.seed = UINT64_MAX;
+    config.schedule.final = 0.1;
+    eitp_setting_format(setting_named("lr_schedule"), &config, text, sizeof text);
+    CHECK_THAT(!strcmp(text, "cosine"), "%s", text);
+    eitp_setting_format(setting_named("seed"), &config, text, sizeof text);
+    CHECK_THAT(!strcmp(text, "18446744073709551615"), "%s", text);
+    eitp_setting_format(setting_named("final_lr"), &config, text, sizeof text);
+    CHECK_THAT(!strcmp(text, "0.1"), "%s", text);
+    eitp_setting_format(setting_named("dense_rows"), &config, text, sizeof text);
+    CHECK_THAT(!strcmp(text, "false"), "%s", text);
+    eitp_setting_bounds(setting_named("max_grad_norm"), text, 8);
+    CHECK_THAT(!strcmp(text, "at leas"), "%s", text);
+    eitp_setting_bounds(setting_named("shuffle"), text, sizeof text);
+    CHECK_THAT(!strcmp(text, "none or windows"), "%s", text);
+}
+
+/* Each has a place of its own, and defaults that are within the bounds. */
+static void the_table_is_sound(void) {
+    const eitp_trainer_config defaults = eitp_trainer_config_default();
+    unsigned char used[sizeof(eitp_trainer_config)] = {0};
+    size_t count;
+    const eitp_setting *settings = eitp_trainer_settings(&count);
+    CHECK_THAT(eitp__settings_check(&defaults, &error_) == EITP_OK, "%s", error_.message);
+    for (size_t i = 0; i < count; i++) {
+        const int is_small = settings[i].kind == EITP_SETTING_FLAG || settings[i].kind == EITP_SETTING_CHOICE;
+        CHECK_THAT((settings[i].kind == EITP_SETTING_CHOICE) == (settings[i].words != NULL), "%s", settings[i].name);
+        CHECK_THAT(setting_named(settings[i].name) == &settings[i] && *settings[i].help, "%s", settings[i].name);
+        for (size_t k = 0; k < (is_small ? 4u : 8u); k++)
+            CHECK_THAT(settings[i].offset + k < sizeof used && !used[settings[i].offset + k]++, "%s", settings[i].name);
+    }
+}
+
+/* What the library says while a run is resumed. */
+typedef struct said {
+    char text[4000];
+} said;
+
+static void hear(void *user, eitp_log_level level, const char *message) {
+    said *all = (said *)user;
+    size_t size = strlen(all->text);
+    if (level >= EITP_LOG_WARNING)
+        snprintf(all->text + size, sizeof all->text - size, "%s\n", message);
+}
+
+/* A trainer with one setting changed goes on from a checkpoint of all of them, is warned, or refused: by its name. */
+static void a_difference_is_told_in_words(void) {
+    static const struct {
+        const char *name, *value;
+        eitp_difference kind;
+        const char *words;
+    } cases[] = {{"seed", "5", EITP_DIFFERENCE_REFUSED, "was made with seed 5, and this run has 18364758544493064720"},
+                 {"shuffle", "1", EITP_DIFFERENCE_REFUSED, "was made with shuffle windows, and this run has none"},
+                 {"batch_size", "15", EITP_DIFFERENCE_REFUSED, "was made with batch_size 15, and this run has 3"},
+                 {"block_size", "17", EITP_DIFFERENCE_REFUSED, "was made with block_size 17, and this run has 16"},
+                 {"dense_rows", "", EITP_DIFFERENCE_REFUSED, "was made with dense_rows false, and this run has true"},
+                 {"merged", "3", EITP_DIFFERENCE_REFUSED,
+                  "was made with dense rows and 3 micro-batches in a pass, and this run has 2"},
+                 {"data_count", "18432", EITP_DIFFERENCE_REFUSED, "the training data differ from those of '"},
+                 {"data_count", "18432", EITP_DIFFERENCE_REFUSED, "which had 18432 tokens, and this run has 18433"},
+                 {"data_first", "9", EITP_DIFFERENCE_REFUSED, "the training data differ from those of '"},
+                 {"data_hash_low", "1", EITP_DIFFERENCE_REFUSED, "as many tokens, but from a file with other content"},
+                 {"data_hash_high", "1", EITP_DIFFERENCE_REFUSED, "as many tokens, but from a file with other content"},
+                 {"lr_schedule", "1", EITP_DIFFERENCE_LOGGED, "lr_schedule was linear in '"},
+                 {"lr_schedule", "1", EITP_DIFFERENCE_LOGGED, "' and is cosine from here on"},
+                 {"beta1", "0.75", EITP_DIFFERENCE_LOGGED, "beta1 was 0.75 in '"},
+                 {"last_sample", "77", EITP_DIFFERENCE_LOGGED, "last_sample was 77 in '"},
+                 {"scale_steps", "3", EITP_DIFFERENCE_EXPECTED, NULL},
+                 {"skipped_steps", "3", EITP_DIFFERENCE_EXPECTED, NULL}};
+    char directory[512], checkpoint[700], *state;
+    said all;
+    run r;
+    REQUIRE(scratch_make(directory));
+    state = save_all(&r, directory, checkpoint);
+    REQUIRE(state);
+    r.trainer->host.log.write = hear;
+    r.trainer->host.log.user = &all;
+    for (size_t i = 0; i < EITP__COUNT(cases); i++) {
+        const int is_refused = cases[i].kind == EITP_DIFFERENCE_REFUSED;
+        eitp_status status;
+        memset(&all, 0, sizeof all);
+        REQUIRE(write_changed(state, checkpoint, cases[i].name, cases[i].value));
+        status = eitp_trainer_resume(r.trainer, checkpoint, &error_);
+        CHECK_THAT(status == (is_refused ? EITP_ERROR_ARGUMENT : EITP_OK), "%s: %s", cases[i].name, error_.message);
+        if (cases[i].words)
+            CHECK_THAT(strstr(is_refused ? error_.message : all.text, cases[i].words), "%s: %s / %s", cases[i].name,
+                       error_.message, all.text);
+        CHECK_THAT(!!*all.text == (cases[i].kind == EITP_DIFFERENCE_LOGGED), "%s: %s", cases[i].name, all.text);
+        CHECK_THAT(!is_refused || !strstr(error_.message, "--"), "a flag in: %s", error_.message);
+    }
+    free(state);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+/* A checkpoint from before goes on: its state beside weights that are this machine's. */
+static void a_state_from_before_goes_on(void) {
+    static const char *const machine[] = {"  \"numerics\"", "  \"model_checksum\"", "  \"optimizer_checksum\""};
+    char directory[512], checkpoint[700], *state, *golden = read_text(GOLDEN "/trainer_state.json");
+    FILE *file;
+    run r;
+    REQUIRE(scratch_make(directory));
+    state = save_all(&r, directory, checkpoint);
+    REQUIRE(state && golden && (file = fopen(scratch_path(checkpoint, "trainer_state.json"), "wb")) != NULL);
+    for (char *line = golden; *line; line = strchr(line, '\n') + 1) {
+        const char *from = line;
+        for (size_t i = 0; i < EITP__COUNT(machine); i++) {
+            if (!strncmp(line, machine[i], strlen(machine[i])))
+                from = strstr(state, machine[i]);
+        }
+        fwrite(from, 1, strcspn(from, "\n") + 1, file);
+    }
+    fclose(file);
+    REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+    CHECK(step_many(&r, 1, NULL));
+    free(golden);
+    free(state);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(the_table_is_sound),
+        TEST(bounds_are_checked),
+        TEST(a_message_says_what_is_allowed),
+        TEST(the_state_is_written_as_ever),
+        TEST(the_state_is_read_back),
+        TEST(a_state_from_before_goes_on),
+        TEST(a_state_out_of_bounds_is_refused),
+        TEST(a_difference_is_told_in_words),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
