@@ -345,6 +345,10 @@ typedef struct eitp_files {
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
     /* These bytes will be read soon: they may be fetched meanwhile. NULL: nothing is done. */
     void (*expect_read)(void *user, void *file, uint64_t offset, size_t size);
+    /* Locks a directory against other processes, until unlock or the end of the process: EWOULDBLOCK if another has the
+       lock. A file system without locks is no error. NULL, both: nothing is locked. */
+    int (*lock)(void *user, const char *path, void **lock);
+    void (*unlock)(void *user, void *lock);
 } eitp_files;
 
 /* What a program runs eitp on. Objects keep a copy of the host they were made with. */
@@ -5649,6 +5653,7 @@ EITP__PRIVATE size_t eitp__utf8_put(uint32_t code_point, unsigned char bytes[4])
 /* >>src/base/files.c */
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -5865,6 +5870,27 @@ static int eitp__system_list(void *user, const char *path, int (*visit)(void *vi
     return code;
 }
 
+static int eitp__system_lock(void *user, const char *path, void **lock) {
+    int descriptor;
+    (void)user;
+    do {
+        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    } while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0)
+        return errno;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(descriptor);
+        return EWOULDBLOCK;
+    }
+    *lock = (void *)((intptr_t)descriptor + 1);
+    return 0;
+}
+
+static void eitp__system_unlock(void *user, void *lock) {
+    (void)user;
+    close(eitp__descriptor(lock));
+}
+
 EITP__PRIVATE eitp_files eitp__system_files(void) {
     eitp_files files;
     memset(&files, 0, sizeof files);
@@ -5882,6 +5908,8 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.remove = eitp__system_remove;
     files.list = eitp__system_list;
     files.expect_read = eitp__system_expect_read;
+    files.lock = eitp__system_lock;
+    files.unlock = eitp__system_unlock;
     return files;
 }
 
