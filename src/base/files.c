@@ -412,6 +412,11 @@ EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, co
     return EITP_OK;
 }
 
+EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eitp_error *error) {
+    int code = file->host->files.resize(file->host->files.user, file->handle, size);
+    return code ? eitp__fail_file(error, code, "resize", file->path) : EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error) {
     int code = file->host->files.sync(file->host->files.user, file->handle);
     return code ? eitp__fail_file(error, code, "sync", file->path) : EITP_OK;
