@@ -368,7 +368,7 @@ static void the_best_is_kept_and_patience_ends(void) {
 }
 
 static void patience_survives_kills(void) {
-    char straight[4096], killed[4096];
+    static char straight[16384], killed[16384];
     fixture f, g;
     REQUIRE(begin_fixture(&f) && begin_fixture(&g));
     waver(&f);
@@ -386,8 +386,32 @@ static void patience_survives_kills(void) {
     read_text(&g, "best.json", killed, sizeof killed);
     CHECK(!strcmp(straight, killed));
     CHECK(has_checkpoint(&g, g.report.best_step));
+    read_text(&f, "metrics.jsonl", straight, sizeof straight);
+    read_text(&g, "metrics.jsonl", killed, sizeof killed);
+    CHECK(count_of(straight, "\"val_loss\": ") == count_of(killed, "\"val_loss\": "));
+    CHECK(count_of(straight, "\n") == count_of(killed, "\n"));
     scratch_remove(f.directory);
     scratch_remove(g.directory);
+}
+
+/* A run that goes on in another directory takes the evaluations along, before it makes one of its own. */
+static void evaluations_go_along(void) {
+    char text[4096], checkpoint[700];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    waver(&f);
+    f.config.eval_steps = 3;
+    f.w.stop_after = 4;
+    CHECK_THAT(!train(&f) && f.report.saved == 4, "%s", error_.message);
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-4", f.output);
+    snprintf(f.output, sizeof f.output, "%s/elsewhere", f.directory);
+    f.config.resume = EITP_RESUME_NAMED;
+    f.config.checkpoint = checkpoint;
+    f.w.stop_after = 5;
+    CHECK_THAT(!train(&f) && f.report.saved == 5, "%s", error_.message);
+    read_text(&f, "best.json", text, sizeof text);
+    CHECK_THAT(count_of(text, "\n{\"step\": ") == 1 && strstr(text, "\"best\": {\"step\": 3, "), "%s", text);
+    scratch_remove(f.directory);
 }
 
 static void a_better_evaluation_is_saved_at_once(void) {
@@ -418,7 +442,8 @@ static void a_directory_has_one_run_at_a_time(void) {
     CHECK(exists(&f, "metrics.jsonl"));
     eitp_run_destroy(first);
     /* What did not train leaves nothing, directories neither. */
-    CHECK(!exists(&f, "") && !exists(&f, "..") && !eitp_run_create(&f.host, &f.config, &first, &error_));
+    CHECK(!exists(&f, "") && !exists(&f, ".."));
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &first, &error_), error_);
     eitp_run_destroy(first);
     /* A table without locks locks nothing. */
     f.host.files.lock = NULL;
@@ -591,6 +616,7 @@ static const test_case tests[] = {
     TEST(best_forgets_no_more_than_it_must),
     TEST(the_best_is_kept_and_patience_ends),
     TEST(patience_survives_kills),
+    TEST(evaluations_go_along),
     TEST(a_better_evaluation_is_saved_at_once),
     TEST(a_directory_has_one_run_at_a_time),
     TEST(another_run_is_refused),
