@@ -543,8 +543,9 @@ static void check_disk(const run *r) {
     int64_t saved =
         adapt_is_asked(&r->options) ? eitp_model_trained_count(r->model) : eitp_model_parameter_count(r->model);
     double checkpoint = 4.0 * (double)saved + (double)eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
-    /* A new one is written before an old one goes. */
-    double needed = checkpoint * (double)(keep && keep < r->steps ? keep + 1 : 2), there;
+    /* A new one is written before an old one goes; the best is one more. */
+    int64_t most = (keep && keep < r->steps ? keep + 1 : 2) + options_has(&r->options, OPTION_KEEP_BEST);
+    double needed = checkpoint * (double)most, there;
     if (statvfs(r->directory, &disk))
         return;
     there = (double)disk.f_bavail * (double)disk.f_frsize;
