@@ -7,8 +7,8 @@
 /* What a run said and recorded, and what it is asked while it goes on. */
 typedef struct watcher {
     eitp_run *run;
-    int64_t stop_after, save_after, exit_after; /* steps; 0: never */
-    int events[16];                             /* of each kind */
+    int64_t stop_after, save_after, exit_after, exit_saved; /* steps; 0: never */
+    int events[16];                                         /* of each kind */
     int64_t saved[32];
     int saves;
     int64_t recorded[64];
@@ -24,6 +24,8 @@ static void notice(void *user, const eitp_run_event *event) {
     CHECK(event->message[0] && event->report);
     if (event->kind == EITP_EVENT_SAVED && w->saves < 32)
         w->saved[w->saves++] = event->report->saved;
+    if (event->kind == EITP_EVENT_SAVED && event->report->saved == w->exit_saved)
+        _exit(0);
     if (event->kind != EITP_EVENT_STEP)
         return;
     if (event->report->step.step == w->exit_after)
@@ -126,19 +128,20 @@ static eitp_status train(fixture *f) {
     return status;
 }
 
-/* The same in a process that ends, as if killed, when it has made a step. */
-static void train_killed(fixture *f, int64_t step) {
+/* The same in a process that ends, as if killed, when it has made a step, or its checkpoint. */
+static void train_killed(fixture *f, int64_t step, int64_t saved) {
     int status = 1;
     pid_t child;
     fflush(stdout);
     child = fork();
     if (!child) {
         f->w.exit_after = step;
+        f->w.exit_saved = saved;
         train(f);
         _exit(2);
     }
     CHECK(child > 0 && waitpid(child, &status, 0) == child);
-    CHECK_THAT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "step %d was not reached", (int)step);
+    CHECK_THAT(WIFEXITED(status) && WEXITSTATUS(status) == 0, "step %d was not reached", (int)(step + saved));
 }
 
 static int exists(const fixture *f, const char *name) {
@@ -377,7 +380,7 @@ static void patience_survives_kills(void) {
     CHECK_THAT(!train(&f), "%s", error_.message);
     g.config.resume = EITP_RESUME_NEWEST;
     for (int64_t step = 2; step < f.report.done; step++)
-        train_killed(&g, step);
+        train_killed(&g, step, 0);
     CHECK_THAT(!train(&g), "%s", error_.message);
     CHECK(f.report.end == EITP_RUN_EARLY_STOP && g.report.end == EITP_RUN_EARLY_STOP);
     CHECK_THAT(f.report.done == g.report.done && f.report.best_step == g.report.best_step, "%d %d", (int)f.report.done,
@@ -392,6 +395,21 @@ static void patience_survives_kills(void) {
     CHECK(count_of(straight, "\n") == count_of(killed, "\n"));
     scratch_remove(f.directory);
     scratch_remove(g.directory);
+}
+
+/* What the checkpoint of the best evaluation is resumed from knows that it is the best. */
+static void a_kill_right_after_saving_the_best(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    waver(&f);
+    f.config.save_steps = 0;
+    f.config.resume = EITP_RESUME_NEWEST;
+    train_killed(&f, 0, 8);
+    CHECK(has_checkpoint(&f, 2) && has_checkpoint(&f, 8));
+    CHECK_THAT(!train(&f), "%s", error_.message);
+    CHECK(f.report.end == EITP_RUN_EARLY_STOP && f.report.first == 8 && f.report.best_step == 8);
+    CHECK(f.report.done == 14 && has_checkpoint(&f, 8) && !has_checkpoint(&f, 2));
+    scratch_remove(f.directory);
 }
 
 /* A run that goes on in another directory takes the evaluations along, before it makes one of its own. */
@@ -604,6 +622,44 @@ static void each_allocation_and_file_call_may_fail(void) {
     scratch_remove(f.directory);
 }
 
+/* Whatever fails of the run's own, nothing leaks, and what is resumed ends as if nothing had failed. */
+static void a_failure_while_training_loses_nothing(void) {
+    double undisturbed = 0;
+    for (int kind = 0; kind < 2; kind++) {
+        for (long n = 0;; n++) {
+            faults faults_;
+            fixture f;
+            eitp_status status;
+            int more;
+            REQUIRE(begin_fixture(&f));
+            f.config.steps = 2;
+            f.config.eval_steps = 1;
+            f.config.keep_best = "loss";
+            faults_begin(&faults_);
+            REQUIRE(!make_trainer(&f));
+            REQUIRE_OK(eitp_run_create(&faults_.host, &f.config, &f.w.run, &error_), error_);
+            faults_.fail_allocation = kind || !n ? 0 : faults_.allocations + n;
+            faults_.fail_file_call = kind && n ? faults_.file_calls + n : 0;
+            status = eitp_run_train(f.w.run, f.trained.trainer, &f.report, &error_);
+            eitp_run_destroy(f.w.run);
+            end_run(&f.trained);
+            more = faults_end(&faults_) || !n;
+            CHECK(status == EITP_OK || f.report.end == EITP_RUN_FAILED);
+            f.config.resume = EITP_RESUME_NEWEST;
+            f.config.eval_steps = 2;
+            if (n && status)
+                CHECK_THAT(!train(&f), "%ld: %s", n, error_.message);
+            if (!n)
+                undisturbed = f.report.evaluation.loss;
+            else if (f.report.evaluations)
+                CHECK(f.report.evaluation.loss <= undisturbed && f.report.evaluation.loss >= undisturbed);
+            scratch_remove(f.directory);
+            if (!more)
+                break;
+        }
+    }
+}
+
 static const test_case tests[] = {
     TEST(records_go_to_every_sink),
     TEST(a_sink_that_fails_ends_the_run),
@@ -616,6 +672,7 @@ static const test_case tests[] = {
     TEST(best_forgets_no_more_than_it_must),
     TEST(the_best_is_kept_and_patience_ends),
     TEST(patience_survives_kills),
+    TEST(a_kill_right_after_saving_the_best),
     TEST(evaluations_go_along),
     TEST(a_better_evaluation_is_saved_at_once),
     TEST(a_directory_has_one_run_at_a_time),
@@ -625,6 +682,7 @@ static const test_case tests[] = {
     TEST(steps_that_are_not_finite_end_the_run),
     TEST(what_makes_no_sense_is_refused),
     TEST(each_allocation_and_file_call_may_fail),
+    TEST(a_failure_while_training_loses_nothing),
 };
 
 int main(int argc, char **argv) {
