@@ -182,6 +182,9 @@ $(BUILD)/fuzz/libeitp.a: $(patsubst %.c,$(BUILD)/fuzz/%.o,$(filter src/%,$(MODUL
 link_split = $(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o %.a,$^) -o $@ $(LIBRARIES)
 $(BUILD)/split/eitp: $(COMMAND_OBJECTS) $(BUILD)/split/libeitp.a
 	$(link_split) $(DLOPEN_LIBRARY)
+$(BUILD)/split/examples/%: examples/%.c $(BUILD)/split/libeitp.a $(BUILD)/declarations/eitp.h
+	@mkdir -p $(@D)
+	$(CC) $(STANDARD) $(CFLAGS) $(WARNINGS) $(FEATURES) -I$(BUILD)/declarations $(LDFLAGS) $(filter %.c %.a,$^) -o $@ $(LIBRARIES)
 $(BUILD)/split/tests/test_%: $(BUILD)/split/tests/test_%.o $(BUILD)/split/libeitp.a
 	$(link_split)
 $(BUILD)/split/tests/test_%_emulated: $(BUILD)/split/tests/test_%_emulated.o $(BUILD)/split/tests/emulated.o \

@@ -353,6 +353,10 @@ typedef struct eitp_files {
     int (*list)(void *user, const char *path, int (*visit)(void *visitor, const char *name), void *visitor);
     /* These bytes will be read soon: they may be fetched meanwhile. NULL: nothing is done. */
     void (*expect_read)(void *user, void *file, uint64_t offset, size_t size);
+    /* Locks a directory against other processes, until unlock or the end of the process: EWOULDBLOCK if another has the
+       lock. A file system without locks is no error. NULL, both: nothing is locked. */
+    int (*lock)(void *user, const char *path, void **lock);
+    void (*unlock)(void *user, void *lock);
 } eitp_files;
 
 /* What a program runs eitp on. Objects keep a copy of the host they were made with. */
@@ -1880,7 +1884,7 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
-/* What is reported by evaluation, and not trained on. In training passes it does nothing. */
+/* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. */
 EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values);
 
 /* One sample, while `read` fills it in. */
@@ -1907,6 +1911,7 @@ typedef struct eitp_task {
     int64_t rows;      /* of a sample, or most of one where they vary */
     uint64_t samples[2]; /* in each eitp_split; no validation: 0 */
     int rows_vary;
+    const char *unit; /* what items of the first term are called in records, as "tokens"; NULL: "items" */
     /* True if rows that belong to no sample may lie between samples: see `empty` of eitp_pass_row_input. Otherwise
        micro-batches are not merged where a sum over rows cannot be cut between them. */
     int allows_gaps;
@@ -2089,8 +2094,8 @@ typedef struct eitp_evaluation {
     double loss;   /* the weighted sum of the terms, with the weights of the step; of a language model nats per token */
     double error;  /* standard error of it, over samples */
     int64_t items; /* of the first term; of a language model tokens */
-    int measure_count;
-    eitp_measure measures[EITP_PASS_QUANTITIES]; /* the terms, then the measures, in the order of the task's build */
+    int term_count, measure_count;
+    eitp_measure measures[EITP_PASS_QUANTITIES]; /* term_count terms, then measures; in the order of the task's build */
 } eitp_evaluation;
 
 /*
@@ -2102,6 +2107,9 @@ EITP_API int eitp_trainer_is_torn(const eitp_trainer *trainer);
 /* Measures the validation samples: all of them, or the first `samples` (0: all). */
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);
+
+/* True if evaluations have "loss", a loss term or a measure of that name. */
+EITP_API int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name);
 
 /* Steps made so far. */
 EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);
@@ -2239,6 +2247,192 @@ EITP_API void eitp_setting_bounds(const eitp_setting *setting, char *text, size_
 
 EITP_END_DECLARATIONS
 /* <<src/train/train.h */
+
+/* >>src/run/run.h */
+/*
+ * A training run: the loop over the trainer's steps with evaluation, checkpoints, early stopping, a guard on memory and
+ * records. docs/training.md has the whole picture; a program may keep its own loop over eitp_trainer_step instead.
+ */
+
+EITP_BEGIN_DECLARATIONS
+
+/* ---- Records ---- */
+
+typedef enum eitp_value_kind {
+    EITP_VALUE_NUMBER = 0,
+    EITP_VALUE_INTEGER = 1,
+    EITP_VALUE_BOOLEAN = 2,
+    EITP_VALUE_TEXT = 3
+} eitp_value_kind;
+
+/* A named value: of `number`, `integer` and `text` the one that its kind says. */
+typedef struct eitp_value {
+    const char *name;
+    eitp_value_kind kind;
+    double number;
+    int64_t integer; /* of a boolean 0 or 1 */
+    const char *text;
+} eitp_value;
+
+/*
+ * What is known after a step. Valid during the call that gets it. A step has "loss", of several loss terms
+ * "loss_<name>" each, and more; an evaluation "val_loss" and "val_loss_<name>", measures "val_<name>", and the standard
+ * error of each with "_error" after it.
+ */
+typedef struct eitp_record {
+    int64_t step;
+    const eitp_value *values;
+    size_t count;
+} eitp_record;
+
+/* Where records go. A failure ends the run. */
+typedef struct eitp_record_sink {
+    void *user;
+    eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
+    /* Before the first step: forgets the records of steps after `step` (-1: of all), and sets *evaluated to 1 if it
+       has an evaluation of `step`, which is then not repeated. May be NULL. */
+    eitp_status (*resume)(void *user, int64_t step, int *evaluated, eitp_error *error);
+    /* Makes what was recorded last. It is called before a checkpoint is written. May be NULL. */
+    eitp_status (*sync)(void *user, eitp_error *error);
+} eitp_record_sink;
+
+/*
+ * A sink that writes a file of JSON lines: an object for each record, its step first. Numbers that are not finite are
+ * null. A record is written within a second of the next one. On resume the file is cut after the last whole record that
+ * belongs to the run.
+ */
+typedef struct eitp_jsonl eitp_jsonl;
+EITP_API eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error);
+EITP_API eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl);
+EITP_API void eitp_jsonl_destroy(eitp_jsonl *jsonl);
+
+/* ---- Reports and events ---- */
+
+/* Why a run ended. */
+typedef enum eitp_run_end {
+    EITP_RUN_FAILED = 0,      /* an error that belongs to none of the others */
+    EITP_RUN_FINISHED = 1,    /* all steps are done */
+    EITP_RUN_END_OF_DATA = 2, /* the trainer's last_sample was reached */
+    EITP_RUN_STOPPED = 3,     /* by eitp_run_request_stop */
+    EITP_RUN_EARLY_STOP = 4,  /* `patience` evaluations in a row without improvement */
+    EITP_RUN_NOT_FINITE = 5,  /* `max_nonfinite` steps in a row were not applied */
+    EITP_RUN_PRESSURE = 6     /* memory stayed short, and the run could not be made smaller */
+} eitp_run_end;
+
+typedef struct eitp_run_report {
+    eitp_run_end end;
+    int stop_reason;            /* as given to eitp_run_request_stop */
+    int64_t first, done;        /* steps done when it began, and now */
+    int64_t steps;              /* in all; where the data ended before, where it did; 0: not known yet */
+    int64_t saved;              /* steps done at the newest checkpoint, the one resumed from included; -1: none */
+    eitp_step_report step;      /* the last step; its number is 0 before the first */
+    eitp_evaluation evaluation; /* the last one */
+    int64_t evaluations;        /* how many there were */
+    int64_t evaluated;          /* steps done at the last evaluation, those before the resume included; -1: none */
+    int64_t best_step;          /* of the best value of `keep_best`, -1: none */
+    double best_value;
+    int64_t items; /* of the first loss term in steps of this call, and the seconds that those took */
+    double seconds;
+    eitp_memory_info memory; /* when it was last found short */
+} eitp_run_report;
+
+typedef enum eitp_run_event_kind {
+    EITP_EVENT_STEP = 0,          /* a step was made */
+    EITP_EVENT_EVALUATION = 1,    /* an evaluation was made */
+    EITP_EVENT_SAVED = 2,         /* a checkpoint was written */
+    EITP_EVENT_SKIPPED_STEP = 3,  /* a step's gradient was not finite, and it was not applied */
+    EITP_EVENT_MEMORY_SHORT = 4,  /* memory is short; with auto_shrink the run is about to be made smaller */
+    EITP_EVENT_NOT_SHRUNK = 5,    /* that failed, or there is nothing smaller */
+    EITP_EVENT_DATA_ENDED = 6,    /* the trainer used all samples */
+    EITP_EVENT_NOT_IMPROVED = 7,  /* it stops early */
+    EITP_EVENT_NOTHING_TO_DO = 8, /* all steps were done before */
+    EITP_EVENT_NOT_SAVED = 9 /* why it ends; the last checkpoint could not be written, which is the error returned */
+} eitp_run_event_kind;
+
+/* Something happened. All pointers are valid during the call. */
+typedef struct eitp_run_event {
+    eitp_run_event_kind kind;
+    eitp_log_level level;
+    const char *message; /* one line that says it */
+    const eitp_run_report *report;
+    double seconds; /* that a step, an evaluation or saving took */
+} eitp_run_event;
+
+/* Without a function events go to the host's log: steps as EITP_LOG_DEBUG, the others at their level. */
+typedef struct eitp_run_listener {
+    void *user;
+    void (*notify)(void *user, const eitp_run_event *event);
+} eitp_run_listener;
+
+/* ---- The run ---- */
+
+typedef enum eitp_run_resume {
+    EITP_RESUME_NONE = 0,   /* a new run */
+    EITP_RESUME_NEWEST = 1, /* from the newest checkpoint of the directory; a new run if there is none */
+    EITP_RESUME_NAMED = 2   /* from config.checkpoint, whose run may have another directory */
+} eitp_run_resume;
+
+typedef struct eitp_run_config {
+    const char *directory; /* of checkpoints and records; made if missing */
+    eitp_run_resume resume;
+    const char *checkpoint;   /* a directory, of EITP_RESUME_NAMED */
+    int64_t steps;            /* in all; 0: until the trainer says EITP_END_OF_DATA */
+    int64_t eval_steps;       /* evaluate before step 1 and whenever so many steps are done; 0: only at the end */
+    int64_t eval_samples;     /* of the first so many; 0: of all */
+    int64_t save_steps;       /* save whenever so many steps are done; 0: only at the end */
+    double save_seconds;      /* save after so many seconds; 0: never. It changes no bit. */
+    int64_t save_total_limit; /* checkpoints that are kept; 0: all */
+    /* "loss", or the name of a loss term or a measure of the task: a checkpoint is written after each evaluation
+       where it is better than ever before, and the best one is kept beside the save_total_limit newest; NULL: none.
+       best.json in the directory names it. The evaluation before step 1 does not count. */
+    const char *keep_best;
+    int higher_is_better;  /* of keep_best */
+    int64_t patience;      /* stop when so many evaluations in a row are not better than the best ("loss" without
+                              keep_best); 0: never */
+    int64_t max_nonfinite; /* stop after so many steps in a row that were not applied */
+    int auto_shrink;       /* call eitp_trainer_shrink when memory is short */
+    double memory_seconds; /* between two looks at memory; 0: before every step; below 0: never */
+    int metrics;           /* write metrics.jsonl in the directory */
+    const eitp_record_sink *sinks; /* copied */
+    size_t sink_count;
+    eitp_run_listener listener;
+} eitp_run_config;
+
+/* A new run of 1000 steps in "out" that evaluates and saves every 500 and keeps 2 checkpoints; max_nonfinite 5,
+   memory_seconds 1, metrics. */
+EITP_API eitp_run_config eitp_run_config_default(void);
+
+typedef struct eitp_run eitp_run;
+
+/*
+ * Makes the directory, locks it (eitp_files.lock), and finds the checkpoint. EITP_ERROR_ARGUMENT: another process has
+ * the lock, or the directory has checkpoints of another run or of later steps. A run that is destroyed before
+ * eitp_run_train removes what it made.
+ */
+EITP_API eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run,
+                                     eitp_error *error);
+EITP_API void eitp_run_destroy(eitp_run *run);
+
+/* The checkpoint that it resumes from; NULL: a new run. */
+EITP_API const char *eitp_run_checkpoint(const eitp_run *run);
+
+/* Replaces config.steps, for a program that only knows them when it has the run's directory. */
+EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
+
+/*
+ * Resumes the trainer, unless it has been, and trains. A run trains once. Unless it fails there is a checkpoint of the
+ * last step. EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE leave one too. After any other error there is one of the
+ * steps before it, unless the trainer is torn or saving fails. `report`, which may be NULL, is filled in any case.
+ * A run that is killed and resumed gives the bits, and stops at the step, of one that was not.
+ */
+EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
+
+/* After the current step: save and end; save and go on. Both may be called in a signal handler. */
+EITP_API void eitp_run_request_stop(eitp_run *run, int reason);
+EITP_API void eitp_run_request_save(eitp_run *run);
+
+EITP_END_DECLARATIONS
+/* <<src/run/run.h */
 
 #endif /* EITP_H */
 
@@ -2723,6 +2917,8 @@ EITP__PRIVATE eitp_status eitp__file_read_some(eitp__file *file, uint64_t offset
                                                eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,
                                            eitp_error *error);
+/* Cuts the file, or extends it with zeros. */
+EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error);
 
 /* A whole file of at most `limit` bytes into `buffer`. */
@@ -5391,6 +5587,14 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
 /* <<src/io/lora_files.h */
 
+/* >>src/io/checkpoint.h */
+/* Removing checkpoints. */
+
+/* eitp_checkpoint_prune, but the checkpoint of step `kept` (-1: none) stays, however old it is. */
+EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
+                                                 int64_t kept, eitp_error *error);
+/* <<src/io/checkpoint.h */
+
 /* >>src/task/layout.h */
 /* Where samples lie in the rows of a pass. */
 
@@ -5430,6 +5634,9 @@ EITP__PRIVATE int64_t eitp__layout_longest(const eitp__layout *layout);
 
 /* >>src/task/pass.h */
 /* What a task builds: the inputs, loss terms and measures of one pass, as the trainer fills in and reads them. */
+
+/* The unit of language models: the exponential of their loss is a perplexity. */
+#define EITP__TOKENS "tokens"
 
 /* Targets without a loss, as PyTorch has them. */
 #define EITP__IGNORED_TARGET (-100)
@@ -5725,6 +5932,142 @@ EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp
 EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape);
 EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape, eitp_error *error);
 /* <<src/train/trainer.h */
+
+/* >>src/run/best.h */
+/* The best evaluation so far, and how long ago it was; kept in best.json, so that a resumed run knows. */
+
+/* Evaluations that are remembered one by one: a run can be resumed exactly from any checkpoint within them. */
+#define EITP__BEST_EVALUATIONS 1000
+
+typedef struct eitp__best_evaluation {
+    int64_t step;
+    double value;
+} eitp__best_evaluation;
+
+typedef struct eitp__best_state {
+    int64_t step;  /* of the best evaluation, -1: none */
+    double value;  /* and what it measured */
+    int64_t since; /* evaluations after it */
+} eitp__best_state;
+
+typedef struct eitp__best {
+    int higher_is_better;
+    eitp__best_state before; /* the evaluations that are remembered */
+    eitp__best_state now;
+    eitp__best_evaluation evaluations[EITP__BEST_EVALUATIONS];
+    size_t count;
+} eitp__best;
+
+EITP__PRIVATE void eitp__best_init(eitp__best *best, int higher_is_better);
+
+/* Adds an evaluation, or replaces the one of the same step; 1 if it is the best. One that is not finite never is. */
+EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value);
+
+/* Replaces best.json in a directory. */
+EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
+                                           const char *measure, eitp_error *error);
+
+/* Reads the evaluations up to `step`; of a missing file or another measure there are none. */
+EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *host, const char *directory,
+                                          const char *measure, int64_t step, eitp_error *error);
+/* <<src/run/best.h */
+
+/* >>src/run/guard.h */
+/* A machine that goes short of memory while a run goes on: watched between steps, and acted on. */
+
+typedef struct eitp__guard {
+    int has_looked;
+    double looked;   /* when memory was read last */
+    int in_a_row;    /* looks that found it short, since it was not or the run was made smaller */
+    int warned;      /* said that it is, without auto_shrink */
+    int is_smallest; /* said that the run cannot be made smaller */
+} eitp__guard;
+
+/*
+ * Looks, at most every memory_seconds. If memory is short it says so and, with auto_shrink, makes the run smaller;
+ * EITP_ERROR_PRESSURE if it cannot be and memory stays short.
+ */
+EITP__PRIVATE eitp_status eitp__guard_look(eitp_run *run, eitp_error *error);
+/* <<src/run/guard.h */
+
+/* >>src/run/run_directory.h */
+/* A run's directory: made, locked, checked, and removed again if nothing was done in it. */
+
+/* All that eitp_run_create does on disk: sets run->checkpoint and checkpoint_step. */
+EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error *error);
+
+/* Removes the directories that were made for the run, as far as they are empty. */
+EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run);
+
+EITP__PRIVATE void eitp__run_unlock(eitp_run *run);
+
+/* The directory that a path is in, in a new text: "." where it names none. NULL when memory runs out. */
+EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path);
+/* <<src/run/run_directory.h */
+
+/* >>src/run/run_loop.h */
+/* A run's inside, shared by its loop, its records and its guard. */
+
+#include <signal.h>
+
+struct eitp_run {
+    eitp_host host;
+    eitp_run_config config; /* its texts and sinks are those below */
+    char *directory, *keep_best;
+    char *checkpoint; /* that it resumes from, or NULL */
+    int64_t checkpoint_step;
+
+    eitp_record_sink *sinks; /* the program's, then that of metrics.jsonl */
+    size_t sink_count;
+    eitp_jsonl *metrics;
+    char *metrics_path;
+    int made_metrics; /* the file was not there before */
+
+    void *lock;
+    int has_lock;
+    int made_directories;
+    int started;
+
+    /* Written by signal handlers. */
+    volatile sig_atomic_t stop, stop_reason, save;
+
+    /* While it trains. */
+    eitp_trainer *trainer;
+    eitp_run_report report;
+    eitp__guard guard;
+    eitp__best best;
+    int64_t nonfinite; /* steps in a row that were not applied */
+    double saved_at;   /* when it was last saved, or began */
+    int cannot_save;   /* the last attempt failed */
+    int stops_early;   /* `patience` is used up */
+};
+
+/* Resumes, trains and saves; fills in run->report. */
+EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error);
+/* <<src/run/run_loop.h */
+
+/* >>src/run/events.h */
+/* What a run tells the program that listens. */
+
+/* What the items of the first loss term are called. */
+EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run);
+
+/* Tells the listener, or the log. */
+EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
+                                    const char *format, ...) EITP__PRINTF(5, 6);
+/* <<src/run/events.h */
+
+/* >>src/run/records.h */
+/* What a run records: the values of steps, evaluations and memory pressure, given to every sink. */
+
+EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error);
+
+/* Tells all sinks; see eitp_record_sink. */
+EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__records_sync(eitp_run *run, eitp_error *error);
+/* <<src/run/records.h */
 
 /* >>src/base/status.c */
 static const char *const eitp__status_names[] = {
@@ -6483,6 +6826,7 @@ EITP__PRIVATE size_t eitp__utf8_put(uint32_t code_point, unsigned char bytes[4])
 /* >>src/base/files.c */
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -6699,6 +7043,27 @@ static int eitp__system_list(void *user, const char *path, int (*visit)(void *vi
     return code;
 }
 
+static int eitp__system_lock(void *user, const char *path, void **lock) {
+    int descriptor;
+    (void)user;
+    do {
+        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    } while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0)
+        return errno;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(descriptor);
+        return EWOULDBLOCK;
+    }
+    *lock = (void *)((intptr_t)descriptor + 1);
+    return 0;
+}
+
+static void eitp__system_unlock(void *user, void *lock) {
+    (void)user;
+    close(eitp__descriptor(lock));
+}
+
 EITP__PRIVATE eitp_files eitp__system_files(void) {
     eitp_files files;
     memset(&files, 0, sizeof files);
@@ -6716,6 +7081,8 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.remove = eitp__system_remove;
     files.list = eitp__system_list;
     files.expect_read = eitp__system_expect_read;
+    files.lock = eitp__system_lock;
+    files.unlock = eitp__system_unlock;
     return files;
 }
 
@@ -6866,6 +7233,11 @@ EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, co
         total += put;
     }
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eitp_error *error) {
+    int code = file->host->files.resize(file->host->files.user, file->handle, size);
+    return code ? eitp__fail_file(error, code, "resize", file->path) : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error) {
@@ -45313,11 +45685,16 @@ static int64_t eitp__newer(const eitp__buffer *names, size_t count, int64_t step
 
 eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                   eitp_error *error) {
+    if (!host || !output_directory)
+        return eitp__fail_null(error, "eitp_checkpoint_prune", "host and output_directory");
+    return eitp__checkpoint_prune(host, output_directory, keep, -1, error);
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
+                                                 int64_t kept, eitp_error *error) {
     eitp__buffer names;
     size_t count = 0, at = 0;
     int64_t newest;
-    if (!host || !output_directory)
-        return eitp__fail_null(error, "eitp_checkpoint_prune", "host and output_directory");
     /* Looking for the newest puts replaced ones back, which must not be taken for leftovers. */
     eitp_status status = eitp_checkpoint_newest(host, output_directory, &newest, error);
     eitp__buffer_init(&names, host);
@@ -45327,7 +45704,7 @@ eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_dire
         const char *name = names.data + at;
         int64_t step = eitp__checkpoint_step(name);
         int unfinished = !strncmp(name, EITP__PARTIAL_PREFIX, sizeof EITP__PARTIAL_PREFIX - 1);
-        if (unfinished || (step >= 0 && keep > 0 && eitp__newer(&names, count, step) >= keep))
+        if (unfinished || (step >= 0 && step != kept && keep > 0 && eitp__newer(&names, count, step) >= keep))
             status = eitp__remove_entry(host, output_directory, name, error);
         at += strlen(name) + 1;
     }
@@ -45543,11 +45920,15 @@ static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const e
 }
 
 /* The next quantity; NULL where it cannot be one. */
-static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values) {
+static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term) {
     eitp__quantity *quantity;
     if (!pass || !values || !name)
         return NULL;
     quantity = &pass->quantities[pass->quantity_count];
+    if (is_term && pass->quantity_count && !pass->quantities[pass->quantity_count - 1].is_term) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%.60s': add loss terms before measures", name);
+        return NULL;
+    }
     if (pass->quantity_count == EITP_PASS_QUANTITIES || !*name || strlen(name) >= sizeof quantity->name) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
                          "'%.60s': expected a name of 1 to %d characters, and at most %d terms and measures", name,
@@ -45562,17 +45943,17 @@ static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eit
     }
     snprintf(quantity->name, sizeof quantity->name, "%s", name);
     quantity->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
+    quantity->is_term = is_term;
     pass->quantity_count += quantity->values != NULL;
     return quantity->values ? quantity : NULL;
 }
 
 void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight) {
     const int64_t one = 1;
-    eitp__quantity *term = eitp__quantity_add(pass, name, values);
+    eitp__quantity *term = eitp__quantity_add(pass, name, values, 1);
     eitp_tensor *sum;
     if (!term)
         return;
-    term->is_term = 1;
     term->schedule.peak = 1;
     if (weight)
         term->schedule = *weight;
@@ -45585,7 +45966,7 @@ void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, cons
 
 void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values) {
     if (!eitp_pass_trains(pass))
-        eitp__quantity_add(pass, name, values);
+        eitp__quantity_add(pass, name, values, 0);
 }
 
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step) {
@@ -45752,6 +46133,7 @@ eitp_status eitp_language_task(const eitp_language_config *config, eitp_task *ta
     task->context = eitp_model_context(config->model);
     task->model = config->model;
     task->rows = config->block_size;
+    task->unit = EITP__TOKENS;
     task->allows_gaps = 1;
     task->build = eitp__language_build;
     task->read = eitp__language_read;
@@ -46430,6 +46812,7 @@ static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reduction
         measure->mean = eitp__reduction_mean(&reductions->of[q]);
         measure->error = eitp__reduction_error(&reductions->of[q]);
         measure->items = reductions->of[q].items;
+        evaluation->term_count += quantity->is_term;
         if (quantity->is_term)
             evaluation->loss += eitp__term_weight(quantity, step) * measure->mean;
     }
@@ -47213,6 +47596,18 @@ int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
     return trainer ? trainer->step : 0;
 }
 
+int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name) {
+    const eitp_pass *pass;
+    if (!trainer || !name || !trainer->plans.task.samples[EITP_VALIDATION])
+        return 0;
+    pass = &trainer->plans.evaluator.pass;
+    for (int q = 0; q < pass->quantity_count; q++) {
+        if (!strcmp(name, pass->quantities[q].name))
+            return 1;
+    }
+    return !strcmp(name, "loss");
+}
+
 int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
     return trainer ? trainer->plans.config.merged : 0;
 }
@@ -47795,7 +48190,7 @@ typedef struct eitp__state_field {
     const char *before;
 } eitp__state_field;
 
-#define EITP__FIELD(name, kind, member, low, high, difference, before)                                                 \
+#define EITP__STATE_FIELD(name, kind, member, low, high, difference, before)                                           \
     {                                                                                                                  \
         {name, EITP_SETTING_##kind, offsetof(eitp__state, member), low, high, 0, EITP_DIFFERENCE_##difference, NULL,   \
          ""},                                                                                                          \
@@ -47804,20 +48199,20 @@ typedef struct eitp__state_field {
 
 /* The data are compared by eitp__compare_data. */
 static const eitp__state_field eitp__state_fields[] = {
-    EITP__FIELD("step", INTEGER, info.step, 0, EITP__UNBOUNDED, EXPECTED, "batch_size"),
-    EITP__FIELD("block_size", INTEGER, info.rows, 1, 1 << 24, REFUSED, "grad_accum"),
-    EITP__FIELD("data_hash_low", INTEGER, data_hash[0], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
-    EITP__FIELD("data_hash_high", INTEGER, data_hash[1], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
-    EITP__FIELD("data_first", INTEGER, data_first, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
-    EITP__FIELD("data_count", INTEGER, data_count, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
-    EITP__FIELD("scale_steps", INTEGER, scale_steps, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
-    EITP__FIELD("skipped_steps", INTEGER, skipped, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
-    EITP__FIELD("model_checksum", INTEGER, model_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
-    EITP__FIELD("optimizer_checksum", INTEGER, optimizer_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
-    EITP__FIELD("loss_scale", NUMBER, loss_scale, -EITP__UNBOUNDED, EITP__UNBOUNDED, EXPECTED, NULL),
+    EITP__STATE_FIELD("step", INTEGER, info.step, 0, EITP__UNBOUNDED, EXPECTED, "batch_size"),
+    EITP__STATE_FIELD("block_size", INTEGER, info.rows, 1, 1 << 24, REFUSED, "grad_accum"),
+    EITP__STATE_FIELD("data_hash_low", INTEGER, data_hash[0], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_hash_high", INTEGER, data_hash[1], 0, UINT32_MAX, EXPECTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_first", INTEGER, data_first, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
+    EITP__STATE_FIELD("data_count", INTEGER, data_count, 0, EITP__UNBOUNDED, EXPECTED, "lr_schedule"),
+    EITP__STATE_FIELD("scale_steps", INTEGER, scale_steps, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
+    EITP__STATE_FIELD("skipped_steps", INTEGER, skipped, 0, EITP__UNBOUNDED, EXPECTED, "max_grad_norm"),
+    EITP__STATE_FIELD("model_checksum", INTEGER, model_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
+    EITP__STATE_FIELD("optimizer_checksum", INTEGER, optimizer_checksum, 0, UINT32_MAX, EXPECTED, "max_grad_norm"),
+    EITP__STATE_FIELD("loss_scale", NUMBER, loss_scale, -EITP__UNBOUNDED, EITP__UNBOUNDED, EXPECTED, NULL),
 };
 
-#undef EITP__FIELD
+#undef EITP__STATE_FIELD
 
 /* Goes through what the file has, in its order: fields of the state and settings. Begins as zeros. */
 typedef struct eitp__state_walk {
@@ -48714,6 +49109,1244 @@ eitp_status eitp_fit_choose(const eitp_fit *asked, eitp_rung *chosen, eitp_rung 
                       ceil((double)least.total / 1e6), floor((double)fit.budget / 1e6));
 }
 /* <<src/train/planner.c */
+
+/* >>src/run/jsonl.c */
+/* A file of records, an object a line. */
+
+#define EITP__JSONL_PIECE ((size_t)65536)
+#define EITP__JSONL_SECONDS 1.0
+
+struct eitp_jsonl {
+    eitp_host host;
+    eitp__file file;
+    uint64_t offset; /* bytes in the file */
+    eitp__buffer waiting;
+    double written; /* when records last were */
+};
+
+eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
+    eitp_jsonl *made;
+    eitp_status status;
+    if (!host || !path || !jsonl)
+        return eitp__fail_null(error, "eitp_jsonl_create", "host, path and jsonl");
+    *jsonl = NULL;
+    made = (eitp_jsonl *)eitp__allocate(host, sizeof *made);
+    if (!made)
+        return eitp__fail_memory(error, sizeof *made, "a file of records");
+    made->host = *host;
+    eitp__buffer_init(&made->waiting, &made->host);
+    status = eitp__file_open(&made->file, &made->host, path, EITP_FILE_UPDATE, error);
+    if (!status)
+        status = eitp__file_size(&made->file, &made->offset, error);
+    if (status) {
+        eitp__file_close(&made->file, NULL);
+        eitp__release(host, made, sizeof *made);
+        return status;
+    }
+    *jsonl = made;
+    return EITP_OK;
+}
+
+/* ---- Cutting ---- */
+
+/* The step of a record, -1 where it has none. */
+static int64_t eitp__jsonl_step(const char *line) {
+    static const char name[] = "{\"step\": ";
+    return strncmp(line, name, sizeof name - 1) ? -1 : strtoll(line + sizeof name - 1, NULL, 10);
+}
+
+/* The bytes of the whole records in records[0 .. size) that belong to steps up to `step`; *more is 0 if another
+   follows. */
+static size_t eitp__jsonl_kept(const char *records, size_t size, int64_t step, int *more, int *evaluated) {
+    size_t kept = 0;
+    for (;;) {
+        const char *line = records + kept, *end = (const char *)memchr(line, '\n', size - kept);
+        const char *value = end ? strstr(line, "\"val_") : NULL;
+        int64_t found;
+        if (!end)
+            return kept;
+        found = eitp__jsonl_step(line);
+        *more = found >= 0 && found <= step;
+        if (!*more)
+            return kept;
+        *evaluated = found == step && ((value && value < end) || *evaluated);
+        kept = (size_t)(end - records) + 1;
+    }
+}
+
+static eitp_status eitp__jsonl_find_end(eitp_jsonl *jsonl, int64_t step, int *evaluated, eitp_error *error) {
+    char *piece = (char *)eitp__allocate(&jsonl->host, EITP__JSONL_PIECE + 1);
+    eitp_status status = EITP_OK;
+    int more = 1, found = 0;
+    size_t kept = 1;
+    if (!piece)
+        return eitp__fail_memory(error, EITP__JSONL_PIECE, "records");
+    jsonl->offset = 0;
+    while (!status && more && kept) {
+        size_t done = 0;
+        status = eitp__file_read_some(&jsonl->file, jsonl->offset, piece, EITP__JSONL_PIECE, &done, error);
+        piece[done] = 0;
+        kept = status ? 0 : eitp__jsonl_kept(piece, done, step, &more, &found);
+        jsonl->offset += kept;
+    }
+    *evaluated |= found;
+    eitp__release(&jsonl->host, piece, EITP__JSONL_PIECE + 1);
+    return status;
+}
+
+static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, eitp_error *error) {
+    eitp_jsonl *jsonl = (eitp_jsonl *)user;
+    eitp_status status;
+    eitp__buffer_clear(&jsonl->waiting);
+    status = eitp__jsonl_find_end(jsonl, step, evaluated, error);
+    return status ? status : eitp__file_resize(&jsonl->file, jsonl->offset, error);
+}
+
+/* ---- Writing ---- */
+
+static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (jsonl->waiting.size)
+        status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->waiting.data, jsonl->waiting.size, error);
+    jsonl->offset += status ? 0 : jsonl->waiting.size;
+    eitp__buffer_clear(&jsonl->waiting);
+    jsonl->written = eitp__clock();
+    return status;
+}
+
+static void eitp__jsonl_add_value(eitp__buffer *text, const eitp_value *value) {
+    eitp__buffer_add_text(text, ", ");
+    eitp__json_write_text(text, value->name, strlen(value->name));
+    eitp__buffer_add_text(text, ": ");
+    if (value->kind == EITP_VALUE_INTEGER)
+        eitp__buffer_format(text, "%lld", (long long)value->integer);
+    else if (value->kind == EITP_VALUE_BOOLEAN)
+        eitp__buffer_add_text(text, value->integer ? "true" : "false");
+    else if (value->kind == EITP_VALUE_TEXT)
+        eitp__json_write_text(text, value->text, strlen(value->text));
+    else
+        eitp__json_write_number(text, value->number);
+}
+
+static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eitp_error *error) {
+    eitp_jsonl *jsonl = (eitp_jsonl *)user;
+    eitp__buffer *text = &jsonl->waiting;
+    eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
+    for (size_t i = 0; i < record->count; i++)
+        eitp__jsonl_add_value(text, &record->values[i]);
+    eitp__buffer_add_text(text, "}\n");
+    if (text->failed)
+        return eitp__fail_memory(error, text->size, "records");
+    return eitp__clock() - jsonl->written < EITP__JSONL_SECONDS ? EITP_OK : eitp__jsonl_write(jsonl, error);
+}
+
+static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {
+    eitp_jsonl *jsonl = (eitp_jsonl *)user;
+    eitp_status status = eitp__jsonl_write(jsonl, error);
+    return status ? status : eitp__file_sync(&jsonl->file, error);
+}
+
+eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl) {
+    eitp_record_sink sink;
+    sink.user = jsonl;
+    sink.record = eitp__jsonl_record;
+    sink.resume = eitp__jsonl_resume;
+    sink.sync = eitp__jsonl_sync;
+    return sink;
+}
+
+void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
+    if (!jsonl)
+        return;
+    eitp__jsonl_write(jsonl, NULL);
+    eitp__file_close(&jsonl->file, NULL);
+    eitp__buffer_release(&jsonl->waiting);
+    eitp_host host = jsonl->host;
+    eitp__release(&host, jsonl, sizeof *jsonl);
+}
+/* <<src/run/jsonl.c */
+
+/* >>src/run/records.c */
+#include <unistd.h>
+
+#define EITP__RECORD_VALUES 64
+
+/* A record that is being put together. */
+typedef struct eitp__values {
+    eitp_value values[EITP__RECORD_VALUES];
+    char names[EITP__RECORD_VALUES][EITP_QUANTITY_NAME + 16]; /* of values whose names are made of parts */
+    size_t count;
+} eitp__values;
+
+static eitp_value *eitp__add_value(eitp__values *list, const char *name, eitp_value_kind kind) {
+    eitp_value *value = &list->values[list->count < EITP__RECORD_VALUES ? list->count++ : EITP__RECORD_VALUES - 1];
+    memset(value, 0, sizeof *value);
+    value->name = name;
+    value->kind = kind;
+    return value;
+}
+
+/* Gives a value a name made of three parts. */
+static eitp_value *eitp__name_value(eitp__values *list, eitp_value *value, const char *prefix, const char *name,
+                                    const char *suffix) {
+    const size_t size = sizeof list->names[0];
+    char *text = list->names[value - list->values];
+    snprintf(text, size, "%s%.*s%s", prefix, EITP_QUANTITY_NAME, name, suffix);
+    value->name = text;
+    return value;
+}
+
+static void eitp__add_named(eitp__values *list, const char *prefix, const char *name, const char *suffix,
+                            double number) {
+    eitp__name_value(list, eitp__add_value(list, "", EITP_VALUE_NUMBER), prefix, name, suffix)->number = number;
+}
+
+static void eitp__add_number(eitp__values *list, const char *name, double number) {
+    eitp__add_value(list, name, EITP_VALUE_NUMBER)->number = number;
+}
+
+static void eitp__add_integer(eitp__values *list, const char *name, int64_t integer) {
+    eitp__add_value(list, name, EITP_VALUE_INTEGER)->integer = integer;
+}
+
+static void eitp__add_boolean(eitp__values *list, const char *name, int boolean) {
+    eitp__add_value(list, name, EITP_VALUE_BOOLEAN)->integer = boolean != 0;
+}
+
+static void eitp__add_text(eitp__values *list, const char *name, const char *text) {
+    eitp__add_value(list, name, EITP_VALUE_TEXT)->text = text;
+}
+
+static eitp_status eitp__record(eitp_run *run, int64_t step, const eitp__values *list, eitp_error *error) {
+    eitp_record record;
+    eitp_status status = EITP_OK;
+    record.step = step;
+    record.values = list->values;
+    record.count = list->count;
+    for (size_t i = 0; i < run->sink_count && !status; i++)
+        status = run->sinks[i].record(run->sinks[i].user, &record, error);
+    return status;
+}
+
+/* Bytes of physical memory that the process has; 0 where that is not known. */
+static int64_t eitp__run_resident_bytes(const eitp_host *host) {
+    char text[128], *end = text;
+    size_t size = 0;
+    eitp__file file;
+    if (eitp__file_open(&file, host, "/proc/self/statm", EITP_FILE_READ, NULL))
+        return 0;
+    if (eitp__file_read_some(&file, 0, text, sizeof text - 1, &size, NULL))
+        size = 0;
+    eitp__file_close(&file, NULL);
+    text[size] = 0;
+    /* The second number is the resident set, in pages. */
+    (void)strtoull(text, &end, 10);
+    return (int64_t)strtoull(end, NULL, 10) * (int64_t)sysconf(_SC_PAGESIZE);
+}
+
+EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_error *error) {
+    const eitp_step_report *report = &run->report.step;
+    const char *unit = eitp__run_unit(run);
+    eitp__values list;
+    list.count = 0;
+    eitp__add_number(&list, "loss", report->loss);
+    for (int i = 0; i < report->term_count && report->term_count > 1; i++)
+        eitp__add_named(&list, "loss_", report->terms[i].name, "", report->terms[i].mean);
+    eitp__add_number(&list, "lr", report->learning_rate);
+    eitp__add_number(&list, "grad_norm", report->grad_norm);
+    eitp__add_number(&list, "update_norm", report->update_norm);
+    eitp__add_number(&list, "parameter_norm", report->parameter_norm);
+    eitp__add_number(&list, "loss_scale", report->loss_scale);
+    eitp__add_integer(&list, unit, report->items);
+    eitp__add_named(&list, "", unit, "_per_s", seconds > 0 ? (double)report->items / seconds : 0);
+    eitp__add_number(&list, "step_time_s", seconds);
+    eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
+    eitp__add_boolean(&list, "applied", report->applied);
+    return eitp__record(run, report->step, &list, error);
+}
+
+/* Loss terms, where there are several, and measures. */
+static void eitp__add_measures(eitp__values *list, const eitp_evaluation *evaluation) {
+    for (int i = evaluation->term_count > 1 ? 0 : evaluation->term_count; i < evaluation->measure_count; i++) {
+        const eitp_measure *measure = &evaluation->measures[i];
+        const char *prefix = i < evaluation->term_count ? "val_loss_" : "val_";
+        eitp__add_named(list, prefix, measure->name, "", measure->mean);
+        eitp__add_named(list, prefix, measure->name, "_error", measure->error);
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds, eitp_error *error) {
+    const eitp_evaluation *evaluation = &run->report.evaluation;
+    const char *unit = eitp__run_unit(run);
+    eitp__values list;
+    list.count = 0;
+    eitp__add_number(&list, "val_loss", evaluation->loss);
+    eitp__add_number(&list, "val_loss_error", evaluation->error);
+    if (!strcmp(unit, EITP__TOKENS))
+        eitp__add_number(&list, "val_perplexity", exp(evaluation->loss));
+    eitp__add_measures(&list, evaluation);
+    eitp__name_value(&list, eitp__add_value(&list, "", EITP_VALUE_INTEGER), "val_", unit, "")->integer =
+        evaluation->items;
+    eitp__add_number(&list, "val_time_s", seconds);
+    eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
+    return eitp__record(run, run->report.evaluated, &list, error);
+}
+
+EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error) {
+    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
+    eitp__values list;
+    list.count = 0;
+    eitp__add_text(&list, "event", "memory_pressure");
+    eitp__add_integer(&list, "left_bytes", (int64_t)run->report.memory.left);
+    eitp__add_integer(&list, "arena_bytes", (int64_t)eitp_context_arena_bytes(run->trainer->plans.task.context));
+    eitp__add_integer(&list, "batch_size", shape.batch_size);
+    eitp__add_integer(&list, "grad_accum", shape.grad_accum);
+    eitp__add_integer(&list, "merged", shape.merged);
+    eitp__add_boolean(&list, "shrunk", shrunk);
+    return eitp__record(run, eitp_trainer_steps_done(run->trainer), &list, error);
+}
+
+EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < run->sink_count && !status; i++) {
+        if (run->sinks[i].resume)
+            status = run->sinks[i].resume(run->sinks[i].user, step, evaluated, error);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__records_sync(eitp_run *run, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < run->sink_count && !status; i++) {
+        if (run->sinks[i].sync)
+            status = run->sinks[i].sync(run->sinks[i].user, error);
+    }
+    return status;
+}
+/* <<src/run/records.c */
+
+/* >>src/run/best.c */
+#define EITP__BEST_FILE "best.json"
+#define EITP__BEST_FILE_LIMIT ((size_t)1 << 20)
+
+EITP__PRIVATE void eitp__best_init(eitp__best *best, int higher_is_better) {
+    memset(best, 0, sizeof *best);
+    best->higher_is_better = higher_is_better;
+    best->before.step = best->now.step = -1;
+}
+
+static void eitp__best_advance(eitp__best_state *state, int higher_is_better, const eitp__best_evaluation *next) {
+    double gain = higher_is_better ? next->value - state->value : state->value - next->value;
+    if (isfinite(next->value) && (state->step < 0 || gain > 0)) {
+        state->step = next->step;
+        state->value = next->value;
+        state->since = 0;
+    } else {
+        state->since++;
+    }
+}
+
+static void eitp__best_replay(eitp__best *best) {
+    best->now = best->before;
+    for (size_t i = 0; i < best->count; i++)
+        eitp__best_advance(&best->now, best->higher_is_better, &best->evaluations[i]);
+}
+
+EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value) {
+    eitp__best_evaluation *last;
+    if (best->count && best->evaluations[best->count - 1].step == step)
+        best->count--;
+    if (best->count == EITP__BEST_EVALUATIONS) {
+        eitp__best_advance(&best->before, best->higher_is_better, &best->evaluations[0]);
+        memmove(best->evaluations, best->evaluations + 1, (EITP__BEST_EVALUATIONS - 1) * sizeof *best->evaluations);
+        best->count--;
+    }
+    last = &best->evaluations[best->count++];
+    last->step = step;
+    last->value = value;
+    eitp__best_replay(best);
+    return best->now.step == step;
+}
+
+static void eitp__best_format_state(eitp__buffer *text, const char *name, const eitp__best_state *state) {
+    eitp__buffer_format(text, "\"%s\": {\"step\": %lld, \"value\": ", name, (long long)state->step);
+    eitp__json_write_number(text, state->step < 0 ? (double)NAN : state->value);
+    eitp__buffer_format(text, ", \"evaluations_since\": %lld},\n", (long long)state->since);
+}
+
+EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
+                                           const char *measure, eitp_error *error) {
+    char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
+    eitp_status status;
+    eitp__buffer text;
+    eitp__buffer_init(&text, host);
+    eitp__buffer_add_text(&text, "{\"measure\": ");
+    eitp__json_write_text(&text, measure, strlen(measure));
+    eitp__buffer_add_text(&text, ",\n");
+    eitp__best_format_state(&text, "best", &best->now);
+    eitp__best_format_state(&text, "before", &best->before);
+    eitp__buffer_add_text(&text, "\"evaluations\": [");
+    for (size_t i = 0; i < best->count; i++) {
+        eitp__buffer_format(&text, "%s\n{\"step\": %lld, \"value\": ", i ? "," : "",
+                            (long long)best->evaluations[i].step);
+        eitp__json_write_number(&text, best->evaluations[i].value);
+        eitp__buffer_add_text(&text, "}");
+    }
+    eitp__buffer_add_text(&text, "]}\n");
+    if (!path || text.failed)
+        status = eitp__fail_memory(error, text.size, EITP__BEST_FILE);
+    else
+        status = eitp__replace_file(host, path, text.data, text.size, error);
+    eitp__buffer_release(&text);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* A step and a value, null where it was not finite. */
+static eitp_status eitp__best_read_evaluation(const eitp__json *object, eitp__best_evaluation *evaluation,
+                                              eitp_error *error) {
+    eitp_status status;
+    evaluation->step = -1;
+    evaluation->value = (double)NAN;
+    status = eitp__json_get_integer(object, "step", -1, INT64_MAX, &evaluation->step, error);
+    return status ? status : eitp__json_get_number(object, "value", -HUGE_VAL, HUGE_VAL, &evaluation->value, error);
+}
+
+static eitp_status eitp__best_read_before(eitp__best *best, const eitp__json *object, int64_t step, eitp_error *error) {
+    eitp__best_evaluation found;
+    int64_t since = 0;
+    eitp_status status = eitp__best_read_evaluation(object, &found, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "evaluations_since", 0, INT64_MAX, &since, error);
+    if (status || found.step > step)
+        return status;
+    best->before.step = found.step;
+    best->before.value = found.value;
+    best->before.since = since;
+    return EITP_OK;
+}
+
+static eitp_status eitp__best_read_json(eitp__best *best, const eitp__json *root, const char *measure, int64_t step,
+                                        eitp_error *error) {
+    const eitp__json *list = eitp__json_member(root, "evaluations");
+    const char *name = "";
+    eitp_status status = eitp__json_get_text(root, "measure", &name, error);
+    if (status || strcmp(name, measure))
+        return status;
+    status = eitp__best_read_before(best, eitp__json_member(root, "before"), step, error);
+    for (const eitp__json *item = list ? list->first_child : NULL; item && !status; item = item->next) {
+        eitp__best_evaluation found;
+        status = eitp__best_read_evaluation(item, &found, error);
+        if (!status && found.step >= 0 && found.step <= step)
+            eitp__best_add(best, found.step, found.value);
+    }
+    eitp__best_replay(best);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *host, const char *directory,
+                                          const char *measure, int64_t step, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__json_document *document = NULL;
+    char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), EITP__BEST_FILE);
+    if (!status && info.kind == EITP_PATH_FILE) {
+        status = eitp__json_read_file(host, path, EITP__BEST_FILE_LIMIT, &document, error);
+        if (!status)
+            status = eitp__best_read_json(best, eitp__json_root(document), measure, step, error);
+        if (status && document)
+            eitp__fail_prefix(error, status, "'%s'", path);
+        eitp__json_release(document);
+    }
+    eitp__release_text(host, path);
+    return status;
+}
+/* <<src/run/best.c */
+
+/* >>src/run/guard.c */
+/* How many looks in a row find memory short before a run stops that cannot be made smaller. */
+#define EITP__GUARD_PATIENCE 3
+
+/* "12.3 MB". */
+static const char *eitp__format_bytes(uint64_t bytes, char *text, size_t size) {
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    double amount = (double)bytes;
+    size_t unit = 0;
+    for (; amount >= 999.95 && unit + 1 < EITP__COUNT(units); unit++)
+        amount /= 1000;
+    snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
+    return text;
+}
+
+static void eitp__guard_warn(eitp_run *run, const char *what) {
+    const eitp_memory_info *memory = &run->report.memory;
+    char left[32], least[32];
+    eitp__run_notify(run, EITP_EVENT_MEMORY_SHORT, EITP_LOG_WARNING, 0,
+                     "memory is short: %s are left (%s), and %s should be; %s",
+                     eitp__format_bytes(memory->left, left, sizeof left), memory->source,
+                     eitp__format_bytes(eitp_memory_floor(memory), least, sizeof least), what);
+}
+
+/* Makes the run smaller; *shrunk is 0 if it is not. */
+static eitp_status eitp__guard_relieve(eitp_run *run, int *shrunk, eitp_error *error) {
+    eitp_shrink_report report;
+    eitp_error second;
+    eitp_status status;
+    *shrunk = 0;
+    if (run->guard.is_smallest)
+        return EITP_OK;
+    eitp__guard_warn(run, "a smaller way to run is looked for");
+    status = eitp_trainer_shrink(run->trainer, &report, &second);
+    *shrunk = !status && report.shrunk;
+    if (status) {
+        eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
+                         "the run could not be made smaller, and goes on as it was: %s", second.message);
+    } else if (!*shrunk) {
+        eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
+                         "there is no smaller way to run; it stops with a checkpoint if memory stays short");
+        run->guard.is_smallest = 1;
+    }
+    return eitp__record_memory(run, *shrunk, error);
+}
+
+static eitp_status eitp__guard_fail(const eitp_run *run, eitp_error *error) {
+    char left[32];
+    return eitp__fail(error, EITP_ERROR_PRESSURE,
+                      "memory stays short, with %s left (%s), and the run cannot be made smaller: stopped after step "
+                      "%lld",
+                      eitp__format_bytes(run->report.memory.left, left, sizeof left), run->report.memory.source,
+                      (long long)eitp_trainer_steps_done(run->trainer));
+}
+
+static eitp_status eitp__guard_act(eitp_run *run, eitp_error *error) {
+    eitp__guard *guard = &run->guard;
+    int shrunk = 0;
+    eitp_status status;
+    if (!run->config.auto_shrink) {
+        if (guard->warned)
+            return EITP_OK;
+        guard->warned = 1;
+        eitp__guard_warn(run, "the run goes on as it is");
+        return eitp__record_memory(run, 0, error);
+    }
+    status = eitp__guard_relieve(run, &shrunk, error);
+    guard->in_a_row = shrunk ? 0 : guard->in_a_row + 1;
+    if (!status && guard->in_a_row >= EITP__GUARD_PATIENCE)
+        status = eitp__guard_fail(run, error);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__guard_look(eitp_run *run, eitp_error *error) {
+    eitp__guard *guard = &run->guard;
+    const double now = eitp__clock(), between = run->config.memory_seconds;
+    eitp_memory_info info;
+    eitp_status status;
+    if (between < 0 || (guard->has_looked && now - guard->looked < between))
+        return EITP_OK;
+    guard->has_looked = 1;
+    guard->looked = now;
+    status = eitp_memory_info_read(&run->host, &info, error);
+    if (status)
+        return status;
+    if (!eitp_memory_is_short(&info)) {
+        guard->in_a_row = 0;
+        return EITP_OK;
+    }
+    run->report.memory = info;
+    status = eitp__guard_act(run, error);
+    /* Acting may take long; what was read before says nothing about memory now. */
+    guard->looked = eitp__clock();
+    return status;
+}
+/* <<src/run/guard.c */
+
+/* >>src/run/run_directory.c */
+EITP__PRIVATE char *eitp__parent_path(const eitp_host *host, const char *path) {
+    size_t size = strlen(path);
+    while (size > 1 && path[size - 1] == '/')
+        size--;
+    while (size && path[size - 1] != '/')
+        size--;
+    while (size > 1 && path[size - 1] == '/')
+        size--;
+    return size ? eitp__copy_bytes(host, path, size) : eitp__copy_text(host, ".");
+}
+
+/* ---- Making it ---- */
+
+/* How many directories of a path are missing. */
+static eitp_status eitp__count_missing(const eitp_host *host, const char *path, int *missing, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    char *parent;
+    eitp_status status = eitp__path_info(host, path, &info, error);
+    if (status || info.kind != EITP_PATH_MISSING)
+        return status;
+    ++*missing;
+    parent = eitp__parent_path(host, path);
+    if (!parent)
+        return eitp__fail_memory(error, strlen(path), "the name of a directory");
+    if (strcmp(parent, path) && strcmp(parent, "."))
+        status = eitp__count_missing(host, parent, missing, error);
+    eitp__release_text(host, parent);
+    return status;
+}
+
+EITP__PRIVATE void eitp__run_remove_directories(eitp_run *run) {
+    const eitp_host *host = &run->host;
+    char *path = eitp__copy_text(host, run->directory);
+    for (; path && run->made_directories > 0; run->made_directories--) {
+        char *parent = eitp__parent_path(host, path);
+        host->files.remove(host->files.user, path);
+        eitp__release_text(host, path);
+        path = parent;
+    }
+    eitp__release_text(host, path);
+}
+
+/* Whatever keeps the directory from being made, it is the file system's. */
+static eitp_status eitp__run_make_directory(eitp_run *run, eitp_error *error) {
+    int missing = 0;
+    eitp_status status = eitp__count_missing(&run->host, run->directory, &missing, error);
+    if (!status) {
+        run->made_directories = missing;
+        status = eitp__make_directories(&run->host, run->directory, error);
+    }
+    if (!status || status == EITP_ERROR_MEMORY)
+        return status;
+    if (error && !strstr(error->message, run->directory))
+        eitp__fail_prefix(error, status, "'%s'", run->directory);
+    if (error)
+        error->status = EITP_ERROR_IO;
+    return EITP_ERROR_IO;
+}
+
+static eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
+    const eitp_files *files = &run->host.files;
+    int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
+    run->has_lock = files->lock && !code;
+    if (code == EWOULDBLOCK)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "another process trains in '%s'; wait for it, or choose another directory", run->directory);
+    return EITP_OK;
+}
+
+EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
+    const eitp_files *files = &run->host.files;
+    if (run->has_lock && files->unlock)
+        files->unlock(files->user, run->lock);
+    run->has_lock = 0;
+}
+
+/* ---- The checkpoint ---- */
+
+/* Sets run->checkpoint to a checkpoint of the run's directory. */
+static eitp_status eitp__run_take_newest(eitp_run *run, int64_t newest, eitp_error *error) {
+    char name[64];
+    snprintf(name, sizeof name, "checkpoint-%lld", (long long)newest);
+    run->checkpoint = eitp__join_path(&run->host, run->directory, name);
+    run->checkpoint_step = newest;
+    return run->checkpoint ? EITP_OK : eitp__fail_memory(error, strlen(run->directory) + sizeof name, "a path");
+}
+
+static eitp_status eitp__run_take_named(eitp_run *run, eitp_error *error) {
+    eitp_checkpoint_info info;
+    eitp_status status;
+    run->checkpoint = eitp__copy_text(&run->host, run->config.checkpoint);
+    if (!run->checkpoint)
+        return eitp__fail_memory(error, strlen(run->config.checkpoint), "a path");
+    status = eitp_checkpoint_read_info(&run->host, run->checkpoint, &info, error);
+    run->checkpoint_step = status ? -1 : info.step;
+    return status;
+}
+
+/* True if both files are there and the same. The file table knows no identity of files but their size and time. */
+static int eitp__is_same_file(const eitp_host *host, const char *a, const char *b) {
+    eitp_path_info first = EITP__ZERO, second = EITP__ZERO;
+    return a && b && !eitp__path_info(host, a, &first, NULL) && !eitp__path_info(host, b, &second, NULL) &&
+           first.kind == EITP_PATH_FILE && second.kind == EITP_PATH_FILE && first.size == second.size &&
+           first.modified == second.modified;
+}
+
+/* True if the checkpoint is one of the run's directory, by whatever path. */
+static int eitp__is_own_checkpoint(const eitp_run *run) {
+    const eitp_host *host = &run->host;
+    char name[96], *own, *other;
+    int same;
+    snprintf(name, sizeof name, "checkpoint-%lld/trainer_state.json", (long long)run->checkpoint_step);
+    own = eitp__join_path(host, run->directory, name);
+    other = eitp__join_path(host, run->checkpoint, "trainer_state.json");
+    same = eitp__is_same_file(host, own, other);
+    eitp__release_text(host, own);
+    eitp__release_text(host, other);
+    return same;
+}
+
+/* Nothing is overwritten: a directory holds one run. */
+static eitp_status eitp__run_check_other(const eitp_run *run, int64_t newest, eitp_error *error) {
+    int is_own;
+    if (newest < 0)
+        return EITP_OK;
+    if (!run->checkpoint)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' has checkpoint-%lld already; resume from it, or choose another directory",
+                          run->directory, (long long)newest);
+    is_own = eitp__is_own_checkpoint(run);
+    if (!is_own || newest > run->checkpoint_step)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' has checkpoint-%lld of %s; choose another directory, or remove it", run->directory,
+                          (long long)newest, is_own ? "later steps" : "another run");
+    return EITP_OK;
+}
+
+static eitp_status eitp__run_find_checkpoint(eitp_run *run, eitp_error *error) {
+    int64_t newest;
+    eitp_status status = eitp_checkpoint_newest(&run->host, run->directory, &newest, error);
+    if (!status && run->config.resume == EITP_RESUME_NEWEST && newest >= 0)
+        status = eitp__run_take_newest(run, newest, error);
+    else if (!status && run->config.resume == EITP_RESUME_NAMED)
+        status = eitp__run_take_named(run, error);
+    return status ? status : eitp__run_check_other(run, newest, error);
+}
+
+/* Writes a file and removes it. */
+static eitp_status eitp__run_check_writable(const eitp_run *run, eitp_error *error) {
+    static const char content[] = "written to see whether files can be written here\n";
+    char *path = eitp__join_path(&run->host, run->directory, ".eitp.partial");
+    eitp_status status = path ? eitp__write_file(&run->host, path, content, sizeof content - 1, error)
+                              : eitp__fail_memory(error, strlen(run->directory), "a path");
+    if (path)
+        run->host.files.remove(run->host.files.user, path);
+    eitp__release_text(&run->host, path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__run_prepare_directory(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__run_make_directory(run, error);
+    if (!status)
+        status = eitp__run_lock(run, error);
+    if (!status)
+        status = eitp__run_find_checkpoint(run, error);
+    if (!status)
+        status = eitp__run_check_writable(run, error);
+    if (!status && run->checkpoint)
+        status = eitp_checkpoint_prune(&run->host, run->directory, 0, error); /* only what unfinished writes left */
+    return status;
+}
+/* <<src/run/run_directory.c */
+
+/* >>src/run/events.c */
+EITP__PRIVATE const char *eitp__run_unit(const eitp_run *run) {
+    const char *unit = run->trainer->plans.task.unit;
+    return unit ? unit : "items";
+}
+
+EITP__PRIVATE void eitp__run_notify(eitp_run *run, eitp_run_event_kind kind, eitp_log_level level, double seconds,
+                                    const char *format, ...) {
+    char message[600];
+    eitp_run_event event;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    run->report.done = eitp_trainer_steps_done(run->trainer);
+    event.kind = kind;
+    event.level = level;
+    event.message = message;
+    event.report = &run->report;
+    event.seconds = seconds;
+    if (run->config.listener.notify)
+        run->config.listener.notify(run->config.listener.user, &event);
+    else
+        eitp__log(&run->host, level, "%s", message);
+}
+/* <<src/run/events.c */
+
+/* >>src/run/run_loop.c */
+/* ---- What it knows of the trainer ---- */
+
+static int eitp__run_validates(const eitp_run *run) {
+    return run->trainer->plans.task.samples[EITP_VALIDATION] > 0;
+}
+
+/* What is measured where the program names no measure. */
+static const char *eitp__run_measure_name(const eitp_run *run) {
+    return run->keep_best ? run->keep_best : "loss";
+}
+
+/* A loss term or a measure of an evaluation; "loss", and a name that was not found, is all terms together. */
+static double eitp__find_measure(const eitp_evaluation *evaluation, const char *name) {
+    for (int i = 0; i < evaluation->measure_count && strcmp(name, "loss"); i++) {
+        if (!strcmp(name, evaluation->measures[i].name))
+            return evaluation->measures[i].mean;
+    }
+    return evaluation->loss;
+}
+
+/* ---- Events ---- */
+
+static void eitp__notify_step(eitp_run *run, double seconds) {
+    const eitp_step_report *step = &run->report.step;
+    char all[32] = "";
+    if (run->report.steps)
+        snprintf(all, sizeof all, "/%lld", (long long)run->report.steps);
+    eitp__run_notify(run, EITP_EVENT_STEP, EITP_LOG_DEBUG, seconds,
+                     "step %lld%s  loss %.4f  lr %.3g  norm %.3g  %.0f %s/s", (long long)step->step, all, step->loss,
+                     step->learning_rate, step->grad_norm, seconds > 0 ? (double)step->items / seconds : 0,
+                     eitp__run_unit(run));
+}
+
+static void eitp__notify_evaluation(eitp_run *run, double seconds) {
+    const eitp_evaluation *evaluation = &run->report.evaluation;
+    eitp_log_level level = isfinite(evaluation->loss) ? EITP_LOG_INFO : EITP_LOG_WARNING;
+    char perplexity[40] = "";
+    if (!strcmp(eitp__run_unit(run), EITP__TOKENS))
+        snprintf(perplexity, sizeof perplexity, ", perplexity %.2f", exp(evaluation->loss));
+    eitp__run_notify(run, EITP_EVENT_EVALUATION, level, seconds,
+                     "validation after step %lld: loss %.4f (standard error %.4f)%s, %lld %s",
+                     (long long)run->report.evaluated, evaluation->loss, evaluation->error, perplexity,
+                     (long long)evaluation->items, eitp__run_unit(run));
+}
+
+/* ---- Saving ---- */
+
+static eitp_status eitp__run_prune(eitp_run *run, eitp_error *error) {
+    return eitp__checkpoint_prune(&run->host, run->directory, run->config.save_total_limit,
+                                  run->keep_best ? run->best.now.step : -1, error);
+}
+
+static eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
+    double began = eitp__clock();
+    /* Records first: a checkpoint never has steps that the records lack. */
+    eitp_status status = eitp__records_sync(run, error);
+    run->save = 0;
+    run->cannot_save = 1;
+    if (!status)
+        status = eitp_trainer_save(run->trainer, run->directory, error);
+    if (status)
+        return status;
+    run->cannot_save = 0;
+    run->report.saved = eitp_trainer_steps_done(run->trainer);
+    run->saved_at = eitp__clock();
+    eitp__run_notify(run, EITP_EVENT_SAVED, EITP_LOG_INFO, run->saved_at - began, "saved %s/checkpoint-%lld in %.1f s",
+                     run->directory, (long long)run->report.saved, run->saved_at - began);
+    return eitp__run_prune(run, error);
+}
+
+/* ---- Evaluation, the best, early stopping ---- */
+
+static int eitp__run_follows_best(const eitp_run *run) {
+    return run->keep_best || run->config.patience > 0;
+}
+
+static void eitp__run_update_best(eitp_run *run) {
+    run->report.best_step = run->best.now.step;
+    run->report.best_value = run->best.now.value;
+    run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
+}
+
+static eitp_status eitp__run_write_best(const eitp_run *run, eitp_error *error) {
+    return eitp__best_write(&run->best, &run->host, run->directory, eitp__run_measure_name(run), error);
+}
+
+/* best.json is written before the checkpoint: one that is resumed from finds all evaluations up to its step there. */
+static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
+    const int64_t step = run->report.evaluated;
+    const double value = eitp__find_measure(&run->report.evaluation, eitp__run_measure_name(run));
+    int is_best;
+    eitp_status status;
+    if (step == 0)
+        return EITP_OK;
+    is_best = eitp__best_add(&run->best, step, value);
+    eitp__run_update_best(run);
+    status = eitp__run_write_best(run, error);
+    if (status || !run->keep_best || !is_best)
+        return status;
+    return run->report.saved == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
+}
+
+static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
+    double seconds, began = eitp__clock();
+    eitp_status status = eitp_trainer_evaluate(run->trainer, run->config.eval_samples, &run->report.evaluation, error);
+    if (status)
+        return status;
+    seconds = eitp__clock() - began;
+    run->report.evaluated = eitp_trainer_steps_done(run->trainer);
+    run->report.evaluations++;
+    eitp__notify_evaluation(run, seconds);
+    status = eitp__record_evaluation(run, seconds, error);
+    return !status && eitp__run_follows_best(run) ? eitp__run_follow_best(run, error) : status;
+}
+
+/* ---- A step and what follows it ---- */
+
+static eitp_status eitp__run_check_finite(eitp_run *run, eitp_error *error) {
+    const eitp_step_report *step = &run->report.step;
+    if (step->applied) {
+        run->nonfinite = 0;
+        return EITP_OK;
+    }
+    /* With a loss scale above 1 the next one, which is smaller, may do: the trainer says so. */
+    if (step->loss_scale > 1)
+        return EITP_OK;
+    run->nonfinite++;
+    eitp__run_notify(run, EITP_EVENT_SKIPPED_STEP, EITP_LOG_WARNING, 0,
+                     "step %lld: the gradient is not finite; nothing was changed by it", (long long)step->step);
+    if (run->nonfinite < run->config.max_nonfinite)
+        return EITP_OK;
+    return eitp__fail(error, EITP_ERROR_NOT_FINITE,
+                      "%lld steps in a row had a gradient that is not finite: stopped after step %lld; lower the "
+                      "learning rate, or go on from an earlier checkpoint",
+                      (long long)run->nonfinite, (long long)step->step);
+}
+
+static int eitp__is_due(int64_t every, int64_t step) {
+    return every > 0 && step % every == 0;
+}
+
+static int eitp__save_is_due(const eitp_run *run, int64_t step) {
+    const eitp_run_config *config = &run->config;
+    if (run->report.saved == step)
+        return 0;
+    return run->save || eitp__is_due(config->save_steps, step) ||
+           (config->save_seconds > 0 && eitp__clock() - run->saved_at >= config->save_seconds);
+}
+
+static eitp_status eitp__run_step(eitp_run *run, eitp_error *error) {
+    double seconds, began = eitp__clock();
+    eitp_run_report *report = &run->report;
+    eitp_status status = eitp_trainer_step(run->trainer, &report->step, error);
+    if (status)
+        return status;
+    seconds = eitp__clock() - began;
+    report->items += report->step.items;
+    report->seconds += seconds;
+    status = eitp__record_step(run, seconds, error);
+    eitp__notify_step(run, seconds);
+    if (!status)
+        status = eitp__run_check_finite(run, error);
+    if (!status && eitp__run_validates(run) && eitp__is_due(run->config.eval_steps, report->step.step))
+        status = eitp__run_evaluate(run, error);
+    if (!status && eitp__save_is_due(run, report->step.step))
+        status = eitp__run_save(run, error);
+    return status;
+}
+
+/* ---- The beginning ---- */
+
+static eitp_status eitp__run_check_config(const eitp_run *run, eitp_error *error) {
+    const eitp_run_config *config = &run->config;
+    if (eitp__run_follows_best(run) && !eitp__run_validates(run))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "keep_best and patience need validation data, and the trainer has none");
+    if (run->keep_best && !eitp_trainer_has_measure(run->trainer, run->keep_best))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "unknown measure '%s'; use \"loss\", or the name of one of the task's loss terms or measures",
+                          run->keep_best);
+    if (config->patience > 0 && config->eval_steps <= 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "patience needs evaluations between steps: set eval_steps");
+    return EITP_OK;
+}
+
+/* A trainer that is at the checkpoint's step was resumed by the program. */
+static eitp_status eitp__run_resume_trainer(eitp_run *run, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    if (!run->checkpoint || (done > 0 && done == run->checkpoint_step && !eitp_trainer_is_torn(run->trainer)))
+        return EITP_OK;
+    return eitp_trainer_resume(run->trainer, run->checkpoint, error);
+}
+
+/* Evaluations up to the checkpoint; later ones are repeated, so the file must not have them. */
+static eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
+    eitp_status status;
+    char *parent;
+    eitp__best_init(&run->best, run->config.higher_is_better);
+    if (!run->checkpoint || !eitp__run_follows_best(run))
+        return EITP_OK;
+    parent = eitp__parent_path(&run->host, run->checkpoint);
+    if (!parent)
+        return eitp__fail_memory(error, strlen(run->checkpoint), "a path");
+    status = eitp__best_read(&run->best, &run->host, parent, eitp__run_measure_name(run), run->checkpoint_step, error);
+    eitp__release_text(&run->host, parent);
+    if (!status)
+        status = eitp__run_write_best(run, error);
+    eitp__run_update_best(run);
+    return status;
+}
+
+static int64_t eitp__run_last_step(const eitp_run *run) {
+    return run->report.steps ? run->report.steps : INT64_MAX;
+}
+
+/* The first evaluation is before step 1; one that was due at the checkpoint and is not in the records is made now. */
+static eitp_status eitp__run_begin(eitp_run *run, eitp_error *error) {
+    eitp_run_report *report = &run->report;
+    int evaluated = 0;
+    int64_t done;
+    eitp_status status = eitp__run_resume_trainer(run, error);
+    done = eitp_trainer_steps_done(run->trainer);
+    report->first = report->done = done;
+    report->saved = run->checkpoint ? done : -1;
+    run->saved_at = eitp__clock();
+    if (!status)
+        status = eitp__run_check_config(run, error);
+    if (!status)
+        status = eitp__records_resume(run, run->checkpoint ? done : -1, &evaluated, error);
+    if (!status)
+        status = eitp__run_resume_best(run, error);
+    report->evaluated = evaluated ? done : -1;
+    if (!status && eitp__run_validates(run) && !evaluated && done < eitp__run_last_step(run) &&
+        eitp__is_due(run->config.eval_steps, done))
+        status = eitp__run_evaluate(run, error);
+    return status;
+}
+
+/* ---- The end ---- */
+
+static eitp_status eitp__run_all_steps(eitp_run *run, eitp_error *error) {
+    eitp_run_report *report = &run->report;
+    eitp_status status = eitp__run_begin(run, error);
+    while (!status && !run->stop && !run->stops_early &&
+           eitp_trainer_steps_done(run->trainer) < eitp__run_last_step(run)) {
+        status = eitp__guard_look(run, error);
+        if (!status)
+            status = eitp__run_step(run, error);
+    }
+    if (status == EITP_END_OF_DATA) {
+        report->end = EITP_RUN_END_OF_DATA;
+        report->steps = eitp_trainer_steps_done(run->trainer);
+        eitp__run_notify(run, EITP_EVENT_DATA_ENDED, EITP_LOG_INFO, 0, "%s", error->message);
+        status = EITP_OK;
+    }
+    if (!status && !run->stop && eitp__run_validates(run) && report->evaluated != report->steps &&
+        eitp_trainer_steps_done(run->trainer) == report->steps)
+        status = eitp__run_evaluate(run, error);
+    return status;
+}
+
+static eitp_run_end eitp__run_end_of(const eitp_run *run, eitp_status status) {
+    if (status)
+        return status == EITP_ERROR_NOT_FINITE ? EITP_RUN_NOT_FINITE
+               : status == EITP_ERROR_PRESSURE ? EITP_RUN_PRESSURE
+                                               : EITP_RUN_FAILED;
+    if (run->stop)
+        return EITP_RUN_STOPPED;
+    if (run->report.end == EITP_RUN_END_OF_DATA)
+        return EITP_RUN_END_OF_DATA;
+    return run->stops_early ? EITP_RUN_EARLY_STOP : EITP_RUN_FINISHED;
+}
+
+/* What failed changed nothing, so the steps before it are worth keeping. */
+static eitp_status eitp__run_finish_failed(eitp_run *run, eitp_status status, eitp_error *error) {
+    const int64_t done = eitp_trainer_steps_done(run->trainer);
+    eitp_error second;
+    eitp__fail(&second, EITP_ERROR_IO, "no checkpoint could be written");
+    if (eitp_trainer_is_torn(run->trainer))
+        return status;
+    if (run->report.saved != done && done > run->report.first && !run->cannot_save)
+        eitp__run_save(run, &second);
+    if ((status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE) || run->report.saved == done)
+        return status;
+    /* These say that there is a checkpoint. */
+    eitp__run_notify(run, EITP_EVENT_NOT_SAVED, EITP_LOG_ERROR, 0, "%s", error->message);
+    *error = second;
+    return second.status;
+}
+
+static void eitp__notify_early_stop(eitp_run *run) {
+    eitp__run_notify(run, EITP_EVENT_NOT_IMPROVED, EITP_LOG_INFO, 0,
+                     "stopped early: %lld evaluations in a row were not better than %g, after step %lld",
+                     (long long)run->best.now.since, run->best.now.value, (long long)run->best.now.step);
+}
+
+static void eitp__notify_nothing(eitp_run *run) {
+    const long long done = (long long)run->report.saved, steps = (long long)run->report.steps;
+    eitp__run_notify(run, EITP_EVENT_NOTHING_TO_DO, EITP_LOG_INFO, 0,
+                     done > steps && steps ? "step %lld was made already, and %lld were asked for: nothing to do"
+                                           : "step %lld of %lld was made already: nothing to do",
+                     done, steps);
+}
+
+EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error) {
+    eitp_run_report *report = &run->report;
+    eitp_status status = eitp__run_all_steps(run, error);
+    report->end = eitp__run_end_of(run, status);
+    report->stop_reason = (int)run->stop_reason;
+    if (report->end == EITP_RUN_EARLY_STOP)
+        eitp__notify_early_stop(run);
+    if (status) {
+        status = eitp__run_finish_failed(run, status, error);
+    } else if (report->saved != eitp_trainer_steps_done(run->trainer)) {
+        status = eitp__run_save(run, error);
+    } else if (report->first == report->saved) {
+        eitp__notify_nothing(run);
+    }
+    if (status && status != EITP_ERROR_NOT_FINITE && status != EITP_ERROR_PRESSURE)
+        report->end = EITP_RUN_FAILED;
+    report->done = eitp_trainer_steps_done(run->trainer);
+    return status;
+}
+/* <<src/run/run_loop.c */
+
+/* >>src/run/run.c */
+/* Runs: what they are made of, and their end. */
+
+eitp_run_config eitp_run_config_default(void) {
+    eitp_run_config config;
+    memset(&config, 0, sizeof config);
+    config.directory = "out";
+    config.steps = 1000;
+    config.eval_steps = 500;
+    config.save_steps = 500;
+    config.save_total_limit = 2;
+    config.max_nonfinite = 5;
+    config.memory_seconds = 1;
+    config.metrics = 1;
+    return config;
+}
+
+static eitp_status eitp__run_check(const eitp_run_config *config, eitp_error *error) {
+    if (!config->directory)
+        return eitp__fail_null(error, "eitp_run_create", "config.directory");
+    if (config->resume == EITP_RESUME_NAMED && !config->checkpoint)
+        return eitp__fail_null(error, "eitp_run_create", "config.checkpoint of EITP_RESUME_NAMED");
+    if (config->sink_count && !config->sinks)
+        return eitp__fail_null(error, "eitp_run_create", "config.sinks");
+    for (size_t i = 0; i < config->sink_count; i++) {
+        if (!config->sinks[i].record)
+            return eitp__fail_null(error, "eitp_run_create", "the function record of a sink");
+    }
+    if (config->steps < 0 || config->eval_steps < 0 || config->eval_samples < 0 || config->save_steps < 0 ||
+        !(config->save_seconds >= 0) || config->save_total_limit < 0 || config->patience < 0 ||
+        config->max_nonfinite < 1)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "eitp_run_config: numbers of steps, samples, seconds, checkpoints and evaluations must be 0 "
+                          "or more, and max_nonfinite 1 or more");
+    return EITP_OK;
+}
+
+/* Texts and sinks, so that the program need not keep its own. */
+static eitp_status eitp__run_copy_config(eitp_run *run, const eitp_run_config *config, eitp_error *error) {
+    const eitp_host *host = &run->host;
+    const size_t sinks = config->sink_count + 1;
+    run->config = *config;
+    run->directory = eitp__copy_text(host, config->directory);
+    run->keep_best = config->keep_best ? eitp__copy_text(host, config->keep_best) : NULL;
+    run->sinks = (eitp_record_sink *)eitp__allocate(host, sinks * sizeof *run->sinks);
+    if (!run->directory || (config->keep_best && !run->keep_best) || !run->sinks)
+        return eitp__fail_memory(error, sinks * sizeof *run->sinks, "a run");
+    if (config->sink_count)
+        memcpy(run->sinks, config->sinks, config->sink_count * sizeof *run->sinks);
+    run->sink_count = config->sink_count;
+    return EITP_OK;
+}
+
+static eitp_status eitp__run_open_metrics(eitp_run *run, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp_status status;
+    if (!run->config.metrics)
+        return EITP_OK;
+    run->metrics_path = eitp__join_path(&run->host, run->directory, "metrics.jsonl");
+    if (!run->metrics_path)
+        return eitp__fail_memory(error, strlen(run->directory), "a path");
+    status = eitp__path_info(&run->host, run->metrics_path, &info, error);
+    if (!status)
+        status = eitp_jsonl_create(&run->host, run->metrics_path, &run->metrics, error);
+    if (status)
+        return status;
+    run->made_metrics = info.kind == EITP_PATH_MISSING;
+    run->sinks[run->sink_count++] = eitp_jsonl_sink(run->metrics);
+    return EITP_OK;
+}
+
+eitp_status eitp_run_create(const eitp_host *host, const eitp_run_config *config, eitp_run **run, eitp_error *error) {
+    eitp_run *made;
+    eitp_status status;
+    if (!host || !config || !run)
+        return eitp__fail_null(error, "eitp_run_create", "host, config and run");
+    *run = NULL;
+    status = eitp__run_check(config, error);
+    if (status)
+        return status;
+    made = (eitp_run *)eitp__allocate(host, sizeof *made);
+    if (!made)
+        return eitp__fail_memory(error, sizeof *made, "a run");
+    made->host = *host;
+    made->checkpoint_step = -1;
+    status = eitp__run_copy_config(made, config, error);
+    if (!status)
+        status = eitp__run_prepare_directory(made, error);
+    if (!status)
+        status = eitp__run_open_metrics(made, error);
+    /* Only the copies outlive this call. */
+    made->config.directory = made->directory;
+    made->config.checkpoint = made->checkpoint;
+    made->config.keep_best = made->keep_best;
+    made->config.sinks = made->sinks;
+    if (status)
+        eitp_run_destroy(made);
+    else
+        *run = made;
+    return status;
+}
+
+void eitp_run_destroy(eitp_run *run) {
+    eitp_host host;
+    if (!run)
+        return;
+    host = run->host;
+    eitp_jsonl_destroy(run->metrics);
+    if (!run->started && run->made_metrics)
+        host.files.remove(host.files.user, run->metrics_path);
+    if (!run->started && run->directory)
+        eitp__run_remove_directories(run);
+    eitp__run_unlock(run);
+    if (run->sinks)
+        eitp__release(&host, run->sinks, (run->config.sink_count + 1) * sizeof *run->sinks);
+    eitp__release_text(&host, run->metrics_path);
+    eitp__release_text(&host, run->checkpoint);
+    eitp__release_text(&host, run->keep_best);
+    eitp__release_text(&host, run->directory);
+    eitp__release(&host, run, sizeof *run);
+}
+
+const char *eitp_run_checkpoint(const eitp_run *run) {
+    return run ? run->checkpoint : NULL;
+}
+
+void eitp_run_set_steps(eitp_run *run, int64_t steps) {
+    if (run)
+        run->config.steps = steps;
+}
+
+eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error) {
+    eitp_error ignored;
+    eitp_status status;
+    if (!run || !trainer)
+        return eitp__fail_null(error, "eitp_run_train", "run and trainer");
+    if (run->started)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' has trained already; create another to resume",
+                          run->directory);
+    run->started = 1;
+    run->trainer = trainer;
+    memset(&run->report, 0, sizeof run->report);
+    run->report.steps = run->config.steps;
+    run->report.saved = run->report.evaluated = run->report.best_step = -1;
+    status = eitp__run_loop(run, error ? error : &ignored);
+    if (report)
+        *report = run->report;
+    return status;
+}
+
+void eitp_run_request_stop(eitp_run *run, int reason) {
+    run->stop_reason = reason;
+    run->stop = 1;
+}
+
+void eitp_run_request_save(eitp_run *run) {
+    run->save = 1;
+}
+/* <<src/run/run.c */
 
 #endif /* EITP_IMPLEMENTATION */
 

@@ -22,6 +22,15 @@ stop_by() {
 stop_by TERM 143
 stop_by INT 130
 
+check "SIGUSR1: a first step" start_until 'step 1/' $train --steps 100000000 --eval-steps 0 --save-steps 0 \
+    --output-dir saved_now
+kill -USR1 $process
+while kill -0 $process 2>/dev/null && ! grep -q '^saved ' running.err; do sleep 0.1; done
+check "SIGUSR1: saved" grep -q '^saved saved_now/checkpoint-[0-9]* in ' running.err
+kill -TERM $process
+wait $process
+check "SIGUSR1: it went on" test $? -eq 143 -a "$(ls -d saved_now/checkpoint-* | wc -l)" -eq 2
+
 exits 4 "not finite" $train --steps 40 --lr 1000 --max-grad-norm 0 --weight-decay 1000 --eval-steps 0 \
     --max-nonfinite 3 \
     --output-dir infinite --json

@@ -46,4 +46,22 @@ exits 0 "no dropout" $train --steps 12 --lr 3e-3 --eval-steps 0 --output-dir dro
 check "dropout is real" differ straight/checkpoint-12/model.safetensors dropout/checkpoint-12/model.safetensors
 check "dropout is in config.json" grep -q '"attn_pdrop": 0,' dropout/checkpoint-12/config.json
 
+# ---- the best, and stopping early ----
+
+# A rate of 0: no evaluation is better than the first after step 0.
+exits 0 "patience" $train --steps 12 --lr 0 --eval-steps 2 --save-steps 3 --save-total-limit 1 --keep-best loss --patience 2 \
+    --output-dir patient --json
+check "patience: stopped" grep -q '"step": 6, "steps": 12, .*"best_step": 2, .*"stopped": "patience"' out
+check "patience: said" grep -q '^stopped early: 2 evaluations in a row were not better than .*, after step 2$' err
+check "the best checkpoint is kept beside the newest" test "$(ls -d patient/checkpoint-* | tr '\n' ' ')" = \
+    "patient/checkpoint-2 patient/checkpoint-6 "
+check "best.json" grep -q '"best": {"step": 2, ' patient/best.json
+exits 0 "stopped early: resume" train --resume auto --output-dir patient --threads 1
+check "stopped early: it stays so" grep -q '^stopped early: step 6 of 12, ' out
+exits 0 "more patience" train --resume auto --output-dir patient --threads 1 --patience 3
+check "more patience: it goes on" grep -q '^stopped early: step 8 of 12, ' out
+refuses 1 "unknown measure 'beauty' (choose from loss)" $train --steps 1 --keep-best beauty --output-dir gone
+refuses 1 "need validation data" $train --steps 1 --val-fraction 0 --keep-best loss --output-dir gone
+refuses 1 "give --eval-steps" $train --steps 1 --eval-steps 0 --patience 1 --output-dir gone
+
 finish

@@ -6,6 +6,7 @@
 #include "tests/faults.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 static char directory[512];
 
@@ -368,6 +369,23 @@ static void replaces_files_in_the_current_directory(void) {
     CHECK(holds("bare", "text"));
 }
 
+static void a_directory_is_locked_once(void) {
+    const eitp_files files = eitp_host_default().files;
+    void *lock = NULL, *second = NULL;
+    int status = 1;
+    pid_t child;
+    CHECK(files.lock(files.user, directory, &lock) == 0 && lock);
+    CHECK(files.lock(files.user, directory, &second) == EWOULDBLOCK && !second);
+    child = fork();
+    if (!child)
+        _exit(files.lock(files.user, directory, &second) == EWOULDBLOCK ? 0 : 1);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    files.unlock(files.user, lock);
+    CHECK(files.lock(files.user, directory, &second) == 0 && second);
+    files.unlock(files.user, second);
+    CHECK(files.lock(files.user, in("missing"), &lock) == ENOENT);
+}
+
 int main(int argc, char **argv) {
     static const test_case tests[] = {
         TEST(a_path_that_names_no_file_is_an_argument_error),
@@ -385,6 +403,7 @@ int main(int argc, char **argv) {
         TEST(removing_a_tree_follows_no_link),
         TEST(lists_names_in_order),
         TEST(joins_paths),
+        TEST(a_directory_is_locked_once),
         TEST(replaces_files_in_the_current_directory),
     };
     int failed;

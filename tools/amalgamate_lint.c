@@ -13,7 +13,7 @@
 
 typedef struct layer {
     const char *folder;
-    const char *sees[8]; /* folders or files, apart from the layer itself */
+    const char *sees[9]; /* folders or files, apart from the layer itself */
 } layer;
 
 static const layer layers[] = {
@@ -28,7 +28,9 @@ static const layer layers[] = {
     {"src/data/", {"src/text/text.h", "src/tensor/", "src/base/", NULL}},
     {"src/io/", {"src/model/", "src/tensor/", "src/base/", NULL}},
     {"src/task/", {"src/model/", "src/optim/", "src/text/", "src/data/", "src/io/", "src/tensor/", "src/base/", NULL}},
-    {"src/train/", {"src/", NULL}},
+    {"src/train/",
+     {"src/base/", "src/tensor/", "src/model/", "src/optim/", "src/text/", "src/data/", "src/io/", "src/task/", NULL}},
+    {"src/run/", {"src/", NULL}},
     {"tools/", {"eitp.h", NULL}},
     {"examples/", {"eitp.h", NULL}},
 };

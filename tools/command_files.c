@@ -2,7 +2,6 @@
 
 #include "command_output.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 eitp_host command_host(void) {
@@ -47,11 +46,6 @@ int files_is_file(const char *directory, const char *name) {
     int is_file = files_info(path).kind == EITP_PATH_FILE;
     free(path);
     return is_file;
-}
-
-int files_same(const char *a, const char *b) {
-    struct stat first, second;
-    return !stat(a, &first) && !stat(b, &second) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 eitp_status files_fail(eitp_error *error, int code, const char *action, const char *path) {

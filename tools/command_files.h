@@ -19,9 +19,6 @@ char *files_parent(const char *path);
 eitp_path_info files_info(const char *path);
 int files_is_file(const char *directory, const char *name);
 
-/* Do two paths name the same directory? */
-int files_same(const char *a, const char *b);
-
 /* The failure of a file call: errno `code` on `action` ("read", ...) of `path`. */
 eitp_status files_fail(eitp_error *error, int code, const char *action, const char *path);
 

@@ -8,21 +8,42 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t stop_signal;
+static eitp_run *volatile attached_run; /* that is told */
 
 static void handle_stop(int number) {
     if (stop_signal)
         _exit(128 + number);
     stop_signal = number;
+    if (attached_run)
+        eitp_run_request_stop(attached_run, number);
+}
+
+static void handle_save(int number) {
+    (void)number;
+    if (attached_run)
+        eitp_run_request_save(attached_run);
+}
+
+static void catch_signal(int number, void (*handle)(int number)) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handle;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
 }
 
 void process_catch_signals(void) {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = handle_stop;
-    action.sa_flags = SA_RESTART;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    catch_signal(SIGINT, handle_stop);
+    catch_signal(SIGTERM, handle_stop);
+}
+
+void process_attach_run(eitp_run *run) {
+    attached_run = run;
+    if (run)
+        catch_signal(SIGUSR1, handle_save);
+    if (run && stop_signal)
+        eitp_run_request_stop(run, stop_signal);
 }
 
 void process_ignore_file_limit(void) {

@@ -9,6 +9,9 @@ EITP_BEGIN_DECLARATIONS
 /* From now on SIGINT and SIGTERM ask to stop, the first time; the second ends the process at once. */
 void process_catch_signals(void);
 
+/* From now on the run is told of those signals, and of SIGUSR1 to save; NULL: no longer. */
+void process_attach_run(eitp_run *run);
+
 /* Makes a write beyond the limit of file sizes (ulimit -f) an error like others, not the end of the process. */
 void process_ignore_file_limit(void);
 

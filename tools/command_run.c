@@ -6,11 +6,8 @@
 #include "command_output.h"
 #include "command_process.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/statvfs.h>
 #include <time.h>
-#include <unistd.h>
 
 /* ---- Which checkpoint, which options ---- */
 
@@ -250,54 +247,67 @@ eitp_status run_resolve(run *r, eitp_error *error) {
 
 /* ---- The output directory ---- */
 
-/* Nothing is overwritten: a directory holds one run. */
-static eitp_status check_other_runs(const run *r, eitp_error *error) {
-    const eitp_host host = command_host();
-    int64_t newest;
-    char *parent;
-    int same;
-    eitp_status status = eitp_checkpoint_newest(&host, r->directory, &newest, error);
-    if (status || newest < 0)
-        return status;
-    if (!r->checkpoint)
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' has checkpoint-%lld already; go on from it with --resume auto, or choose another "
-                            "--output-dir",
-                            r->directory, (long long)newest);
-    parent = files_parent(r->checkpoint);
-    same = files_same(parent, r->directory);
-    free(parent);
-    if (!same || newest > r->resumed.step)
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' has checkpoint-%lld of %s; choose another --output-dir, or remove it", r->directory,
-                            (long long)newest, same ? "later steps" : "another run");
-    return EITP_OK;
+/* Of most measures more is better; of losses less. */
+static int is_higher_better(const char *measure) {
+    size_t size = strlen(measure);
+    return !(size >= 4 && !strcmp(measure + size - 4, "loss")) && strcmp(measure, "perplexity") != 0;
 }
 
-/* One run at a time; the system ends the lock with the process. Where there are no locks, there is no check. */
-static eitp_status lock_directory(run *r, eitp_error *error) {
-    r->lock = open(r->directory, O_RDONLY | O_CLOEXEC);
-    if (r->lock >= 0 && flock(r->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
-        return command_fail(error, EITP_ERROR_ARGUMENT,
-                            "another process trains in '%s'; wait for it, or choose another "
-                            "--output-dir",
-                            r->directory);
-    return EITP_OK;
+static eitp_run_config run_config(const run *r) {
+    const option_set *o = &r->options;
+    eitp_run_config config = eitp_run_config_default();
+    config.directory = r->directory;
+    config.resume = r->checkpoint ? EITP_RESUME_NAMED : EITP_RESUME_NONE;
+    config.checkpoint = r->checkpoint;
+    config.eval_steps = options_integer(o, OPTION_EVAL_STEPS);
+    config.eval_samples = options_integer(o, OPTION_EVAL_WINDOWS);
+    config.save_steps = options_integer(o, OPTION_SAVE_STEPS);
+    config.save_seconds = options_number(o, OPTION_SAVE_SECONDS);
+    config.save_total_limit = options_integer(o, OPTION_SAVE_TOTAL_LIMIT);
+    config.keep_best = options_text(o, OPTION_KEEP_BEST);
+    config.higher_is_better = config.keep_best && is_higher_better(config.keep_best);
+    config.patience = options_integer(o, OPTION_PATIENCE);
+    config.max_nonfinite = options_integer(o, OPTION_MAX_NONFINITE);
+    config.auto_shrink = (int)options_integer(o, OPTION_AUTO_SHRINK);
+    config.listener = r->listener;
+    return config;
+}
+
+/* Names the options that change what the library refuses. */
+static void name_options(eitp_error *error, const char *options) {
+    size_t size = strlen(error->message);
+    snprintf(error->message + size, sizeof error->message - size, " (%s)", options);
 }
 
 static eitp_status prepare_directory(run *r, eitp_error *error) {
     const eitp_host host = command_host();
-    eitp_status status = files_make_directories(r->directory, &r->made_directories, error);
-    if (!status)
-        status = lock_directory(r, error);
-    r->prepared = !status;
-    if (!status)
-        status = check_other_runs(r, error);
-    if (!status)
-        status = files_check_writable(r->directory, error);
-    if (!status && r->checkpoint)
-        status = eitp_checkpoint_prune(&host, r->directory, 0, error); /* only what unfinished writes left */
+    const eitp_run_config config = run_config(r);
+    eitp_status status = eitp_run_create(&host, &config, &r->run, error);
+    if (status == EITP_ERROR_ARGUMENT)
+        name_options(error, "--output-dir, --resume auto");
     return status;
+}
+
+/* Refused before the first step, where the options are known by name. */
+static eitp_status check_best(run *r, eitp_error *error) {
+    const option_set *o = &r->options;
+    const char *measure = options_text(o, OPTION_KEEP_BEST);
+    if ((measure || options_integer(o, OPTION_PATIENCE)) && !r->validates)
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--keep-best and --patience need validation data: give --val-data or --val-fraction");
+    if (options_integer(o, OPTION_PATIENCE) && !options_integer(o, OPTION_EVAL_STEPS))
+        return command_fail(error, EITP_ERROR_ARGUMENT,
+                            "--patience needs evaluations between steps: give --eval-steps");
+    return EITP_OK;
+}
+
+/* Refused where it is known what the task measures. */
+static eitp_status check_measure(run *r, eitp_error *error) {
+    const char *measure = options_text(&r->options, OPTION_KEEP_BEST);
+    return measure && !eitp_trainer_has_measure(r->trainer, measure)
+               ? command_fail(error, EITP_ERROR_ARGUMENT, "--keep-best: unknown measure '%s' (choose from loss)",
+                              measure)
+               : EITP_OK;
 }
 
 /* ---- Model and tokenizer ---- */
@@ -495,7 +505,7 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
     return status;
 }
 
-/* ---- What the log, run.json and metrics.jsonl begin with ---- */
+/* ---- What the log and run.json begin with ---- */
 
 static void log_memory(const run *r) {
     size_t parameters = eitp_context_variable_bytes(r->context, EITP_PARAMETER) +
@@ -551,8 +561,9 @@ static void check_disk(const run *r) {
     int64_t saved =
         adapt_is_asked(&r->options) ? eitp_model_trained_count(r->model) : eitp_model_parameter_count(r->model);
     double checkpoint = 4.0 * (double)saved + (double)eitp_context_variable_bytes(r->context, EITP_OPTIMIZER);
-    /* A new one is written before an old one goes. */
-    double needed = checkpoint * (double)(keep && keep < r->steps ? keep + 1 : 2), there;
+    /* A new one is written before an old one goes; the best is one more. */
+    int64_t most = (keep && keep < r->steps ? keep + 1 : 2) + options_has(&r->options, OPTION_KEEP_BEST);
+    double needed = checkpoint * (double)most, there;
     if (statvfs(r->directory, &disk))
         return;
     there = (double)disk.f_bavail * (double)disk.f_frsize;
@@ -613,13 +624,6 @@ static eitp_status check_stopped(eitp_error *error) {
                : EITP_OK;
 }
 
-static eitp_status open_metrics(run *r, eitp_error *error) {
-    char *path = files_join(r->directory, "metrics.jsonl");
-    eitp_status status = metrics_open(&r->metrics, path, r->checkpoint ? r->resumed.step : -1, error);
-    free(path);
-    return status;
-}
-
 static eitp_status fit_run(run *r, eitp_error *error) {
     option_set *o = &r->options;
     const char *numerics = r->checkpoint ? r->resumed.numerics : NULL;
@@ -655,8 +659,8 @@ static eitp_status make_context(run *r, eitp_error *error) {
 
 eitp_status run_prepare(run *r, eitp_error *error) {
     static eitp_status (*const stages[])(run *, eitp_error *) = {
-        prepare_directory, read_shape,  load_tokenizer, open_data,    fit_run,      make_context,
-        make_model,        set_dropout, make_trainer,   write_record, open_metrics,
+        prepare_directory, read_shape, load_tokenizer, open_data,    fit_run,       check_best,
+        make_context,      make_model, set_dropout,    make_trainer, check_measure, write_record,
     };
     eitp_status status = check_combination(r, error);
     for (size_t i = 0; i < COMMAND_COUNT(stages) && !status; i++) {
@@ -666,6 +670,7 @@ eitp_status run_prepare(run *r, eitp_error *error) {
     }
     if (status)
         return status;
+    eitp_run_set_steps(r->run, r->steps);
     log_run(r);
     log_memory(r);
     log_stream(r);
@@ -673,28 +678,23 @@ eitp_status run_prepare(run *r, eitp_error *error) {
     return EITP_OK;
 }
 
-/* Removes the files of a run that made no step. */
+/* Removes the files of a run that made no step, as far as they are the command's. */
 static void remove_made(run *r, int keep_data) {
-    char *data = files_join(r->directory, "data"), *metrics_path = files_join(r->directory, "metrics.jsonl");
+    char *data = files_join(r->directory, "data");
     if (r->made_record)
         files_remove(r->made_record);
-    if (r->metrics.made)
-        files_remove(metrics_path);
     if (r->training.packed && !keep_data)
         files_remove(r->training.path);
     if (r->validation.packed && !keep_data)
         files_remove(r->validation.path);
-    /* Directories go where they are empty. */
+    /* It goes where it is empty; the library does the same with the directories above. */
     files_remove(data);
-    files_remove_directories(r->directory, r->made_directories);
     free(data);
-    free(metrics_path);
 }
 
 void run_release(run *r, int keep_data) {
-    if (r->prepared && !r->started)
+    if (r->run && !r->started)
         remove_made(r, keep_data);
-    metrics_close(&r->metrics);
     eitp_trainer_destroy(r->trainer);
     eitp_task_release(&r->task);
     eitp_model_destroy(r->model);
@@ -702,8 +702,7 @@ void run_release(run *r, int keep_data) {
     data_close(&r->validation);
     eitp_tokenizer_destroy(r->tokenizer);
     eitp_context_destroy(r->context);
-    if (r->lock >= 0)
-        close(r->lock);
+    eitp_run_destroy(r->run);
     free(r->directory);
     free(r->checkpoint);
     free(r->made_record);

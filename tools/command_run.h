@@ -5,7 +5,6 @@
 #include "command_data.h"
 #include "command_fit.h"
 #include "command_model.h"
-#include "command_metrics.h"
 #include "command_options.h"
 
 EITP_BEGIN_DECLARATIONS
@@ -29,13 +28,10 @@ typedef struct run {
     eitp_trainer *trainer;
     int validates;
     int64_t steps; /* in all */
-    metrics_file metrics;
 
-    /* What is removed again where the first step is never made. */
-    int prepared; /* the directory is there, and this process alone writes in it */
-    int lock;     /* descriptor of the directory, or -1 */
-    int made_directories;
-    char *made_record; /* run.json */
+    eitp_run_listener listener;
+    eitp_run *run;     /* has the directory, and this process alone writes in it */
+    char *made_record; /* run.json, which is removed again where the first step is never made */
     int started;
 } run;
 
@@ -45,7 +41,7 @@ typedef struct run {
  */
 eitp_status run_resolve(run *r, eitp_error *error);
 
-/* Everything else: directory, model, data, trainer, run.json, metrics.jsonl. */
+/* Everything else: directory, model, data, trainer, run.json. `listener` is set before. */
 eitp_status run_prepare(run *r, eitp_error *error);
 
 /* Ends a run. Before the first step, files that it made are removed; packed data is kept where `keep_data`. */

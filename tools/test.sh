@@ -55,9 +55,13 @@ scripts() { # the command eitp, what comes before the command of a test, what co
 
 other_scripts() {
     for script in tests/test_*.sh; do
-        case $script in tests/test_command_*) continue ;; esac
+        case $script in tests/test_command_* | tests/test_kill.sh) continue ;; esac
         echo "$(basename "$script" .sh) $script,$(echo tools/*.[ch] tools/*.sh | tr ' ' ,) sh $script"
     done
+}
+
+killing() { # the program of examples/run.c, how often it is killed
+    echo "test_kill $1,tests/test_kill.sh env RUN=$1 KILLS=$2 sh tests/test_kill.sh"
 }
 
 fuzzers() {
@@ -88,6 +92,7 @@ list_test() {
     [ "$fuzzing" = 0 ] || fuzzers
     examples
     other_scripts
+    killing "$BUILD/examples/run" 3
     echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh pairwise"
     documents
 }
@@ -97,6 +102,7 @@ list_quick() {
     programs split emulated
     programs split real
     other_scripts
+    killing "$BUILD/split/examples/run" 3
 }
 
 list_nightly() {
@@ -109,6 +115,7 @@ list_nightly() {
             scripts "$BUILD/eitp" "env EITP_ISA=$set EITP_TEST_PRECISION=$precision " "@$set-$precision"
         done
     done
+    killing "$BUILD/examples/run" 10
     [ "$fuzzing" = 0 ] || fuzzers
     echo "analysis $BUILD/amalgamate succeeds sh tools/check.sh analysis"
     echo "compile_matrix - env JOBS=1 sh tools/compile_matrix.sh all"

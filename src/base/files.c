@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -219,6 +220,27 @@ static int eitp__system_list(void *user, const char *path, int (*visit)(void *vi
     return code;
 }
 
+static int eitp__system_lock(void *user, const char *path, void **lock) {
+    int descriptor;
+    (void)user;
+    do {
+        descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    } while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0)
+        return errno;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(descriptor);
+        return EWOULDBLOCK;
+    }
+    *lock = (void *)((intptr_t)descriptor + 1);
+    return 0;
+}
+
+static void eitp__system_unlock(void *user, void *lock) {
+    (void)user;
+    close(eitp__descriptor(lock));
+}
+
 EITP__PRIVATE eitp_files eitp__system_files(void) {
     eitp_files files;
     memset(&files, 0, sizeof files);
@@ -236,6 +258,8 @@ EITP__PRIVATE eitp_files eitp__system_files(void) {
     files.remove = eitp__system_remove;
     files.list = eitp__system_list;
     files.expect_read = eitp__system_expect_read;
+    files.lock = eitp__system_lock;
+    files.unlock = eitp__system_unlock;
     return files;
 }
 
@@ -386,6 +410,11 @@ EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, co
         total += put;
     }
     return EITP_OK;
+}
+
+EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eitp_error *error) {
+    int code = file->host->files.resize(file->host->files.user, file->handle, size);
+    return code ? eitp__fail_file(error, code, "resize", file->path) : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error) {

@@ -35,6 +35,8 @@ EITP__PRIVATE eitp_status eitp__file_read_some(eitp__file *file, uint64_t offset
                                                eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_write(eitp__file *file, uint64_t offset, const void *data, size_t size,
                                            eitp_error *error);
+/* Cuts the file, or extends it with zeros. */
+EITP__PRIVATE eitp_status eitp__file_resize(eitp__file *file, uint64_t size, eitp_error *error);
 EITP__PRIVATE eitp_status eitp__file_sync(eitp__file *file, eitp_error *error);
 
 /* A whole file of at most `limit` bytes into `buffer`. */

@@ -1,7 +1,7 @@
 /* Checkpoint directories: made whole or not at all, found by step, pruned. */
 #include "base/files.h"
 #include "base/log.h"
-#include "io/io.h"
+#include "io/checkpoint.h"
 
 /* Directories being written, and ones replaced by a newer write of the same step. */
 #define EITP__PARTIAL_PREFIX ".checkpoint-"
@@ -158,11 +158,16 @@ static int64_t eitp__newer(const eitp__buffer *names, size_t count, int64_t step
 
 eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
                                   eitp_error *error) {
+    if (!host || !output_directory)
+        return eitp__fail_null(error, "eitp_checkpoint_prune", "host and output_directory");
+    return eitp__checkpoint_prune(host, output_directory, keep, -1, error);
+}
+
+EITP__PRIVATE eitp_status eitp__checkpoint_prune(const eitp_host *host, const char *output_directory, int64_t keep,
+                                                 int64_t kept, eitp_error *error) {
     eitp__buffer names;
     size_t count = 0, at = 0;
     int64_t newest;
-    if (!host || !output_directory)
-        return eitp__fail_null(error, "eitp_checkpoint_prune", "host and output_directory");
     /* Looking for the newest puts replaced ones back, which must not be taken for leftovers. */
     eitp_status status = eitp_checkpoint_newest(host, output_directory, &newest, error);
     eitp__buffer_init(&names, host);
@@ -172,7 +177,7 @@ eitp_status eitp_checkpoint_prune(const eitp_host *host, const char *output_dire
         const char *name = names.data + at;
         int64_t step = eitp__checkpoint_step(name);
         int unfinished = !strncmp(name, EITP__PARTIAL_PREFIX, sizeof EITP__PARTIAL_PREFIX - 1);
-        if (unfinished || (step >= 0 && keep > 0 && eitp__newer(&names, count, step) >= keep))
+        if (unfinished || (step >= 0 && step != kept && keep > 0 && eitp__newer(&names, count, step) >= keep))
             status = eitp__remove_entry(host, output_directory, name, error);
         at += strlen(name) + 1;
     }

@@ -172,11 +172,15 @@ static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const e
 }
 
 /* The next quantity; NULL where it cannot be one. */
-static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values) {
+static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term) {
     eitp__quantity *quantity;
     if (!pass || !values || !name)
         return NULL;
     quantity = &pass->quantities[pass->quantity_count];
+    if (is_term && pass->quantity_count && !pass->quantities[pass->quantity_count - 1].is_term) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%.60s': add loss terms before measures", name);
+        return NULL;
+    }
     if (pass->quantity_count == EITP_PASS_QUANTITIES || !*name || strlen(name) >= sizeof quantity->name) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
                          "'%.60s': expected a name of 1 to %d characters, and at most %d terms and measures", name,
@@ -191,17 +195,17 @@ static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eit
     }
     snprintf(quantity->name, sizeof quantity->name, "%s", name);
     quantity->values = eitp_output(values->dtype == EITP_F32 ? values : eitp_cast(values, EITP_F32));
+    quantity->is_term = is_term;
     pass->quantity_count += quantity->values != NULL;
     return quantity->values ? quantity : NULL;
 }
 
 void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight) {
     const int64_t one = 1;
-    eitp__quantity *term = eitp__quantity_add(pass, name, values);
+    eitp__quantity *term = eitp__quantity_add(pass, name, values, 1);
     eitp_tensor *sum;
     if (!term)
         return;
-    term->is_term = 1;
     term->schedule.peak = 1;
     if (weight)
         term->schedule = *weight;
@@ -214,7 +218,7 @@ void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, cons
 
 void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values) {
     if (!eitp_pass_trains(pass))
-        eitp__quantity_add(pass, name, values);
+        eitp__quantity_add(pass, name, values, 0);
 }
 
 EITP__PRIVATE double eitp__term_weight(const eitp__quantity *term, int64_t step) {

@@ -7,6 +7,9 @@
 #include "task/layout.h"
 #include "task/task.h"
 
+/* The unit of language models: the exponential of their loss is a perplexity. */
+#define EITP__TOKENS "tokens"
+
 /* Targets without a loss, as PyTorch has them. */
 #define EITP__IGNORED_TARGET (-100)
 

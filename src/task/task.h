@@ -71,7 +71,7 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
-/* What is reported by evaluation, and not trained on. In training passes it does nothing. */
+/* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. */
 EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values);
 
 /* One sample, while `read` fills it in. */
@@ -98,6 +98,7 @@ typedef struct eitp_task {
     int64_t rows;      /* of a sample, or most of one where they vary */
     uint64_t samples[2]; /* in each eitp_split; no validation: 0 */
     int rows_vary;
+    const char *unit; /* what items of the first term are called in records, as "tokens"; NULL: "items" */
     /* True if rows that belong to no sample may lie between samples: see `empty` of eitp_pass_row_input. Otherwise
        micro-batches are not merged where a sum over rows cannot be cut between them. */
     int allows_gaps;

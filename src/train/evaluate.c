@@ -117,6 +117,7 @@ static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reduction
         measure->mean = eitp__reduction_mean(&reductions->of[q]);
         measure->error = eitp__reduction_error(&reductions->of[q]);
         measure->items = reductions->of[q].items;
+        evaluation->term_count += quantity->is_term;
         if (quantity->is_term)
             evaluation->loss += eitp__term_weight(quantity, step) * measure->mean;
     }

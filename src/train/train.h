@@ -150,8 +150,8 @@ typedef struct eitp_evaluation {
     double loss;   /* the weighted sum of the terms, with the weights of the step; of a language model nats per token */
     double error;  /* standard error of it, over samples */
     int64_t items; /* of the first term; of a language model tokens */
-    int measure_count;
-    eitp_measure measures[EITP_PASS_QUANTITIES]; /* the terms, then the measures, in the order of the task's build */
+    int term_count, measure_count;
+    eitp_measure measures[EITP_PASS_QUANTITIES]; /* term_count terms, then measures; in the order of the task's build */
 } eitp_evaluation;
 
 /*
@@ -163,6 +163,9 @@ EITP_API int eitp_trainer_is_torn(const eitp_trainer *trainer);
 /* Measures the validation samples: all of them, or the first `samples` (0: all). */
 EITP_API eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_evaluation *evaluation,
                                            eitp_error *error);
+
+/* True if evaluations have "loss", a loss term or a measure of that name. */
+EITP_API int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name);
 
 /* Steps made so far. */
 EITP_API int64_t eitp_trainer_steps_done(const eitp_trainer *trainer);

@@ -118,6 +118,18 @@ int64_t eitp_trainer_steps_done(const eitp_trainer *trainer) {
     return trainer ? trainer->step : 0;
 }
 
+int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name) {
+    const eitp_pass *pass;
+    if (!trainer || !name || !trainer->plans.task.samples[EITP_VALIDATION])
+        return 0;
+    pass = &trainer->plans.evaluator.pass;
+    for (int q = 0; q < pass->quantity_count; q++) {
+        if (!strcmp(name, pass->quantities[q].name))
+            return 1;
+    }
+    return !strcmp(name, "loss");
+}
+
 int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
     return trainer ? trainer->plans.config.merged : 0;
 }

@@ -1,0 +1,141 @@
+#include "run/best.h"
+
+#include "base/files.h"
+#include "base/json.h"
+
+#define EITP__BEST_FILE "best.json"
+#define EITP__BEST_FILE_LIMIT ((size_t)1 << 20)
+
+EITP__PRIVATE void eitp__best_init(eitp__best *best, int higher_is_better) {
+    memset(best, 0, sizeof *best);
+    best->higher_is_better = higher_is_better;
+    best->before.step = best->now.step = -1;
+}
+
+static void eitp__best_advance(eitp__best_state *state, int higher_is_better, const eitp__best_evaluation *next) {
+    double gain = higher_is_better ? next->value - state->value : state->value - next->value;
+    if (isfinite(next->value) && (state->step < 0 || gain > 0)) {
+        state->step = next->step;
+        state->value = next->value;
+        state->since = 0;
+    } else {
+        state->since++;
+    }
+}
+
+static void eitp__best_replay(eitp__best *best) {
+    best->now = best->before;
+    for (size_t i = 0; i < best->count; i++)
+        eitp__best_advance(&best->now, best->higher_is_better, &best->evaluations[i]);
+}
+
+EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value) {
+    eitp__best_evaluation *last;
+    if (best->count && best->evaluations[best->count - 1].step == step)
+        best->count--;
+    if (best->count == EITP__BEST_EVALUATIONS) {
+        eitp__best_advance(&best->before, best->higher_is_better, &best->evaluations[0]);
+        memmove(best->evaluations, best->evaluations + 1, (EITP__BEST_EVALUATIONS - 1) * sizeof *best->evaluations);
+        best->count--;
+    }
+    last = &best->evaluations[best->count++];
+    last->step = step;
+    last->value = value;
+    eitp__best_replay(best);
+    return best->now.step == step;
+}
+
+static void eitp__best_format_state(eitp__buffer *text, const char *name, const eitp__best_state *state) {
+    eitp__buffer_format(text, "\"%s\": {\"step\": %lld, \"value\": ", name, (long long)state->step);
+    eitp__json_write_number(text, state->step < 0 ? (double)NAN : state->value);
+    eitp__buffer_format(text, ", \"evaluations_since\": %lld},\n", (long long)state->since);
+}
+
+EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
+                                           const char *measure, eitp_error *error) {
+    char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
+    eitp_status status;
+    eitp__buffer text;
+    eitp__buffer_init(&text, host);
+    eitp__buffer_add_text(&text, "{\"measure\": ");
+    eitp__json_write_text(&text, measure, strlen(measure));
+    eitp__buffer_add_text(&text, ",\n");
+    eitp__best_format_state(&text, "best", &best->now);
+    eitp__best_format_state(&text, "before", &best->before);
+    eitp__buffer_add_text(&text, "\"evaluations\": [");
+    for (size_t i = 0; i < best->count; i++) {
+        eitp__buffer_format(&text, "%s\n{\"step\": %lld, \"value\": ", i ? "," : "",
+                            (long long)best->evaluations[i].step);
+        eitp__json_write_number(&text, best->evaluations[i].value);
+        eitp__buffer_add_text(&text, "}");
+    }
+    eitp__buffer_add_text(&text, "]}\n");
+    if (!path || text.failed)
+        status = eitp__fail_memory(error, text.size, EITP__BEST_FILE);
+    else
+        status = eitp__replace_file(host, path, text.data, text.size, error);
+    eitp__buffer_release(&text);
+    eitp__release_text(host, path);
+    return status;
+}
+
+/* A step and a value, null where it was not finite. */
+static eitp_status eitp__best_read_evaluation(const eitp__json *object, eitp__best_evaluation *evaluation,
+                                              eitp_error *error) {
+    eitp_status status;
+    evaluation->step = -1;
+    evaluation->value = (double)NAN;
+    status = eitp__json_get_integer(object, "step", -1, INT64_MAX, &evaluation->step, error);
+    return status ? status : eitp__json_get_number(object, "value", -HUGE_VAL, HUGE_VAL, &evaluation->value, error);
+}
+
+static eitp_status eitp__best_read_before(eitp__best *best, const eitp__json *object, int64_t step, eitp_error *error) {
+    eitp__best_evaluation found;
+    int64_t since = 0;
+    eitp_status status = eitp__best_read_evaluation(object, &found, error);
+    if (!status)
+        status = eitp__json_get_integer(object, "evaluations_since", 0, INT64_MAX, &since, error);
+    if (status || found.step > step)
+        return status;
+    best->before.step = found.step;
+    best->before.value = found.value;
+    best->before.since = since;
+    return EITP_OK;
+}
+
+static eitp_status eitp__best_read_json(eitp__best *best, const eitp__json *root, const char *measure, int64_t step,
+                                        eitp_error *error) {
+    const eitp__json *list = eitp__json_member(root, "evaluations");
+    const char *name = "";
+    eitp_status status = eitp__json_get_text(root, "measure", &name, error);
+    if (status || strcmp(name, measure))
+        return status;
+    status = eitp__best_read_before(best, eitp__json_member(root, "before"), step, error);
+    for (const eitp__json *item = list ? list->first_child : NULL; item && !status; item = item->next) {
+        eitp__best_evaluation found;
+        status = eitp__best_read_evaluation(item, &found, error);
+        if (!status && found.step >= 0 && found.step <= step)
+            eitp__best_add(best, found.step, found.value);
+    }
+    eitp__best_replay(best);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *host, const char *directory,
+                                          const char *measure, int64_t step, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    eitp__json_document *document = NULL;
+    char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), EITP__BEST_FILE);
+    if (!status && info.kind == EITP_PATH_FILE) {
+        status = eitp__json_read_file(host, path, EITP__BEST_FILE_LIMIT, &document, error);
+        if (!status)
+            status = eitp__best_read_json(best, eitp__json_root(document), measure, step, error);
+        if (status && document)
+            eitp__fail_prefix(error, status, "'%s'", path);
+        eitp__json_release(document);
+    }
+    eitp__release_text(host, path);
+    return status;
+}

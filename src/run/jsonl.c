@@ -1,0 +1,157 @@
+/* A file of records, an object a line. */
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "run/run.h"
+
+#define EITP__JSONL_PIECE ((size_t)65536)
+#define EITP__JSONL_SECONDS 1.0
+
+struct eitp_jsonl {
+    eitp_host host;
+    eitp__file file;
+    uint64_t offset; /* bytes in the file */
+    eitp__buffer waiting;
+    double written; /* when records last were */
+};
+
+eitp_status eitp_jsonl_create(const eitp_host *host, const char *path, eitp_jsonl **jsonl, eitp_error *error) {
+    eitp_jsonl *made;
+    eitp_status status;
+    if (!host || !path || !jsonl)
+        return eitp__fail_null(error, "eitp_jsonl_create", "host, path and jsonl");
+    *jsonl = NULL;
+    made = (eitp_jsonl *)eitp__allocate(host, sizeof *made);
+    if (!made)
+        return eitp__fail_memory(error, sizeof *made, "a file of records");
+    made->host = *host;
+    eitp__buffer_init(&made->waiting, &made->host);
+    status = eitp__file_open(&made->file, &made->host, path, EITP_FILE_UPDATE, error);
+    if (!status)
+        status = eitp__file_size(&made->file, &made->offset, error);
+    if (status) {
+        eitp__file_close(&made->file, NULL);
+        eitp__release(host, made, sizeof *made);
+        return status;
+    }
+    *jsonl = made;
+    return EITP_OK;
+}
+
+/* ---- Cutting ---- */
+
+/* The step of a record, -1 where it has none. */
+static int64_t eitp__jsonl_step(const char *line) {
+    static const char name[] = "{\"step\": ";
+    return strncmp(line, name, sizeof name - 1) ? -1 : strtoll(line + sizeof name - 1, NULL, 10);
+}
+
+/* The bytes of the whole records in records[0 .. size) that belong to steps up to `step`; *more is 0 if another
+   follows. */
+static size_t eitp__jsonl_kept(const char *records, size_t size, int64_t step, int *more, int *evaluated) {
+    size_t kept = 0;
+    for (;;) {
+        const char *line = records + kept, *end = (const char *)memchr(line, '\n', size - kept);
+        const char *value = end ? strstr(line, "\"val_") : NULL;
+        int64_t found;
+        if (!end)
+            return kept;
+        found = eitp__jsonl_step(line);
+        *more = found >= 0 && found <= step;
+        if (!*more)
+            return kept;
+        *evaluated = found == step && ((value && value < end) || *evaluated);
+        kept = (size_t)(end - records) + 1;
+    }
+}
+
+static eitp_status eitp__jsonl_find_end(eitp_jsonl *jsonl, int64_t step, int *evaluated, eitp_error *error) {
+    char *piece = (char *)eitp__allocate(&jsonl->host, EITP__JSONL_PIECE + 1);
+    eitp_status status = EITP_OK;
+    int more = 1, found = 0;
+    size_t kept = 1;
+    if (!piece)
+        return eitp__fail_memory(error, EITP__JSONL_PIECE, "records");
+    jsonl->offset = 0;
+    while (!status && more && kept) {
+        size_t done = 0;
+        status = eitp__file_read_some(&jsonl->file, jsonl->offset, piece, EITP__JSONL_PIECE, &done, error);
+        piece[done] = 0;
+        kept = status ? 0 : eitp__jsonl_kept(piece, done, step, &more, &found);
+        jsonl->offset += kept;
+    }
+    *evaluated |= found;
+    eitp__release(&jsonl->host, piece, EITP__JSONL_PIECE + 1);
+    return status;
+}
+
+static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, eitp_error *error) {
+    eitp_jsonl *jsonl = (eitp_jsonl *)user;
+    eitp_status status;
+    eitp__buffer_clear(&jsonl->waiting);
+    status = eitp__jsonl_find_end(jsonl, step, evaluated, error);
+    return status ? status : eitp__file_resize(&jsonl->file, jsonl->offset, error);
+}
+
+/* ---- Writing ---- */
+
+static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    if (jsonl->waiting.size)
+        status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->waiting.data, jsonl->waiting.size, error);
+    jsonl->offset += status ? 0 : jsonl->waiting.size;
+    eitp__buffer_clear(&jsonl->waiting);
+    jsonl->written = eitp__clock();
+    return status;
+}
+
+static void eitp__jsonl_add_value(eitp__buffer *text, const eitp_value *value) {
+    eitp__buffer_add_text(text, ", ");
+    eitp__json_write_text(text, value->name, strlen(value->name));
+    eitp__buffer_add_text(text, ": ");
+    if (value->kind == EITP_VALUE_INTEGER)
+        eitp__buffer_format(text, "%lld", (long long)value->integer);
+    else if (value->kind == EITP_VALUE_BOOLEAN)
+        eitp__buffer_add_text(text, value->integer ? "true" : "false");
+    else if (value->kind == EITP_VALUE_TEXT)
+        eitp__json_write_text(text, value->text, strlen(value->text));
+    else
+        eitp__json_write_number(text, value->number);
+}
+
+static eitp_status eitp__jsonl_record(void *user, const eitp_record *record, eitp_error *error) {
+    eitp_jsonl *jsonl = (eitp_jsonl *)user;
+    eitp__buffer *text = &jsonl->waiting;
+    eitp__buffer_format(text, "{\"step\": %lld", (long long)record->step);
+    for (size_t i = 0; i < record->count; i++)
+        eitp__jsonl_add_value(text, &record->values[i]);
+    eitp__buffer_add_text(text, "}\n");
+    if (text->failed)
+        return eitp__fail_memory(error, text->size, "records");
+    return eitp__clock() - jsonl->written < EITP__JSONL_SECONDS ? EITP_OK : eitp__jsonl_write(jsonl, error);
+}
+
+static eitp_status eitp__jsonl_sync(void *user, eitp_error *error) {
+    eitp_jsonl *jsonl = (eitp_jsonl *)user;
+    eitp_status status = eitp__jsonl_write(jsonl, error);
+    return status ? status : eitp__file_sync(&jsonl->file, error);
+}
+
+eitp_record_sink eitp_jsonl_sink(eitp_jsonl *jsonl) {
+    eitp_record_sink sink;
+    sink.user = jsonl;
+    sink.record = eitp__jsonl_record;
+    sink.resume = eitp__jsonl_resume;
+    sink.sync = eitp__jsonl_sync;
+    return sink;
+}
+
+void eitp_jsonl_destroy(eitp_jsonl *jsonl) {
+    if (!jsonl)
+        return;
+    eitp__jsonl_write(jsonl, NULL);
+    eitp__file_close(&jsonl->file, NULL);
+    eitp__buffer_release(&jsonl->waiting);
+    eitp_host host = jsonl->host;
+    eitp__release(&host, jsonl, sizeof *jsonl);
+}

@@ -1,0 +1,163 @@
+#include "run/records.h"
+
+#include "run/events.h"
+
+#include "base/files.h"
+#include "train/trainer.h"
+
+#include <unistd.h>
+
+#define EITP__RECORD_VALUES 64
+
+/* A record that is being put together. */
+typedef struct eitp__values {
+    eitp_value values[EITP__RECORD_VALUES];
+    char names[EITP__RECORD_VALUES][EITP_QUANTITY_NAME + 16]; /* of values whose names are made of parts */
+    size_t count;
+} eitp__values;
+
+static eitp_value *eitp__add_value(eitp__values *list, const char *name, eitp_value_kind kind) {
+    eitp_value *value = &list->values[list->count < EITP__RECORD_VALUES ? list->count++ : EITP__RECORD_VALUES - 1];
+    memset(value, 0, sizeof *value);
+    value->name = name;
+    value->kind = kind;
+    return value;
+}
+
+/* Gives a value a name made of three parts. */
+static eitp_value *eitp__name_value(eitp__values *list, eitp_value *value, const char *prefix, const char *name,
+                                    const char *suffix) {
+    const size_t size = sizeof list->names[0];
+    char *text = list->names[value - list->values];
+    snprintf(text, size, "%s%.*s%s", prefix, EITP_QUANTITY_NAME, name, suffix);
+    value->name = text;
+    return value;
+}
+
+static void eitp__add_named(eitp__values *list, const char *prefix, const char *name, const char *suffix,
+                            double number) {
+    eitp__name_value(list, eitp__add_value(list, "", EITP_VALUE_NUMBER), prefix, name, suffix)->number = number;
+}
+
+static void eitp__add_number(eitp__values *list, const char *name, double number) {
+    eitp__add_value(list, name, EITP_VALUE_NUMBER)->number = number;
+}
+
+static void eitp__add_integer(eitp__values *list, const char *name, int64_t integer) {
+    eitp__add_value(list, name, EITP_VALUE_INTEGER)->integer = integer;
+}
+
+static void eitp__add_boolean(eitp__values *list, const char *name, int boolean) {
+    eitp__add_value(list, name, EITP_VALUE_BOOLEAN)->integer = boolean != 0;
+}
+
+static void eitp__add_text(eitp__values *list, const char *name, const char *text) {
+    eitp__add_value(list, name, EITP_VALUE_TEXT)->text = text;
+}
+
+static eitp_status eitp__record(eitp_run *run, int64_t step, const eitp__values *list, eitp_error *error) {
+    eitp_record record;
+    eitp_status status = EITP_OK;
+    record.step = step;
+    record.values = list->values;
+    record.count = list->count;
+    for (size_t i = 0; i < run->sink_count && !status; i++)
+        status = run->sinks[i].record(run->sinks[i].user, &record, error);
+    return status;
+}
+
+/* Bytes of physical memory that the process has; 0 where that is not known. */
+static int64_t eitp__run_resident_bytes(const eitp_host *host) {
+    char text[128], *end = text;
+    size_t size = 0;
+    eitp__file file;
+    if (eitp__file_open(&file, host, "/proc/self/statm", EITP_FILE_READ, NULL))
+        return 0;
+    if (eitp__file_read_some(&file, 0, text, sizeof text - 1, &size, NULL))
+        size = 0;
+    eitp__file_close(&file, NULL);
+    text[size] = 0;
+    /* The second number is the resident set, in pages. */
+    (void)strtoull(text, &end, 10);
+    return (int64_t)strtoull(end, NULL, 10) * (int64_t)sysconf(_SC_PAGESIZE);
+}
+
+EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_error *error) {
+    const eitp_step_report *report = &run->report.step;
+    const char *unit = eitp__run_unit(run);
+    eitp__values list;
+    list.count = 0;
+    eitp__add_number(&list, "loss", report->loss);
+    for (int i = 0; i < report->term_count && report->term_count > 1; i++)
+        eitp__add_named(&list, "loss_", report->terms[i].name, "", report->terms[i].mean);
+    eitp__add_number(&list, "lr", report->learning_rate);
+    eitp__add_number(&list, "grad_norm", report->grad_norm);
+    eitp__add_number(&list, "update_norm", report->update_norm);
+    eitp__add_number(&list, "parameter_norm", report->parameter_norm);
+    eitp__add_number(&list, "loss_scale", report->loss_scale);
+    eitp__add_integer(&list, unit, report->items);
+    eitp__add_named(&list, "", unit, "_per_s", seconds > 0 ? (double)report->items / seconds : 0);
+    eitp__add_number(&list, "step_time_s", seconds);
+    eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
+    eitp__add_boolean(&list, "applied", report->applied);
+    return eitp__record(run, report->step, &list, error);
+}
+
+/* Loss terms, where there are several, and measures. */
+static void eitp__add_measures(eitp__values *list, const eitp_evaluation *evaluation) {
+    for (int i = evaluation->term_count > 1 ? 0 : evaluation->term_count; i < evaluation->measure_count; i++) {
+        const eitp_measure *measure = &evaluation->measures[i];
+        const char *prefix = i < evaluation->term_count ? "val_loss_" : "val_";
+        eitp__add_named(list, prefix, measure->name, "", measure->mean);
+        eitp__add_named(list, prefix, measure->name, "_error", measure->error);
+    }
+}
+
+EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds, eitp_error *error) {
+    const eitp_evaluation *evaluation = &run->report.evaluation;
+    const char *unit = eitp__run_unit(run);
+    eitp__values list;
+    list.count = 0;
+    eitp__add_number(&list, "val_loss", evaluation->loss);
+    eitp__add_number(&list, "val_loss_error", evaluation->error);
+    if (!strcmp(unit, EITP__TOKENS))
+        eitp__add_number(&list, "val_perplexity", exp(evaluation->loss));
+    eitp__add_measures(&list, evaluation);
+    eitp__name_value(&list, eitp__add_value(&list, "", EITP_VALUE_INTEGER), "val_", unit, "")->integer =
+        evaluation->items;
+    eitp__add_number(&list, "val_time_s", seconds);
+    eitp__add_integer(&list, "rss_bytes", eitp__run_resident_bytes(&run->host));
+    return eitp__record(run, run->report.evaluated, &list, error);
+}
+
+EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error) {
+    const eitp_step_shape shape = eitp_trainer_shape(run->trainer);
+    eitp__values list;
+    list.count = 0;
+    eitp__add_text(&list, "event", "memory_pressure");
+    eitp__add_integer(&list, "left_bytes", (int64_t)run->report.memory.left);
+    eitp__add_integer(&list, "arena_bytes", (int64_t)eitp_context_arena_bytes(run->trainer->plans.task.context));
+    eitp__add_integer(&list, "batch_size", shape.batch_size);
+    eitp__add_integer(&list, "grad_accum", shape.grad_accum);
+    eitp__add_integer(&list, "merged", shape.merged);
+    eitp__add_boolean(&list, "shrunk", shrunk);
+    return eitp__record(run, eitp_trainer_steps_done(run->trainer), &list, error);
+}
+
+EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < run->sink_count && !status; i++) {
+        if (run->sinks[i].resume)
+            status = run->sinks[i].resume(run->sinks[i].user, step, evaluated, error);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__records_sync(eitp_run *run, eitp_error *error) {
+    eitp_status status = EITP_OK;
+    for (size_t i = 0; i < run->sink_count && !status; i++) {
+        if (run->sinks[i].sync)
+            status = run->sinks[i].sync(run->sinks[i].user, error);
+    }
+    return status;
+}

@@ -1,0 +1,15 @@
+/* What a run records: the values of steps, evaluations and memory pressure, given to every sink. */
+#ifndef EITP_RECORDS_H
+#define EITP_RECORDS_H
+
+#include "run/run_loop.h"
+
+EITP__PRIVATE eitp_status eitp__record_step(eitp_run *run, double seconds, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__record_evaluation(eitp_run *run, double seconds, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__record_memory(eitp_run *run, int shrunk, eitp_error *error);
+
+/* Tells all sinks; see eitp_record_sink. */
+EITP__PRIVATE eitp_status eitp__records_resume(eitp_run *run, int64_t step, int *evaluated, eitp_error *error);
+EITP__PRIVATE eitp_status eitp__records_sync(eitp_run *run, eitp_error *error);
+
+#endif

@@ -1,0 +1,45 @@
+/* A run's inside, shared by its loop, its records and its guard. */
+#ifndef EITP_RUN_LOOP_H
+#define EITP_RUN_LOOP_H
+
+#include "run/best.h"
+#include "run/guard.h"
+
+#include <signal.h>
+
+struct eitp_run {
+    eitp_host host;
+    eitp_run_config config; /* its texts and sinks are those below */
+    char *directory, *keep_best;
+    char *checkpoint; /* that it resumes from, or NULL */
+    int64_t checkpoint_step;
+
+    eitp_record_sink *sinks; /* the program's, then that of metrics.jsonl */
+    size_t sink_count;
+    eitp_jsonl *metrics;
+    char *metrics_path;
+    int made_metrics; /* the file was not there before */
+
+    void *lock;
+    int has_lock;
+    int made_directories;
+    int started;
+
+    /* Written by signal handlers. */
+    volatile sig_atomic_t stop, stop_reason, save;
+
+    /* While it trains. */
+    eitp_trainer *trainer;
+    eitp_run_report report;
+    eitp__guard guard;
+    eitp__best best;
+    int64_t nonfinite; /* steps in a row that were not applied */
+    double saved_at;   /* when it was last saved, or began */
+    int cannot_save;   /* the last attempt failed */
+    int stops_early;   /* `patience` is used up */
+};
+
+/* Resumes, trains and saves; fills in run->report. */
+EITP__PRIVATE eitp_status eitp__run_loop(eitp_run *run, eitp_error *error);
+
+#endif
