@@ -85,12 +85,21 @@ start_until() {
         if echo "$line" | grep -q "$pattern"; then
             # What it says from here on must find a reader.
             cat <&3 >>running.err &
+            reader=$!
             exec 3<&-
             return 0
         fi
     done
     exec 3<&-
     return 1
+}
+
+# Waits for what start_until started, and for all that it said; returns its exit code.
+wait_for_end() {
+    wait $process
+    set -- $?
+    wait $reader
+    return "$1"
 }
 
 same() {

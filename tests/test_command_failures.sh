@@ -33,7 +33,7 @@ check "a step that cannot be read: a first step" start_until 'step 1/' $train --
 for file in unread/data/*; do
     : >"$file"
 done
-wait $process
+wait_for_end
 check "a step that cannot be read: exit code" test $? -eq 1
 check "a step that cannot be read: said" grep -q '^error: step [0-9]* was not made, and nothing was changed: ' running.err
 check "a step that cannot be read: what was done is saved" test "$(ls -d unread/checkpoint-* | wc -l)" -eq 1
@@ -46,7 +46,7 @@ if command -v prlimit >/dev/null 2>&1; then
         --output-dir torn
     check "torn: a first step" start_until 'step 3/' train --resume auto --output-dir torn --steps 100000000 --threads 1
     prlimit --pid $process --fsize=25000000
-    wait $process
+    wait_for_end
     check "torn: exit code" test $? -eq 5
     check "torn: said" grep -q '^error: step [0-9]* failed half-way; resume from the last checkpoint: ' running.err
     check "torn: from where to go on" grep -q \

@@ -11,7 +11,7 @@ stop_by() {
         --output-dir signal$signal
     refuses 1 "another process trains" $train --output-dir signal$signal
     kill -$signal $process
-    wait $process
+    wait_for_end
     check "$signal: exit code" test $? -eq "$code"
     check "$signal: one checkpoint" test "$(ls -d signal$signal/checkpoint-* | wc -l)" -eq 1
     check "$signal: says so" grep -q "stopped by SIG$signal" running.out
@@ -28,7 +28,7 @@ kill -USR1 $process
 while kill -0 $process 2>/dev/null && ! grep -q '^saved ' running.err; do sleep 0.1; done
 check "SIGUSR1: saved" grep -q '^saved saved_now/checkpoint-[0-9]* in ' running.err
 kill -TERM $process
-wait $process
+wait_for_end
 check "SIGUSR1: it went on" test $? -eq 143 -a "$(ls -d saved_now/checkpoint-* | wc -l)" -eq 2
 
 exits 4 "not finite" $train --steps 40 --lr 1000 --max-grad-norm 0 --weight-decay 1000 --eval-steps 0 \
@@ -49,7 +49,7 @@ addresses_of() {
     check "a step to measure" start_until 'step 1/' $short --steps 100000000 --output-dir measured "$@"
     addresses=$(sed -n 's/^VmPeak:[^0-9]*\([0-9]*\) kB$/\1/p' /proc/$process/status)
     kill -9 $process
-    wait $process 2>/dev/null
+    wait_for_end 2>/dev/null
     rm -rf measured
 }
 
