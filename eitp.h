@@ -5845,6 +5845,17 @@ typedef struct eitp__step_needs {
 EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
                                                     eitp_error *error);
 
+/*
+ * Makes them anew by another configuration, in an arena that is no larger than they and other plans need. Where that
+ * fails they are as before or, without memory for that either, do not exist.
+ */
+EITP__PRIVATE eitp_status eitp__step_plans_remake(eitp__step_plans *plans, const eitp_trainer_config *config,
+                                                  int64_t evaluation_samples, eitp_error *error);
+
+EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config);
+EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
+EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape);
+
 /* Passes that a step takes; the same in full ones: the last may have fewer micro-batches than the others. */
 EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config);
 EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);
@@ -5917,20 +5928,6 @@ EITP__PRIVATE eitp_status eitp__trainer_check_whole(const eitp_trainer *trainer,
 
 EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *config, const eitp_context *context,
                                                      eitp_error *error);
-
-EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config);
-EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
-
-/*
- * Makes plans and batches anew, in an arena that is no larger than they and other plans need. Where that fails the
- * trainer is as before, or, without memory for that either, has no plans: steps then try to make them.
- */
-EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp_trainer_config *config,
-                                               int64_t evaluation_samples, eitp_error *error);
-
-/* Goes over to the shape of a shrunk run's step. */
-EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape);
-EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape, eitp_error *error);
 /* <<src/train/trainer.h */
 
 /* >>src/run/best.h */
@@ -47135,6 +47132,62 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
         status = eitp__estimate_evaluation(plans, needs, error);
     return status;
 }
+
+/* ---- Other ways to run ---- */
+
+EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config) {
+    eitp_step_shape shape;
+    shape.batch_size = config->batch_size;
+    shape.grad_accum = config->grad_accum;
+    shape.merged = config->merged;
+    return shape;
+}
+
+EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b) {
+    return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum && a->merged == b->merged;
+}
+
+EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
+    config->batch_size = shape->batch_size;
+    config->grad_accum = shape->grad_accum;
+    config->merged = shape->merged;
+}
+
+/* Makes everything by a configuration, or nothing. */
+static eitp_status eitp__make_by(eitp__step_plans *plans, const eitp_trainer_config *config, int64_t evaluation_samples,
+                                 eitp_error *error) {
+    eitp_context *context = plans->task.context;
+    const eitp_graph *const none[3] = {NULL, NULL, NULL};
+    const size_t variables = context->variable_count, segments = context->segment_count;
+    eitp_status status;
+    plans->config = *config;
+    plans->evaluation_samples = evaluation_samples;
+    status = eitp__arena_trim(context, eitp__plans_need(context, none), error);
+    if (!status)
+        status = eitp__step_plans_create(plans, error);
+    if (status) {
+        eitp__step_plans_discard(plans);
+        eitp__variables_rewind(context, variables, segments);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__step_plans_remake(eitp__step_plans *plans, const eitp_trainer_config *config,
+                                                  int64_t evaluation_samples, eitp_error *error) {
+    const eitp_trainer_config before = plans->config, after = *config;
+    const int64_t samples = plans->evaluation_samples;
+    const int had_plans = eitp__step_plans_exist(plans);
+    eitp_status status;
+    eitp__step_plans_discard(plans);
+    status = eitp__make_by(plans, &after, evaluation_samples, error);
+    if (!status)
+        return EITP_OK;
+    plans->config = before;
+    plans->evaluation_samples = samples;
+    if (had_plans)
+        eitp__make_by(plans, &before, samples, NULL);
+    return status;
+}
 /* <<src/train/step_plans.c */
 
 /* >>src/train/moments.c */
@@ -47526,18 +47579,6 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
     return eitp__check_optimizer(config, context, error);
 }
 
-EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config) {
-    eitp_step_shape shape;
-    shape.batch_size = config->batch_size;
-    shape.grad_accum = config->grad_accum;
-    shape.merged = config->merged;
-    return shape;
-}
-
-EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b) {
-    return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum && a->merged == b->merged;
-}
-
 /* ---- The trainer object ---- */
 
 eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config, eitp_trainer **trainer,
@@ -47606,6 +47647,11 @@ int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name) {
             return 1;
     }
     return !strcmp(name, "loss");
+}
+
+eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
+    eitp_step_shape none = EITP__ZERO;
+    return trainer ? eitp__step_shape_of(&trainer->plans.config) : none;
 }
 
 int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
@@ -47820,7 +47866,7 @@ static eitp_status eitp__restore_plans(eitp_trainer *trainer, eitp_error *error)
     eitp_status status;
     if (eitp__step_plans_exist(&trainer->plans))
         return EITP_OK;
-    status = eitp__trainer_remake(trainer, &trainer->plans.config, trainer->plans.evaluation_samples, error);
+    status = eitp__step_plans_remake(&trainer->plans, &trainer->plans.config, trainer->plans.evaluation_samples, error);
     return status == EITP_ERROR_MEMORY
                ? eitp__fail_prefix(
                      error, status,
@@ -47918,64 +47964,7 @@ eitp_status eitp_trainer_evaluate(eitp_trainer *trainer, int64_t samples, eitp_e
 #define EITP__SHRINK_GOAL 4
 #define EITP__SHRINK_LEAST 16
 
-eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
-    eitp_step_shape none = EITP__ZERO;
-    return trainer ? eitp__step_shape_of(&trainer->plans.config) : none;
-}
-
-/* ---- Going over ---- */
-
-/* Makes everything by a configuration, or nothing. */
-static eitp_status eitp__make_by(eitp__step_plans *plans, const eitp_trainer_config *config, int64_t evaluation_samples,
-                                 eitp_error *error) {
-    eitp_context *context = plans->task.context;
-    const eitp_graph *const none[3] = {NULL, NULL, NULL};
-    const size_t variables = context->variable_count, segments = context->segment_count;
-    eitp_status status;
-    plans->config = *config;
-    plans->evaluation_samples = evaluation_samples;
-    status = eitp__arena_trim(context, eitp__plans_need(context, none), error);
-    if (!status)
-        status = eitp__step_plans_create(plans, error);
-    if (status) {
-        eitp__step_plans_discard(plans);
-        eitp__variables_rewind(context, variables, segments);
-    }
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp_trainer_config *config,
-                                               int64_t evaluation_samples, eitp_error *error) {
-    eitp__step_plans *plans = &trainer->plans;
-    const eitp_trainer_config before = plans->config, after = *config;
-    const int64_t samples = plans->evaluation_samples;
-    const int had_plans = eitp__step_plans_exist(plans);
-    eitp_status status;
-    eitp__step_plans_discard(plans);
-    status = eitp__make_by(plans, &after, evaluation_samples, error);
-    if (!status)
-        return EITP_OK;
-    plans->config = before;
-    plans->evaluation_samples = samples;
-    if (had_plans)
-        eitp__make_by(plans, &before, samples, NULL);
-    return status;
-}
-
-EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
-    config->batch_size = shape->batch_size;
-    config->grad_accum = shape->grad_accum;
-    config->merged = shape->merged;
-}
-
-EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape,
-                                                eitp_error *error) {
-    eitp_trainer_config config = trainer->plans.config;
-    eitp__set_step_shape(&config, shape);
-    return eitp__trainer_remake(trainer, &config, trainer->plans.evaluation_samples, error);
-}
-
-/* ---- What there is to go over to ---- */
+/* ---- Smaller ways to run ---- */
 
 /* A smaller way to run, and what it needs; `bytes` 0: none. */
 typedef struct eitp__smaller {
@@ -48146,7 +48135,7 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
         status = eitp__search_smaller(&search, error);
     if (status || !search.smaller.bytes)
         return status;
-    status = eitp__trainer_remake(trainer, &search.smaller.config, search.smaller.evaluation_samples, error);
+    status = eitp__step_plans_remake(&trainer->plans, &search.smaller.config, search.smaller.evaluation_samples, error);
     if (status)
         return status;
     report->shrunk = 1;
@@ -48742,7 +48731,6 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     eitp__state state;
-    eitp_step_shape shape;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
@@ -48752,9 +48740,12 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
     if (status)
         return status;
-    shape = eitp__step_shape_of(&state.info.config);
-    if (eitp__follows_shrinking(trainer, &state))
-        status = eitp__trainer_reshape(trainer, &shape, error);
+    if (eitp__follows_shrinking(trainer, &state)) {
+        const eitp_step_shape shape = eitp__step_shape_of(&state.info.config);
+        eitp_trainer_config config = trainer->plans.config;
+        eitp__set_step_shape(&config, &shape);
+        status = eitp__step_plans_remake(&trainer->plans, &config, trainer->plans.evaluation_samples, error);
+    }
     return status ? status : eitp__load_checkpoint(trainer, checkpoint, &state, error);
 }
 /* <<src/train/trainer_state.c */

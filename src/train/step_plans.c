@@ -269,3 +269,59 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
         status = eitp__estimate_evaluation(plans, needs, error);
     return status;
 }
+
+/* ---- Other ways to run ---- */
+
+EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config) {
+    eitp_step_shape shape;
+    shape.batch_size = config->batch_size;
+    shape.grad_accum = config->grad_accum;
+    shape.merged = config->merged;
+    return shape;
+}
+
+EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b) {
+    return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum && a->merged == b->merged;
+}
+
+EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
+    config->batch_size = shape->batch_size;
+    config->grad_accum = shape->grad_accum;
+    config->merged = shape->merged;
+}
+
+/* Makes everything by a configuration, or nothing. */
+static eitp_status eitp__make_by(eitp__step_plans *plans, const eitp_trainer_config *config, int64_t evaluation_samples,
+                                 eitp_error *error) {
+    eitp_context *context = plans->task.context;
+    const eitp_graph *const none[3] = {NULL, NULL, NULL};
+    const size_t variables = context->variable_count, segments = context->segment_count;
+    eitp_status status;
+    plans->config = *config;
+    plans->evaluation_samples = evaluation_samples;
+    status = eitp__arena_trim(context, eitp__plans_need(context, none), error);
+    if (!status)
+        status = eitp__step_plans_create(plans, error);
+    if (status) {
+        eitp__step_plans_discard(plans);
+        eitp__variables_rewind(context, variables, segments);
+    }
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__step_plans_remake(eitp__step_plans *plans, const eitp_trainer_config *config,
+                                                  int64_t evaluation_samples, eitp_error *error) {
+    const eitp_trainer_config before = plans->config, after = *config;
+    const int64_t samples = plans->evaluation_samples;
+    const int had_plans = eitp__step_plans_exist(plans);
+    eitp_status status;
+    eitp__step_plans_discard(plans);
+    status = eitp__make_by(plans, &after, evaluation_samples, error);
+    if (!status)
+        return EITP_OK;
+    plans->config = before;
+    plans->evaluation_samples = samples;
+    if (had_plans)
+        eitp__make_by(plans, &before, samples, NULL);
+    return status;
+}

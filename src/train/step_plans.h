@@ -53,6 +53,17 @@ typedef struct eitp__step_needs {
 EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, size_t others, eitp__step_needs *needs,
                                                     eitp_error *error);
 
+/*
+ * Makes them anew by another configuration, in an arena that is no larger than they and other plans need. Where that
+ * fails they are as before or, without memory for that either, do not exist.
+ */
+EITP__PRIVATE eitp_status eitp__step_plans_remake(eitp__step_plans *plans, const eitp_trainer_config *config,
+                                                  int64_t evaluation_samples, eitp_error *error);
+
+EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config);
+EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b);
+EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape);
+
 /* Passes that a step takes; the same in full ones: the last may have fewer micro-batches than the others. */
 EITP__PRIVATE int64_t eitp__step_passes(const eitp_trainer_config *config);
 EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);

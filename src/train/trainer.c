@@ -48,18 +48,6 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
     return eitp__check_optimizer(config, context, error);
 }
 
-EITP__PRIVATE eitp_step_shape eitp__step_shape_of(const eitp_trainer_config *config) {
-    eitp_step_shape shape;
-    shape.batch_size = config->batch_size;
-    shape.grad_accum = config->grad_accum;
-    shape.merged = config->merged;
-    return shape;
-}
-
-EITP__PRIVATE int eitp__step_shapes_equal(const eitp_step_shape *a, const eitp_step_shape *b) {
-    return a->batch_size == b->batch_size && a->grad_accum == b->grad_accum && a->merged == b->merged;
-}
-
 /* ---- The trainer object ---- */
 
 eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config, eitp_trainer **trainer,
@@ -128,6 +116,11 @@ int eitp_trainer_has_measure(const eitp_trainer *trainer, const char *name) {
             return 1;
     }
     return !strcmp(name, "loss");
+}
+
+eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
+    eitp_step_shape none = EITP__ZERO;
+    return trainer ? eitp__step_shape_of(&trainer->plans.config) : none;
 }
 
 int64_t eitp_trainer_merged(const eitp_trainer *trainer) {
@@ -342,7 +335,7 @@ static eitp_status eitp__restore_plans(eitp_trainer *trainer, eitp_error *error)
     eitp_status status;
     if (eitp__step_plans_exist(&trainer->plans))
         return EITP_OK;
-    status = eitp__trainer_remake(trainer, &trainer->plans.config, trainer->plans.evaluation_samples, error);
+    status = eitp__step_plans_remake(&trainer->plans, &trainer->plans.config, trainer->plans.evaluation_samples, error);
     return status == EITP_ERROR_MEMORY
                ? eitp__fail_prefix(
                      error, status,

@@ -8,64 +8,7 @@
 #define EITP__SHRINK_GOAL 4
 #define EITP__SHRINK_LEAST 16
 
-eitp_step_shape eitp_trainer_shape(const eitp_trainer *trainer) {
-    eitp_step_shape none = EITP__ZERO;
-    return trainer ? eitp__step_shape_of(&trainer->plans.config) : none;
-}
-
-/* ---- Going over ---- */
-
-/* Makes everything by a configuration, or nothing. */
-static eitp_status eitp__make_by(eitp__step_plans *plans, const eitp_trainer_config *config, int64_t evaluation_samples,
-                                 eitp_error *error) {
-    eitp_context *context = plans->task.context;
-    const eitp_graph *const none[3] = {NULL, NULL, NULL};
-    const size_t variables = context->variable_count, segments = context->segment_count;
-    eitp_status status;
-    plans->config = *config;
-    plans->evaluation_samples = evaluation_samples;
-    status = eitp__arena_trim(context, eitp__plans_need(context, none), error);
-    if (!status)
-        status = eitp__step_plans_create(plans, error);
-    if (status) {
-        eitp__step_plans_discard(plans);
-        eitp__variables_rewind(context, variables, segments);
-    }
-    return status;
-}
-
-EITP__PRIVATE eitp_status eitp__trainer_remake(eitp_trainer *trainer, const eitp_trainer_config *config,
-                                               int64_t evaluation_samples, eitp_error *error) {
-    eitp__step_plans *plans = &trainer->plans;
-    const eitp_trainer_config before = plans->config, after = *config;
-    const int64_t samples = plans->evaluation_samples;
-    const int had_plans = eitp__step_plans_exist(plans);
-    eitp_status status;
-    eitp__step_plans_discard(plans);
-    status = eitp__make_by(plans, &after, evaluation_samples, error);
-    if (!status)
-        return EITP_OK;
-    plans->config = before;
-    plans->evaluation_samples = samples;
-    if (had_plans)
-        eitp__make_by(plans, &before, samples, NULL);
-    return status;
-}
-
-EITP__PRIVATE void eitp__set_step_shape(eitp_trainer_config *config, const eitp_step_shape *shape) {
-    config->batch_size = shape->batch_size;
-    config->grad_accum = shape->grad_accum;
-    config->merged = shape->merged;
-}
-
-EITP__PRIVATE eitp_status eitp__trainer_reshape(eitp_trainer *trainer, const eitp_step_shape *shape,
-                                                eitp_error *error) {
-    eitp_trainer_config config = trainer->plans.config;
-    eitp__set_step_shape(&config, shape);
-    return eitp__trainer_remake(trainer, &config, trainer->plans.evaluation_samples, error);
-}
-
-/* ---- What there is to go over to ---- */
+/* ---- Smaller ways to run ---- */
 
 /* A smaller way to run, and what it needs; `bytes` 0: none. */
 typedef struct eitp__smaller {
@@ -236,7 +179,7 @@ eitp_status eitp_trainer_shrink(eitp_trainer *trainer, eitp_shrink_report *repor
         status = eitp__search_smaller(&search, error);
     if (status || !search.smaller.bytes)
         return status;
-    status = eitp__trainer_remake(trainer, &search.smaller.config, search.smaller.evaluation_samples, error);
+    status = eitp__step_plans_remake(&trainer->plans, &search.smaller.config, search.smaller.evaluation_samples, error);
     if (status)
         return status;
     report->shrunk = 1;

@@ -590,7 +590,6 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
     if (!trainer || !checkpoint)
         return eitp__fail_null(error, "eitp_trainer_resume", "trainer and checkpoint");
     eitp__state state;
-    eitp_step_shape shape;
     eitp_status status = eitp__read_state(&trainer->host, checkpoint, &state, error);
     if (!status)
         status = eitp__compare_states(trainer, &state, checkpoint, error);
@@ -600,8 +599,11 @@ eitp_status eitp_trainer_resume(eitp_trainer *trainer, const char *checkpoint, e
         status = eitp__model_keep_generation(trainer->plans.task.model, checkpoint, error);
     if (status)
         return status;
-    shape = eitp__step_shape_of(&state.info.config);
-    if (eitp__follows_shrinking(trainer, &state))
-        status = eitp__trainer_reshape(trainer, &shape, error);
+    if (eitp__follows_shrinking(trainer, &state)) {
+        const eitp_step_shape shape = eitp__step_shape_of(&state.info.config);
+        eitp_trainer_config config = trainer->plans.config;
+        eitp__set_step_shape(&config, &shape);
+        status = eitp__step_plans_remake(&trainer->plans, &config, trainer->plans.evaluation_samples, error);
+    }
     return status ? status : eitp__load_checkpoint(trainer, checkpoint, &state, error);
 }
