@@ -171,6 +171,8 @@ static void check_enumerators(const source *file, const token *tokens, size_t be
 
 static void check_function(const source *file, const declaration *d, const token *name) {
     int is_private_name = token_starts(name, "eitp__");
+    if (d->has_body && !d->is_static)
+        note_definition(file, name);
     if (d->is_static || d->is_private) {
         check_name(file, name, "function", 1);
     } else if (!token_starts(name, "eitp_")) {
