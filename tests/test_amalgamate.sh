@@ -233,6 +233,21 @@ refused "no include guard" "kernels/kernels.h:1: no include guard"
 echo '#include "ref.inc"' >>"$tree/kernels/ref/ref.inc"
 refused "templates in a circle" "templates include each other"
 
+# ---- circles ----
+
+add src/base/a.c '#include "base/memory.h"\nint eitp_a(void) {\n    return eitp_b();\n}\n'
+add src/base/b.c 'int eitp_b(void) {\n    return 1;\n}\n'
+accepted "a module that needs another"
+add src/base/a.c 'int eitp_a(void) {\n    return eitp_b();\n}\n'
+add src/base/b.c 'int eitp_b(void) {\n    return eitp_a();\n}\n'
+refused "two modules that need each other" \
+    "src/base/a.c:2: modules need each other: src/base/a.c -> src/base/b.c (eitp_b) -> src/base/a.c (eitp_a); move"
+add src/base/a.c 'EITP__PRIVATE int eitp__a(void) {\n    return eitp__b();\n}\n'
+add src/base/b.c 'EITP__PRIVATE int eitp__b(void) {\n    return eitp__c(0);\n}\n'
+add src/tensor/c.c 'EITP__PRIVATE int (*eitp__c(int x))(void) {\n    return x ? NULL : &eitp__a;\n}\n'
+refused "a circle of three, by an address" \
+    "src/base/a.c:2: modules need each other: src/base/a.c -> src/base/b.c (eitp__b) -> src/tensor/c.c (eitp__c) -> src/base/a.c"
+
 # ---- names ----
 
 add src/base/a.c '#define MAX 3\n'
@@ -285,6 +300,10 @@ refused "OpenMP in a kernel" "kernels/ref/a.c:1: OpenMP in a kernel"
 half=$(printf '%02100d' 0)
 add src/base/a.c "static const char *const eitp__a =\n    \"$half\"\n    \"$half\";\n"
 refused "a long string" "src/base/a.c:2: the string literal has more than 4095"
+add src/base/a.c 'static const char *const eitp__hint = "out of memory; use "\n                                         "--merge 1";\n'
+refused "an option of the command" "src/base/a.c:2: the string names an option of the command"
+add src/base/a.c 'static const char *const eitp__dash = "a -- b, x--y, ---s, -1";\n'
+accepted "dashes in a string"
 half=$(printf '%02000d' 0)
 add src/base/a.c "static const char *const eitp__a =\n    \"$half\"\n    \"$half\";\n"
 accepted "a string of 4000 characters"

@@ -324,6 +324,7 @@ static int make(int only_check) {
         free(ignored.fate);
         lint(sources[i]);
     }
+    check_cycles();
     if (!findings) {
         walk("src", visit_module);
         walk("kernels", visit_module);

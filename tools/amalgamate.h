@@ -104,4 +104,12 @@ void lint(source *file);
 void check_bytes(const source *file);
 void check_foreign_includes(const source *file);
 
+/* ---- amalgamate_cycles.c: modules that need each other ---- */
+
+/* A module defines a function that others can call. */
+void note_definition(const source *file, const token *name);
+
+/* Reports modules in a circle, of which each names a function of the next, when all definitions are noted. */
+void check_cycles(void);
+
 #endif

@@ -174,6 +174,8 @@ static void check_enumerators(const source *file, const token *tokens, size_t be
 
 static void check_function(const source *file, const declaration *d, const token *name) {
     int is_private_name = token_starts(name, "eitp__");
+    if (d->has_body && !d->is_static)
+        note_definition(file, name);
     if (d->is_static || d->is_private) {
         check_name(file, name, "function", 1);
     } else if (!token_starts(name, "eitp_")) {
@@ -371,6 +373,23 @@ static void check_strings(const source *file) {
     }
 }
 
+/* An option of the command, as in "use --device cpu": it means nothing to other callers of the library. */
+static void check_options(const source *file) {
+    size_t i, k;
+    for (i = 0; i < file->count; i++) {
+        const token *t = &file->tokens[i];
+        for (k = 1; t->kind == TOKEN_STRING && k + 2 < t->length; k++) {
+            if (t->start[k] != '-' || t->start[k + 1] != '-' || !islower((unsigned char)t->start[k + 2]) ||
+                isalnum((unsigned char)t->start[k - 1]) || t->start[k - 1] == '-')
+                continue;
+            finding(file->path, t->line,
+                    "the string names an option of the command: name the function or the field, and let the command "
+                    "say which option that is");
+            break;
+        }
+    }
+}
+
 static int is_one_of(const token *t, const char *const *names, size_t count) {
     size_t i;
     for (i = 0; i < count; i++)
@@ -453,6 +472,7 @@ void lint(source *file) {
     if (strcmp(file->path, SYSTEM_NAMES) != 0)
         check_declarations(file);
     check_strings(file);
+    check_options(file);
     check_calls(file);
     check_pragmas(file);
 }
