@@ -1991,7 +1991,7 @@ typedef struct eitp_trainer_config {
      */
     int64_t merged;
     /*
-     * Gradients of a step that is one run live from where they are made to their update, and share the arena with
+     * Gradients of a step that is one pass live from where they are made to their update, and share the arena with
      * everything else; 1: they are kept in variables even so. The bits are the same.
      */
     int keep_gradients;
@@ -2002,7 +2002,7 @@ typedef struct eitp_trainer_config {
      * AMX.
      */
     int dense_rows;
-    eitp_plan_config plan; /* what a run's plan may take, and what it computes again */
+    eitp_plan_config plan; /* what the plan of a pass may take, and what it recomputes */
     uint64_t seed;         /* of dropout and shuffling */
     eitp_shuffle shuffle;
     uint64_t
@@ -2015,6 +2015,13 @@ typedef struct eitp_trainer_config {
 
 /* Batch 1, accumulation 4, clip 0.5, AdamW's defaults, constant 5e-5, shuffled. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
+
+/*
+ * Sets last_sample and schedule.steps so that training ends after `epochs` passes over the task's samples, of which the
+ * last may be a part.
+ */
+EITP_API eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
+                                                    eitp_error *error);
 
 typedef struct eitp_trainer eitp_trainer;
 
@@ -2376,7 +2383,7 @@ typedef struct eitp_run_config {
     const char *directory; /* of checkpoints and records; made if missing */
     eitp_run_resume resume;
     const char *checkpoint;   /* a directory, of EITP_RESUME_NAMED */
-    int64_t steps;            /* in all; 0: until the trainer says EITP_END_OF_DATA */
+    int64_t steps;            /* in all; 0: until the data end: see eitp_trainer_config_set_epochs */
     int64_t eval_steps;       /* evaluate before step 1 and whenever so many steps are done; 0: only at the end */
     int64_t eval_samples;     /* of the first so many; 0: of all */
     int64_t save_steps;       /* save whenever so many steps are done; 0: only at the end */
@@ -47577,6 +47584,29 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "%lld merged micro-batches must be 0 to the %lld of a step",
                           (long long)config->merged, (long long)config->grad_accum);
     return eitp__check_optimizer(config, context, error);
+}
+
+eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
+                                           eitp_error *error) {
+    const double most = 9e15; /* numbers of samples that a double counts one by one */
+    double samples;
+    int64_t step_samples;
+    if (!config || !task)
+        return eitp__fail_null(error, "eitp_trainer_config_set_epochs", "config and task");
+    samples = (double)task->samples[EITP_TRAINING];
+    /* A product that is a whole number but for its rounding is that number. */
+    samples = ceil(samples * epochs - 1e-9 * samples);
+    if (!(epochs > 0) || !(samples <= most))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%g epochs of %llu samples: expected more than 0 epochs, and at most %g samples in all",
+                          epochs, (unsigned long long)task->samples[EITP_TRAINING], most);
+    if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > EITP__MAX_BATCH ||
+        config->grad_accum > EITP__MAX_BATCH)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "set batch_size and grad_accum before the epochs");
+    step_samples = config->batch_size * config->grad_accum;
+    config->last_sample = samples < 1 ? 1 : (uint64_t)samples;
+    config->schedule.steps = ((int64_t)config->last_sample + step_samples - 1) / step_samples;
+    return EITP_OK;
 }
 
 /* ---- The trainer object ---- */

@@ -1584,6 +1584,26 @@ static void a_resume_that_is_refused_changes_nothing(void) {
 }
 
 /* After the last sample a step is the end, and no step: nothing is changed, however often it is asked for. */
+static void epochs_are_samples_and_steps(void) {
+    eitp_trainer_config config = eitp_trainer_config_default();
+    eitp_task task = EITP__ZERO;
+    task.samples[EITP_TRAINING] = 30;
+    config.batch_size = 2;
+    config.grad_accum = 2;
+    CHECK(!eitp_trainer_config_set_epochs(&config, &task, 1, &error_) && config.last_sample == 30);
+    CHECK(config.schedule.steps == 8);
+    CHECK(!eitp_trainer_config_set_epochs(&config, &task, 0.1, &error_) && config.last_sample == 3);
+    CHECK(config.schedule.steps == 1);
+    CHECK(!eitp_trainer_config_set_epochs(&config, &task, 1e-9, &error_) && config.last_sample == 1);
+    CHECK(!eitp_trainer_config_set_epochs(&config, &task, 2.5, &error_) && config.last_sample == 75);
+    CHECK(eitp_trainer_config_set_epochs(&config, &task, 0, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_trainer_config_set_epochs(&config, &task, NAN, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(eitp_trainer_config_set_epochs(&config, &task, 1e300, &error_) == EITP_ERROR_ARGUMENT);
+    config.grad_accum = 0;
+    CHECK(eitp_trainer_config_set_epochs(&config, &task, 1, &error_) == EITP_ERROR_ARGUMENT);
+    CHECK(config.last_sample == 75);
+}
+
 static void there_is_no_step_after_the_last_sample(void) {
     static const int64_t merged[] = {2, 1};
     const eitp_host host = eitp_host_default();
@@ -1740,6 +1760,7 @@ int main(int argc, char **argv) {
         TEST(a_step_that_fails_is_whole_or_torn),
         TEST(a_resume_that_fails_is_whole_or_torn),
         TEST(a_resume_that_is_refused_changes_nothing),
+        TEST(epochs_are_samples_and_steps),
         TEST(there_is_no_step_after_the_last_sample),
         TEST(the_newest_are_kept_by_step_number),
         TEST(schedules_rise_and_fall),

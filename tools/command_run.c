@@ -448,31 +448,6 @@ static eitp_status split_data(run *r, int64_t block_size, eitp_error *error) {
 
 /* ---- The trainer ---- */
 
-/* How long to train: as recorded, or by --steps or --epochs, whichever comes from the better source. */
-static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *error) {
-    const option_set *o = &r->options;
-    option_source steps = o->values[OPTION_STEPS].source, epochs = o->values[OPTION_EPOCHS].source;
-    double windows = (double)((r->training_range.count - 1) / (uint64_t)r->plan.block_size);
-    double samples = ceil(windows * options_number(o, OPTION_EPOCHS) - 1e-9 * windows);
-    int64_t per_step = config->batch_size * config->grad_accum;
-    config->last_sample = 0;
-    if (r->checkpoint && steps <= SOURCE_CHECKPOINT && epochs <= SOURCE_CHECKPOINT &&
-        r->resumed.config.schedule.steps) {
-        config->schedule.steps = r->resumed.config.schedule.steps;
-        config->last_sample = r->resumed.config.last_sample;
-    } else if (steps >= epochs) {
-        config->schedule.steps = options_integer(o, OPTION_STEPS);
-    } else if (samples > 9e15) {
-        return command_fail(error, EITP_ERROR_ARGUMENT, "%g epochs of this data are too many",
-                            options_number(o, OPTION_EPOCHS));
-    } else {
-        config->last_sample = samples < 1 ? 1 : (uint64_t)samples;
-        config->schedule.steps = ((int64_t)config->last_sample + per_step - 1) / per_step;
-    }
-    r->steps = config->schedule.steps;
-    return EITP_OK;
-}
-
 static eitp_status make_task(run *r, eitp_error *error) {
     eitp_language_config config;
     memset(&config, 0, sizeof config);
@@ -486,6 +461,25 @@ static eitp_status make_task(run *r, eitp_error *error) {
     return eitp_language_task(&config, &r->task, error);
 }
 
+/* How long to train: as recorded, or by --steps or --epochs, whichever comes from the better source. */
+static eitp_status set_length(run *r, eitp_trainer_config *config, eitp_error *error) {
+    const option_set *o = &r->options;
+    option_source steps = o->values[OPTION_STEPS].source, epochs = o->values[OPTION_EPOCHS].source;
+    eitp_status status = EITP_OK;
+    config->last_sample = 0;
+    if (r->checkpoint && steps <= SOURCE_CHECKPOINT && epochs <= SOURCE_CHECKPOINT &&
+        r->resumed.config.schedule.steps) {
+        config->schedule.steps = r->resumed.config.schedule.steps;
+        config->last_sample = r->resumed.config.last_sample;
+    } else if (steps >= epochs) {
+        config->schedule.steps = options_integer(o, OPTION_STEPS);
+    } else {
+        status = eitp_trainer_config_set_epochs(config, &r->task, options_number(o, OPTION_EPOCHS), error);
+    }
+    r->steps = config->schedule.steps;
+    return status;
+}
+
 static eitp_status make_trainer(run *r, eitp_error *error) {
     const option_set *o = &r->options;
     eitp_trainer_config config = r->fit.trainer;
@@ -493,9 +487,9 @@ static eitp_status make_trainer(run *r, eitp_error *error) {
     config.merged = r->rung.merged;
     config.optimizer = r->rung.optimizer;
     config.plan = r->rung.plan;
-    status = set_length(r, &config, error);
+    status = make_task(r, error);
     if (!status)
-        status = make_task(r, error);
+        status = set_length(r, &config, error);
     if (!status)
         status = eitp_trainer_create(&r->task, &config, &r->trainer, error);
     if (!status)

@@ -129,7 +129,7 @@ typedef struct eitp_run_config {
     const char *directory; /* of checkpoints and records; made if missing */
     eitp_run_resume resume;
     const char *checkpoint;   /* a directory, of EITP_RESUME_NAMED */
-    int64_t steps;            /* in all; 0: until the trainer says EITP_END_OF_DATA */
+    int64_t steps;            /* in all; 0: until the data end: see eitp_trainer_config_set_epochs */
     int64_t eval_steps;       /* evaluate before step 1 and whenever so many steps are done; 0: only at the end */
     int64_t eval_samples;     /* of the first so many; 0: of all */
     int64_t save_steps;       /* save whenever so many steps are done; 0: only at the end */

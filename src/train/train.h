@@ -47,7 +47,7 @@ typedef struct eitp_trainer_config {
      */
     int64_t merged;
     /*
-     * Gradients of a step that is one run live from where they are made to their update, and share the arena with
+     * Gradients of a step that is one pass live from where they are made to their update, and share the arena with
      * everything else; 1: they are kept in variables even so. The bits are the same.
      */
     int keep_gradients;
@@ -58,7 +58,7 @@ typedef struct eitp_trainer_config {
      * AMX.
      */
     int dense_rows;
-    eitp_plan_config plan; /* what a run's plan may take, and what it computes again */
+    eitp_plan_config plan; /* what the plan of a pass may take, and what it recomputes */
     uint64_t seed;         /* of dropout and shuffling */
     eitp_shuffle shuffle;
     uint64_t
@@ -71,6 +71,13 @@ typedef struct eitp_trainer_config {
 
 /* Batch 1, accumulation 4, clip 0.5, AdamW's defaults, constant 5e-5, shuffled. */
 EITP_API eitp_trainer_config eitp_trainer_config_default(void);
+
+/*
+ * Sets last_sample and schedule.steps so that training ends after `epochs` passes over the task's samples, of which the
+ * last may be a part.
+ */
+EITP_API eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
+                                                    eitp_error *error);
 
 typedef struct eitp_trainer eitp_trainer;
 

@@ -48,6 +48,29 @@ EITP__PRIVATE eitp_status eitp__trainer_config_check(const eitp_trainer_config *
     return eitp__check_optimizer(config, context, error);
 }
 
+eitp_status eitp_trainer_config_set_epochs(eitp_trainer_config *config, const eitp_task *task, double epochs,
+                                           eitp_error *error) {
+    const double most = 9e15; /* numbers of samples that a double counts one by one */
+    double samples;
+    int64_t step_samples;
+    if (!config || !task)
+        return eitp__fail_null(error, "eitp_trainer_config_set_epochs", "config and task");
+    samples = (double)task->samples[EITP_TRAINING];
+    /* A product that is a whole number but for its rounding is that number. */
+    samples = ceil(samples * epochs - 1e-9 * samples);
+    if (!(epochs > 0) || !(samples <= most))
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "%g epochs of %llu samples: expected more than 0 epochs, and at most %g samples in all",
+                          epochs, (unsigned long long)task->samples[EITP_TRAINING], most);
+    if (config->batch_size < 1 || config->grad_accum < 1 || config->batch_size > EITP__MAX_BATCH ||
+        config->grad_accum > EITP__MAX_BATCH)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "set batch_size and grad_accum before the epochs");
+    step_samples = config->batch_size * config->grad_accum;
+    config->last_sample = samples < 1 ? 1 : (uint64_t)samples;
+    config->schedule.steps = ((int64_t)config->last_sample + step_samples - 1) / step_samples;
+    return EITP_OK;
+}
+
 /* ---- The trainer object ---- */
 
 eitp_status eitp_trainer_create(const eitp_task *task, const eitp_trainer_config *config, eitp_trainer **trainer,
