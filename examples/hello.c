@@ -24,15 +24,15 @@ static eitp_status draw(void *user, eitp_split split, uint64_t number, eitp_samp
 int main(void) {
     const eitp_context_config settings = eitp_context_config_default();
     eitp_trainer_config config = eitp_trainer_config_default();
-    eitp_task task = {0, 0, 0, 1, {1000, 0}, 0, 0, build, draw, 0, 0, 0, 0}; /* 1000 samples of one row */
+    eitp_task task = {0};
     eitp_trainer *trainer = NULL;
     eitp_step_report step = {0};
     eitp_error error = {EITP_OK, "trained"};
-    config.batch_size = 16, config.schedule.peak = 0.01; /* of the learning rate */
+    task.rows = 1, task.samples[0] = 1000, task.build = build, task.read = draw, config.schedule.peak = 0.01;
     int ok = !eitp_context_create(&settings, &task.context, &error) &&
              !eitp_trainer_create(&task, &config, &trainer, &error) &&
              !eitp_variable_fill_normal(task.context, "weight", 0, 1, 1, &error); /* the others begin as zeros */
-    while (ok && step.step < 2000)
+    while (ok && step.step < 4000)
         ok = !eitp_trainer_step(trainer, &step, &error);
     printf("%s: squared error %g after step %d\n", error.message, step.loss, (int)step.step);
     return eitp_trainer_destroy(trainer), eitp_context_destroy(task.context), step.loss > 1e-2;
