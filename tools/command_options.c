@@ -124,7 +124,7 @@ static const option_row rows[] = {
     {"merge", "merge-micro-batches", KIND_SETTING, 0, 0, NULL, "N", FITS, 1, ""},
     {"dense-rows", "", KIND_SETTING, 0, 0, NULL, "", FITS, 1, ""},
     {"optimizer", "optim", KIND_CHOICE, 0, 0, "auto",
-     "auto adamw=adamw-torch adamw8=adamw-8bit=adamw8bit=adamw-bnb-8bit adamw8-sr factored=adafactor sgd", FITS, 1,
+     "adamw=adamw-torch adamw8=adamw-8bit=adamw8bit=adamw-bnb-8bit factored=adafactor", FITS, 1,
      "what weights and moments are kept in; auto: the most faithful that fits; sgd, with momentum, only if asked for"},
     {"recompute", "gradient-checkpointing=layer activation-checkpointing=layer", KIND_CHOICE, 0, 0, "auto",
      "auto none attention=attn layer=block", FITS, 0,
@@ -292,12 +292,29 @@ static void add_option(const eitp_setting *setting) {
     fill_from_setting(added, setting, "");
 }
 
+/* The library's optimizers in its order, after "auto", each with the spellings that the row has for it. */
+static void fill_optimizers(option_entry *filled, const char *spelled) {
+    static char words[400];
+    size_t used = (size_t)snprintf(words, sizeof words, "auto");
+    for (int i = 0; i < EITP_OPTIMIZER_COUNT && used < sizeof words; i++) {
+        const char *name = eitp_optimizer_get((eitp_optimizer)i)->name, *list = spelled, *word;
+        size_t size = 0;
+        while (next_word(&list, &word, &size) &&
+               !(strcspn(word, "= ") == strlen(name) && !strncmp(word, name, strlen(name))))
+            size = 0;
+        used += (size_t)snprintf(words + used, sizeof words - used, " %.*s", (int)(size ? size : strlen(name)),
+                                 size ? word : name);
+    }
+    filled->words = words;
+}
+
 static void fill_table(void) {
     size_t count;
     const eitp_setting *settings = eitp_trainer_settings(&count);
     for (size_t i = 0; i < OPTION_COUNT; i++)
         fill_from_row(&table[i], &rows[i]);
     table_size = OPTION_COUNT;
+    fill_optimizers(&table[OPTION_OPTIMIZER], rows[OPTION_OPTIMIZER].words);
     for (size_t i = 0; i < count; i++) {
         const char *name = settings[i].name;
         size_t k = 0;
