@@ -74,12 +74,15 @@
  *
  * WHAT IT DOES
  *     - language models of GPT-2's architecture: from random weights or from a Hugging Face directory, and back to one
- *     - models of your own from tensor ops; gradients are tensors, and can be differentiated again
+ *     - models of your own from tensor ops and blocks; gradients are tensors, and can be differentiated again
+ *     - tasks of your own: what a sample is, loss terms with weights of their own, measures
  *     - byte-level BPE: Hugging Face's tokenizer files, token for token; and learning one from text
  *     - text of any size: it is packed into a token file once, which is read in windows
  *     - AdamW with f32 or compact states, an update with next to no state, SGD with momentum, gradient accumulation,
  *       clipping by the global norm, schedules, dropout, evaluation, checkpoints; adapters (LoRA) and freezing
- *     - a run fitted to a memory budget before anything is loaded, with the same results wherever that is possible
+ *     - whole runs: resuming, evaluating, saving, keeping the best checkpoint, stopping early, records
+ *     - a run fitted to a memory budget before anything is loaded, with the same results wherever that is possible, in
+ *       memory or streamed from a file, and made smaller while it goes on where memory becomes short
  *     - the same bits for any number of threads, and after a stop and a resume as without
  *     - generation with a key-value cache, temperature, top-k and top-p
  *
@@ -91,8 +94,8 @@
  *
  * NOT YET
  *     - CUDA, several machines
- *     - weights and optimizer states that stay in files; making a run smaller while it goes
- *     - encoders such as BERT, text classification, tokenizers other than byte-level BPE
+ *     - model directories of architectures other than GPT-2's, such as BERT; a task of text classification
+ *     - tokenizers other than byte-level BPE
  *
  * STEP BY STEP, in the order of the calls
  *   Train a language model:
@@ -107,14 +110,19 @@
  *        of your own. eitp_trainer_config_default, eitp_trainer_create: takes all memory that training needs. To go on
  *        from a checkpoint: eitp_checkpoint_newest, eitp_trainer_resume.
  *     6. Your loop: eitp_trainer_step; now and then eitp_trainer_evaluate, eitp_trainer_save, eitp_checkpoint_prune.
- *        A step that fails has changed nothing, or eitp_trainer_is_torn: then resume from the last checkpoint.
+ *        A step that fails has changed nothing, or eitp_trainer_is_torn: then resume from the last checkpoint. Or a
+ *        run, as below, which does all of that.
  *     7. eitp_model_save writes a directory without the training state.
  *     8. What was made last is destroyed first.
+ *   Run: eitp_run_config_default names the directory, the steps, and when to evaluate, save and stop early;
+ *   eitp_run_create locks the directory and finds the checkpoint to resume from; eitp_run_train trains the trainer of
+ *   step 5 to the end, and tells what happens to a listener, or else to the log. eitp_run_request_stop and
+ *   eitp_run_request_save may be called in signal handlers. Destroy the run last: examples/run.c.
  *   Generate: eitp_generator_create, then in turn eitp_generator_feed and eitp_generator_sample; eitp_tokenizer_token
  *   gives the bytes of a token.
- *   Train a model of your own: an eitp_task, whose build makes inputs (eitp_pass_row_input), parameters
- *   (eitp_parameter), ops, blocks of a Transformer (eitp_block) and the loss (eitp_pass_term), and whose read fills in
- *   a sample. The trainer does the rest.
+ *   Tasks, for a model or data of your own: an eitp_task, whose build makes inputs (eitp_pass_row_input), parameters
+ *   (eitp_parameter), ops, blocks of a Transformer (eitp_block), loss terms (eitp_pass_term) and measures
+ *   (eitp_pass_measure), and whose read fills in a sample. Trainer, planner and run do the rest: examples/hello.c.
  *   Compute without a trainer: eitp_graph_create, eitp_input, eitp_parameter, ops, eitp_output; eitp_gradients, or
  *   eitp_adamw_minimize for a step; eitp_plan_create; then in turn eitp_plan_write of every input (but those of
  *   eitp_keep_input, which are written once), eitp_plan_run, eitp_plan_read.
@@ -148,12 +156,13 @@
  *
  * THREADS
  *   A context and what is made from it belong to one thread at a time; two contexts are independent. Tokenizers and
- *   open token files may be shared by threads. The callbacks (allocator, files, log, progress) are called from the
- *   thread that called eitp, never from a worker. With OpenMP a context uses config.threads of them; with OpenBLAS,
- *   making a context sets OpenBLAS itself to one thread, for the whole process, because eitp divides the work.
+ *   open token files may be shared by threads. The callbacks (allocator, files, log, progress, tasks, sinks) are called
+ *   from the thread that called eitp, but those that read and write a streamed file, which a thread of its own does.
+ *   With OpenMP a context uses config.threads of them; with OpenBLAS, making a context sets OpenBLAS itself to one
+ *   thread, for the whole process, because eitp divides the work.
  *
  * SWITCHES: define them before the #include, or with -D
- *   EITP_IMPLEMENTATION   not defined   makes the implementation; in exactly one file. It is nearly forty thousand
+ *   EITP_IMPLEMENTATION   not defined   makes the implementation; in exactly one file. It is about fifty thousand
  *                                       lines to compile, so give it a file of its own.
  *   EITP_API              extern        linkage of the public functions; in every file, alike. `static`, in a program
  *                                       of one file, hides all of eitp.
@@ -174,7 +183,7 @@
  * FINDING THINGS
  *   The file is made of modules. Each begins with a line that has ">>" and the module's path, and ends with one
  *   that has "<<" and it: search for ">>" to see them all. First come the public headers (base, tensor, model,
- *   optim, text, data, io, task, train), where every function is documented; then the private ones; then the
+ *   optim, text, data, io, task, train, run), where every function is documented; then the private ones; then the
  *   implementation. Public names begin with eitp_ or EITP_, private ones with eitp__ or EITP__: those are not for
  *   you to use. The file is generated: to change it, change the modules in the repository. Only the part before the
  *   private headers is seen without EITP_IMPLEMENTATION.
@@ -40961,7 +40970,11 @@ static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer 
     eitp__buffer_add_text(out, "}\n}\n");
 }
 
-/* Special tokens that are missing are null: programs would take GPT-2's otherwise, and add it to the vocabulary. */
+/*
+ * Special tokens that are missing are null: programs would take GPT-2's otherwise, and add it to the vocabulary. The
+ * class of transformers is the one that takes everything from tokenizer.json. Without model_input_names its version 4
+ * gives models token_type_ids too, for which GPT-2 adds an embedding.
+ */
 static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
     eitp__buffer_add_text(out, "{\n");
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
@@ -40979,7 +40992,8 @@ static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *ou
         eitp__buffer_add(out, tokenizer->config.data, tokenizer->config.size);
     else
         eitp__buffer_add_text(out, ",\n\"clean_up_tokenization_spaces\": false,\n"
-                                   "\"tokenizer_class\": \"GPT2Tokenizer\"");
+                                   "\"model_input_names\": [\"input_ids\", \"attention_mask\"],\n"
+                                   "\"tokenizer_class\": \"PreTrainedTokenizerFast\"");
     eitp__buffer_add_text(out, "\n}\n");
 }
 

@@ -1363,6 +1363,29 @@ static void test_special_tokens_again(void) {
     scratch_remove(directory);
 }
 
+/* Without a tokenizer_config.json to keep: any model's, with the inputs that transformers 4 is to make. */
+static void test_new_tokenizer_config(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512];
+    eitp_tokenizer *tokenizer;
+    eitp_error error;
+    eitp__buffer text;
+    REQUIRE(scratch_make(directory));
+    REQUIRE_OK(eitp_tokenizer_bytes(&host, &tokenizer, &error), error);
+    REQUIRE_OK(eitp_tokenizer_save(tokenizer, directory, &error), error);
+    eitp_tokenizer_destroy(tokenizer);
+    eitp__buffer_init(&text, &host);
+    REQUIRE_OK(eitp__read_file(&host, scratch_path(directory, "tokenizer_config.json"), 1 << 16, &text, &error), error);
+    CHECK_THAT(!strcmp(text.data, "{\n\"eos_token\": \"<|endoftext|>\",\n\"bos_token\": \"<|endoftext|>\",\n"
+                                  "\"pad_token\": null,\n\"unk_token\": \"<|endoftext|>\",\n"
+                                  "\"add_prefix_space\": false,\n\"clean_up_tokenization_spaces\": false,\n"
+                                  "\"model_input_names\": [\"input_ids\", \"attention_mask\"],\n"
+                                  "\"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n"),
+               "%s", text.data);
+    eitp__buffer_release(&text);
+    scratch_remove(directory);
+}
+
 /* Failures of memory and files */
 
 static eitp_status use_everything(const eitp_host *host, const char *directory, eitp_error *error) {
@@ -1468,6 +1491,7 @@ int main(int argc, char **argv) {
         TEST(test_special_tokens_by_default),
         TEST(test_tokenizer_config),
         TEST(test_special_tokens_again),
+        TEST(test_new_tokenizer_config),
         TEST(test_failing_memory),
         TEST(test_failing_files),
     };

@@ -103,7 +103,11 @@ static void eitp__write_tokenizer(const eitp_tokenizer *tokenizer, eitp__buffer 
     eitp__buffer_add_text(out, "}\n}\n");
 }
 
-/* Special tokens that are missing are null: programs would take GPT-2's otherwise, and add it to the vocabulary. */
+/*
+ * Special tokens that are missing are null: programs would take GPT-2's otherwise, and add it to the vocabulary. The
+ * class of transformers is the one that takes everything from tokenizer.json. Without model_input_names its version 4
+ * gives models token_type_ids too, for which GPT-2 adds an embedding.
+ */
 static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *out) {
     eitp__buffer_add_text(out, "{\n");
     for (int which = 0; which < EITP_SPECIAL_TOKEN_COUNT; which++) {
@@ -121,7 +125,8 @@ static void eitp__write_config(const eitp_tokenizer *tokenizer, eitp__buffer *ou
         eitp__buffer_add(out, tokenizer->config.data, tokenizer->config.size);
     else
         eitp__buffer_add_text(out, ",\n\"clean_up_tokenization_spaces\": false,\n"
-                                   "\"tokenizer_class\": \"GPT2Tokenizer\"");
+                                   "\"model_input_names\": [\"input_ids\", \"attention_mask\"],\n"
+                                   "\"tokenizer_class\": \"PreTrainedTokenizerFast\"");
     eitp__buffer_add_text(out, "\n}\n");
 }
 
