@@ -866,6 +866,13 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
  * EITP_GRADIENT (F32 for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] *
  * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it. What eitp_embedding_unique
  * sums by distinct id is accumulated beside it, u rows in "gradient_rows.<u>.<name>", for the update to add.
+ *
+ * How rows are cut into passes changes no bit where a parameter is used once, and its gradient is a sum over rows that
+ * goes on from what is there: as a weight [k, m] or bias of a product, a table of eitp_embedding or
+ * eitp_linear_cross_entropy, gain and bias of eitp_layer_norm and gain of eitp_rms_norm, or a vector of more than one
+ * element that is broadcast over rows in +, -, *, /, minimum or maximum, each perhaps cast or reshaped. Used more than
+ * once, or as a number, a slice or a function of a parameter, the last bits depend on the cuts. Trainers do better: see
+ * eitp_task.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
@@ -1902,7 +1909,13 @@ typedef struct eitp_task_identity {
     uint64_t first, count; /* where in it the training samples begin, and how many units they have */
 } eitp_task_identity;
 
-/* Functions but build and read may be NULL. */
+/*
+ * Functions but build and read may be NULL.
+ *
+ * How many micro-batches a pass takes changes no bit where each parameter is used up to four times as
+ * eitp_accumulate_gradients says: of several uses each is accumulated by itself, which takes as much memory again. With
+ * other uses the last bits depend on it: a resume with another number is refused, and eitp_trainer_shrink says so.
+ */
 typedef struct eitp_task {
     void *user;
     eitp_context *context;
@@ -2137,8 +2150,9 @@ typedef struct eitp_shrink_report {
  * values again, or half the sequences at a time: fewer merged micro-batches, then smaller ones and more of them;
  * whichever really lowers what is needed, and of those that free a quarter of the arena the one that costs least time.
  * A step has the same sequences, and the mean over their targets, as ever. The bits stay the same, unless a micro-batch
- * is split where its rows are not a multiple of what products add at once (see dense_rows): then the last ones change,
- * which is logged. Checkpoints have the new shape, and resume with the old one too.
+ * is split where its rows are not a multiple of what products add at once (see dense_rows), or a parameter is used so
+ * that they depend on how many micro-batches a pass takes (see eitp_task): then the last ones change, which is logged.
+ * Checkpoints have the new shape, and resume with the old one too.
  *
  * It needs a little memory itself. EITP_ERROR_MEMORY leaves the trainer as it was; where there is no longer memory for
  * that either, steps fail, and try to get it, while saving works. What plans of the context had in the arena is lost.
@@ -4240,6 +4254,22 @@ EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient);
 EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
                                                    eitp_error *error);
 
+/*
+ * As eitp_accumulate_gradients, but each term of a parameter's gradient goes on by itself from pass to pass, in a
+ * variable of its own, and the update adds them up: the sum of a parameter that two products use then has the same bits
+ * however rows are cut into passes. More than so many terms are accumulated in one variable after all.
+ */
+#define EITP__GRADIENT_TERMS 4
+EITP__PRIVATE eitp_status eitp__accumulate_gradients_apart(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
+
+/* The name of the variable of term 0, 1, ...: "gradient.<name>", "gradient_term.2.<name>", ... */
+EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
+                                              eitp_error *error);
+
+/* a + b of one shape; neither is summed into the other while it is computed, unless it is a product or what
+   embedding_unique makes, which add each number once. */
+EITP__PRIVATE eitp_tensor *eitp__add_apart(eitp_tensor *a, eitp_tensor *b);
+
 /* A tensor of one value with the shape, dtype and rows of x. */
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
 
@@ -4311,6 +4341,19 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_products, eitp__flops_adamw, eitp__fl
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 /* <<src/tensor/op_rules.h */
+
+/* >>src/tensor/row_sums.h */
+/* Whether accumulated gradients depend on how rows are cut into passes. */
+
+/*
+ * Looks in the graph of a loss, before its gradients are added, for a trained parameter whose gradient does not go on
+ * row by row from what eitp__accumulate_gradients_apart has accumulated, so that its last bits depend on how many rows
+ * a pass takes: writes the name of the first one to *parameter, NULL where there is none. `cuts_samples`: products over
+ * a leading dimension other than rows can be cut between passes too.
+ */
+EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, int cuts_samples, const char **parameter,
+                                                  eitp_error *error);
+/* <<src/tensor/row_sums.h */
 
 /* >>src/tensor/plan.h */
 /*
@@ -5808,6 +5851,7 @@ typedef struct eitp__step_plans {
     eitp_trainer_config config; /* merged: 0 until it is chosen */
     int64_t evaluation_samples; /* at a time; 0: a micro-batch */
     eitp_pass pass;             /* over merged micro-batches */
+    char cut_parameter[64];     /* one whose gradient's last bits depend on `merged`; "": none */
     eitp_plan *gradient_plan;
     eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL where there is only one */
     eitp_graph *update_graph; /* NULL: the update is in the plan above */
@@ -30708,6 +30752,16 @@ EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like)
     return extra ? eitp__apply(EITP__OP_RESHAPE, &sum, 1, &shape) : sum;
 }
 
+/* integers[0] says so to plans. */
+EITP__PRIVATE eitp_tensor *eitp__add_apart(eitp_tensor *a, eitp_tensor *b) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    attributes.integers[0] = 1;
+    inputs[0] = a;
+    inputs[1] = b;
+    return eitp__apply(EITP__OP_ADD, inputs, 2, &attributes);
+}
+
 EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contribution) {
     *dx = *dx && contribution ? eitp_add(*dx, contribution) : contribution ? contribution : *dx;
 }
@@ -33223,7 +33277,9 @@ EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin,
         return NULL;
     a = eitp__rows(a, begin, end);
     b = eitp__rows(b, begin, end);
-    return eitp__is_zeros(b) ? a : eitp__is_zeros(a) ? b : eitp_add(a, b);
+    if (eitp__is_zeros(b) || eitp__is_zeros(a))
+        return eitp__is_zeros(b) ? a : b;
+    return node->attributes.integers[0] ? eitp__add_apart(a, b) : eitp_add(a, b);
 }
 
 /* Pads the rows of x that fall in [begin, end); zeros if none do. */
@@ -33579,6 +33635,21 @@ static eitp_tensor *eitp__sum_terms(const eitp__term *term) {
     return sum;
 }
 
+/*
+ * The same of a trained parameter: its terms are summed as eitp_accumulate_gradients and the update do it, each by
+ * itself, and what embedding_unique sums by distinct id comes last.
+ */
+static eitp_tensor *eitp__sum_parameter_terms(const eitp__term *terms) {
+    eitp_tensor *sum = NULL;
+    for (int is_deferred = 0; is_deferred < 2; is_deferred++) {
+        for (const eitp__term *term = terms; term; term = term->next) {
+            if ((eitp__deferred_rows(term->value) != NULL) == is_deferred)
+                sum = sum ? eitp__add_apart(sum, term->value) : term->value;
+        }
+    }
+    return sum;
+}
+
 /* Marks what depends on the xs, among the nodes from `first` on. */
 static void eitp__mark_needed(eitp__flow *flow, size_t first, int count, eitp_tensor *const *xs) {
     eitp_graph *graph = flow->graph;
@@ -33776,7 +33847,7 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
         seed = eitp__fill_like(y, 1);
     eitp__differentiate(graph, 0, 1, &y, &seed, count, xs, terms);
     for (int i = 0; i < count; i++) {
-        gradients[i] = eitp__sum_terms(terms[i]);
+        gradients[i] = eitp__is_trained(xs[i]) ? eitp__sum_parameter_terms(terms[i]) : eitp__sum_terms(terms[i]);
         if (!gradients[i])
             gradients[i] = eitp_cast(eitp__fill_like(xs[i], 0), eitp__gradient_dtype(xs[i]));
     }
@@ -33803,28 +33874,60 @@ static void eitp__accumulate_rows(eitp_tensor *parameter, eitp_tensor *rows, eit
                     rows, carry);
 }
 
-/* Adds the terms of one parameter's gradient to its variable, one after the other: no sum of them is ever stored. */
-static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *term, eitp_tensor *carry) {
+EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
+                                              eitp_error *error) {
+    int length = term ? snprintf(name, size, "gradient_term.%d.%s", term + 1, parameter)
+                      : snprintf(name, size, "gradient.%s", parameter);
+    return length < (int)size
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long", parameter);
+}
+
+/* The variable that a term of a parameter's gradient is accumulated in. */
+static eitp_tensor *eitp__gradient_variable(eitp_tensor *parameter, int term) {
     char name[256];
-    eitp_tensor *target, *rows = NULL, *rest = carry;
-    if (snprintf(name, sizeof name, "gradient.%s", eitp__variable_name(parameter)) >= (int)sizeof name) {
-        eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long",
-                         eitp__variable_name(parameter));
-        return;
+    eitp_error error;
+    if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, &error)) {
+        eitp__graph_fail(parameter->graph, error.status, "%s", error.message);
+        return NULL;
     }
-    target = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter),
-                                  parameter->rank, parameter->shape);
-    for (; term; term = term->next) {
+    return eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter), parameter->rank,
+                                parameter->shape);
+}
+
+/* Multiplies variables of terms by the carry that have no term in this graph, from number `term` on. */
+static void eitp__carry_other_terms(eitp_tensor *parameter, int term, eitp_tensor *carry) {
+    char name[256];
+    for (; term < EITP__GRADIENT_TERMS && carry; term++) {
+        if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, NULL) ||
+            (term && eitp_variable_find(parameter->graph->context, name) < 0))
+            return;
+        eitp_accumulate(eitp__gradient_variable(parameter, term),
+                        eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
+    }
+}
+
+/*
+ * Adds the terms of one parameter's gradient to its variable, one after the other: no sum of them is ever stored. With
+ * `apart`, unless they are too many, each to a variable of its own.
+ */
+static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *terms, eitp_tensor *carry, int apart) {
+    eitp_tensor *target = eitp__gradient_variable(parameter, 0), *rows = NULL;
+    int count = 0, added = 0;
+    for (const eitp__term *term = terms; term; term = term->next)
+        count += eitp__deferred_rows(term->value) == NULL;
+    for (const eitp__term *term = terms; term; term = term->next) {
         eitp_tensor *deferred = eitp__deferred_rows(term->value);
         if (deferred) {
             eitp__add_gradient(&rows, deferred);
             continue;
         }
-        target = eitp_accumulate(target, term->value, rest);
-        rest = NULL;
+        if (!added || (apart && count <= EITP__GRADIENT_TERMS))
+            target = eitp_accumulate(eitp__gradient_variable(parameter, added++), term->value, carry);
+        else
+            target = eitp_accumulate(target, term->value, NULL);
     }
-    if (rest)
-        eitp_accumulate(target, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), rest);
+    eitp__carry_other_terms(parameter, added, carry);
     if (rows)
         eitp__accumulate_rows(parameter, rows, carry);
 }
@@ -33843,7 +33946,7 @@ EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *
     return EITP_OK;
 }
 
-eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
+static eitp_status eitp__accumulate_loss(eitp_tensor *loss, eitp_tensor *carry, int apart, eitp_error *error) {
     eitp_graph *graph;
     const eitp_host *host;
     eitp_tensor **xs, *seed;
@@ -33866,7 +33969,7 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
         seed = eitp__fill_like(loss, 1);
         eitp__differentiate(graph, 0, 1, &loss, &seed, count, xs, terms);
         for (int i = 0; i < count; i++)
-            eitp__accumulate_terms(xs[i], terms[i], carry);
+            eitp__accumulate_terms(xs[i], terms[i], carry, apart);
     } else {
         eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate %zu bytes to differentiate the graph", 2 * bytes);
     }
@@ -33874,7 +33977,138 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
     eitp__release(host, terms, bytes);
     return eitp_graph_status(graph, error);
 }
+
+eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
+    return eitp__accumulate_loss(loss, carry, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__accumulate_gradients_apart(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
+    return eitp__accumulate_loss(loss, carry, 1, error);
+}
 /* <<src/tensor/autograd.c */
+
+/* >>src/tensor/row_sums.c */
+/* What a tensor depends on: no samples, or some; or it is a trained parameter, perhaps cast or reshaped. */
+typedef enum eitp__dependence { EITP__ON_NOTHING, EITP__ON_SAMPLES, EITP__IS_PARAMETER } eitp__dependence;
+
+typedef struct eitp__tensor_uses {
+    eitp__dependence dependence;
+    const eitp_tensor *parameter; /* that it is */
+    int uses;    /* of a parameter those of its casts and reshapes too, but not lookups by distinct id */
+    int lookups; /* by distinct id */
+} eitp__tensor_uses;
+
+/*
+ * Is the gradient of a broadcast operand a sum of whole rows? Kernels sum these one after the other; where the last
+ * dimension is summed too, they may add up its numbers first, or in a wider type.
+ */
+static int eitp__is_summed_by_rows(const eitp_tensor *x, const eitp_tensor *y) {
+    const int is_spread = x->rank < y->rank || (x->rank && x->shape[0] == 1 && y->shape[0] != 1);
+    return is_spread && x->rank && x->shape[x->rank - 1] > 1 && x->shape[x->rank - 1] == y->shape[y->rank - 1];
+}
+
+/* The same of a weight or a bias. */
+static int eitp__is_product_by_rows(const eitp__node *node, int input, int cuts_samples) {
+    const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
+    if (input != 1)
+        return input == 2;
+    if (node->attributes.integers[0])
+        return 0;
+    return a->rank > b->rank || (b->rank == 2 && (a->rows || cuts_samples));
+}
+
+/* Does the gradient of an input go on row by row from one pass to the next? */
+static int eitp__goes_on(const eitp__node *node, int input, int cuts_samples, const eitp__tensor_uses *tensors) {
+    switch ((int)node->op) {
+    case EITP__OP_MATMUL:
+        return eitp__is_product_by_rows(node, input, cuts_samples);
+    case EITP__OP_ADD:
+    case EITP__OP_SUBTRACT:
+    case EITP__OP_MULTIPLY:
+    case EITP__OP_DIVIDE:
+    case EITP__OP_MINIMUM:
+    case EITP__OP_MAXIMUM:
+        return eitp__is_summed_by_rows(node->inputs[input], node->outputs[0]);
+    case EITP__OP_LAYER_NORM: /* one kernel makes both gradients, or an accumulation of its own adds what it made */
+        return input && tensors[node->inputs[1]->id].dependence == EITP__IS_PARAMETER &&
+               tensors[node->inputs[2]->id].dependence == EITP__IS_PARAMETER;
+    case EITP__OP_RMS_NORM:
+    case EITP__OP_LINEAR_CROSS_ENTROPY:
+        return input == 1;
+    case EITP__OP_EMBEDDING:
+        return input == 0;
+    default:
+        return 0;
+    }
+}
+
+/* Counts a use of a parameter; 0: its gradient does not go on. */
+static int eitp__count_use(const eitp__node *node, int input, int cuts_samples, eitp__tensor_uses *tensors) {
+    const eitp_tensor *x = node->inputs[input];
+    eitp__tensor_uses *itself = &tensors[x->id], *parameter = &tensors[itself->parameter->id];
+    if (itself != parameter && itself->uses++)
+        return 0;
+    if (node->op == EITP__OP_EMBEDDING && node->input_count > 2)
+        return input == 0 && !parameter->lookups++ && !(x->node && x->node->op == EITP__OP_RESHAPE);
+    return ++parameter->uses <= EITP__GRADIENT_TERMS && eitp__goes_on(node, input, cuts_samples, tensors);
+}
+
+/* The parameter of the node's inputs whose gradient does not go on; NULL where there is none. */
+static const eitp_tensor *eitp__visit_uses(const eitp__node *node, int cuts_samples, eitp__tensor_uses *tensors) {
+    const eitp_tensor *parameter = NULL, *cut = NULL;
+    eitp__tensor_uses result = EITP__ZERO;
+    int has_gradient = node->op != EITP__OP_STOP_GRADIENT && eitp__is_floating(node->outputs[0]->dtype);
+    for (int i = 0; i < node->input_count; i++) {
+        const eitp__tensor_uses *x = node->inputs[i] ? &tensors[node->inputs[i]->id] : NULL;
+        if (x && x->dependence == EITP__ON_SAMPLES)
+            result.dependence = EITP__ON_SAMPLES;
+        else if (x && x->dependence == EITP__IS_PARAMETER)
+            parameter = x->parameter;
+    }
+    if (parameter && has_gradient && result.dependence == EITP__ON_NOTHING) {
+        /* Of a function of parameters alone, a sum over rows is multiplied by something before it is accumulated. */
+        cut = (node->op == EITP__OP_RESHAPE || node->op == EITP__OP_CAST) &&
+                      (node->inputs[0] == parameter || !tensors[node->inputs[0]->id].uses++)
+                  ? NULL
+                  : parameter;
+        result.dependence = EITP__IS_PARAMETER;
+        result.parameter = parameter;
+    }
+    for (int i = 0; i < node->input_count && has_gradient && result.dependence == EITP__ON_SAMPLES && !cut; i++) {
+        const eitp__tensor_uses *x = node->inputs[i] ? &tensors[node->inputs[i]->id] : NULL;
+        if (x && x->dependence == EITP__IS_PARAMETER && !eitp__count_use(node, i, cuts_samples, tensors))
+            cut = x->parameter;
+    }
+    for (int i = 0; i < node->output_count; i++)
+        tensors[node->outputs[i]->id] = result;
+    return cut;
+}
+
+EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, int cuts_samples, const char **parameter,
+                                                  eitp_error *error) {
+    const eitp_host *host = eitp__graph_host(graph);
+    const size_t bytes = graph->tensor_count * sizeof(eitp__tensor_uses);
+    eitp__tensor_uses *tensors = (eitp__tensor_uses *)eitp__allocate(host, bytes);
+    *parameter = NULL;
+    if (!tensors)
+        return eitp__fail_memory(error, bytes, "the uses of tensors");
+    for (size_t i = 0; i < graph->tensor_count; i++) {
+        const eitp_tensor *tensor = graph->tensors[i];
+        if (eitp__is_trained(tensor)) {
+            tensors[i].dependence = EITP__IS_PARAMETER;
+            tensors[i].parameter = tensor;
+        } else if (tensor->leaf == EITP__INPUT) {
+            tensors[i].dependence = EITP__ON_SAMPLES;
+        }
+    }
+    for (size_t n = 0; n < graph->node_count && !*parameter; n++) {
+        const eitp_tensor *cut = eitp__visit_uses(graph->nodes[n], cuts_samples, tensors);
+        *parameter = cut ? eitp__variable_name(cut) : NULL;
+    }
+    eitp__release(host, tensors, bytes);
+    return EITP_OK;
+}
+/* <<src/tensor/row_sums.c */
 
 /* >>src/tensor/plan_steps.c */
 /* What the passes of a plan share: the tensors of steps, who owns their memory, and stretches of the arena. */
@@ -34194,6 +34428,12 @@ static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
     return dtype == (accumulates == EITP__ACCUMULATES_WIDE ? eitp__wide(stored) : stored);
 }
 
+/* May the node add its value to the other term of the sum, where that asks for terms that are summed apart? */
+static int eitp__may_add(const eitp__node *node, const eitp__node *sum) {
+    return !sum->attributes.integers[0] ||
+           (node->op == EITP__OP_EMBEDDING_BACKWARD && eitp__deferred_rows(node->outputs[0]));
+}
+
 /*
  * The node that makes one term of a sum and can add it to the other in that one's place; NULL where there is none. Of
  * products see below.
@@ -34206,8 +34446,8 @@ static eitp__node *eitp__adder_of(const eitp__fusion *fusion, const eitp__node *
         if (term == other || !eitp__is_consumed(fusion, term) || !eitp__is_consumed(fusion, other))
             continue;
         if (term->node->output_count == 1 && eitp__accumulates_in(term->node, term->dtype) &&
-            term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] && other->dtype == term->dtype &&
-            eitp__same_shape(term, other) && other->rows == term->rows)
+            eitp__may_add(term->node, sum) && term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] &&
+            other->dtype == term->dtype && eitp__same_shape(term, other) && other->rows == term->rows)
             return term->node;
     }
     return NULL;
@@ -39319,14 +39559,30 @@ static int eitp__has_gradient_rows(const eitp_context *context, const char *para
     return 0;
 }
 
+/* Adds up the terms of a parameter's gradient, in the variable of the first. */
+static eitp_tensor *eitp__sum_accumulated_terms(eitp_tensor *parameter) {
+    const char *parameter_name = eitp__variable_name(parameter);
+    char name[EITP__STATE_NAME];
+    eitp_tensor *sum = NULL;
+    for (int term = 0; term < EITP__GRADIENT_TERMS; term++) {
+        eitp_tensor *variable;
+        if (eitp__gradient_name(parameter_name, term, name, sizeof name, NULL) ||
+            eitp_variable_find(parameter->graph->context, name) < 0)
+            break;
+        variable = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__wide(parameter->dtype),
+                                        parameter->rank, parameter->shape);
+        sum = sum ? eitp_accumulate(sum, variable, NULL) : variable;
+    }
+    return sum;
+}
+
 /*
  * The accumulated gradient of a parameter, with the rows that were accumulated beside it added; NULL if the graph has
  * failed.
  */
-static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const char *gradient, eitp_tensor *unique) {
+static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, eitp_tensor *unique) {
     eitp_graph *graph = parameter->graph;
-    eitp_tensor *sum = eitp_variable_tensor(graph, gradient, EITP_GRADIENT, eitp__wide(parameter->dtype),
-                                            parameter->rank, parameter->shape);
+    eitp_tensor *sum = eitp__sum_accumulated_terms(parameter);
     const char *parameter_name = eitp__variable_name(parameter);
     int64_t shape[2];
     char name[EITP__STATE_NAME];
@@ -39367,8 +39623,7 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);
         if (pairs.parameters[pairs.count])
-            pairs.gradients[pairs.count] =
-                eitp__accumulated_gradient(pairs.parameters[pairs.count], name, config->unique);
+            pairs.gradients[pairs.count] = eitp__accumulated_gradient(pairs.parameters[pairs.count], config->unique);
         pairs.count++;
         status = eitp_graph_status(graph, error);
     }
@@ -46914,17 +47169,29 @@ static eitp_adamw_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *gra
     return adamw;
 }
 
+/* Finds out whether `merged` decides bits. Samples, unlike rows, follow one another without gaps. */
+static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error *error) {
+    const int64_t group = eitp__context_sum_group(plans->task.context);
+    const char *name = NULL;
+    eitp_status status =
+        eitp__find_cut_gradient(plans->pass.graph, plans->config.batch_size % group == 0, &name, error);
+    snprintf(plans->cut_parameter, sizeof plans->cut_parameter, "%s", name ? name : "");
+    return status;
+}
+
 /* The graph of a pass: with its update, or with gradients added to their variables. */
 static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *error) {
     const eitp__layout layout = eitp__step_layout(plans);
     const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
     eitp_adamw_config adamw;
     eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
+    if (!status)
+        status = eitp__find_cut_parameter(plans, error);
     if (status)
         return status;
     if (!eitp__step_is_one_pass(plans)) {
         plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
-        return eitp_accumulate_gradients(plans->pass.loss, plans->carry, error);
+        return eitp__accumulate_gradients_apart(plans->pass.loss, plans->carry, error);
     }
     adamw = eitp__adamw_in(plans, plans->pass.graph);
     return eitp_adamw_minimize(plans->pass.loss, &adamw, &plans->update, error);
@@ -48093,10 +48360,12 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     return search;
 }
 
-/* True if sums over rows are cut where they can be: not within a group of rows that products add at once. */
+/* True if sums over rows are cut where that changes no bit: not within a group of rows that products add at once. */
 static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
     const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
+    if (trainer->plans.cut_parameter[0])
+        return 0;
     return (rows % group == 0 && !trainer->plans.task.rows_vary) ||
            (report->after.batch_size == report->before.batch_size && !trainer->plans.config.dense_rows);
 }
@@ -48591,15 +48860,23 @@ static eitp_status eitp__compare_data(const eitp__state *mine, const eitp__state
     return EITP_OK;
 }
 
-/* Where rows are dense, the number of micro-batches in a pass may decide bits. */
-static eitp_status eitp__compare_merged(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
-                                        const char *checkpoint, eitp_error *error) {
-    return mine->dense_rows && mine->merged != theirs->merged
-               ? eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
-                            "the bits would differ; use the same, or start from its weights",
-                            checkpoint, (long long)theirs->merged, (long long)mine->merged)
-               : EITP_OK;
+/* Where rows are dense, or sums over them cannot be cut, the number of micro-batches in a pass may decide bits. */
+static eitp_status eitp__compare_merged(const eitp__step_plans *plans, const eitp_trainer_config *mine,
+                                        const eitp_trainer_config *theirs, const char *checkpoint, eitp_error *error) {
+    if (mine->merged == theirs->merged)
+        return EITP_OK;
+    if (mine->dense_rows)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
+                          "the bits would differ; use the same, or start from its weights",
+                          checkpoint, (long long)theirs->merged, (long long)mine->merged);
+    if (plans->cut_parameter[0])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with %lld micro-batches in a pass, and this run has %lld: the bits would "
+                          "differ, as the gradient of parameter '%s' depends on that; use the same, or start from its "
+                          "weights",
+                          checkpoint, (long long)theirs->merged, (long long)mine->merged, plans->cut_parameter);
+    return EITP_OK;
 }
 
 /* Refuses, or logs, the differences in what tables describe. */
@@ -48639,7 +48916,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
     if (!status)
         status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
     if (!status)
-        status = eitp__compare_merged(&current.info.config, &written->info.config, checkpoint, error);
+        status = eitp__compare_merged(&trainer->plans, &current.info.config, &written->info.config, checkpoint, error);
     if (!status)
         status = eitp__compare_data(&current, written, checkpoint, error);
     if (!status)
