@@ -232,6 +232,8 @@ static RUN_UNUSED uint32_t train_variant(const variant *v, const char *directory
         printf("    %s\n", error_.message);
     else if (step_many(&r, steps, NULL))
         crc = fingerprint(&r);
+    CHECK_THAT(!r.trainer || !r.trainer->plans.cut_parameter[0], "merging may change the bits of '%s'",
+               r.trainer->plans.cut_parameter);
     end_run(&r);
     return crc;
 }

@@ -265,14 +265,30 @@ static int eitp__has_gradient_rows(const eitp_context *context, const char *para
     return 0;
 }
 
+/* Adds up the terms of a parameter's gradient, in the variable of the first. */
+static eitp_tensor *eitp__sum_accumulated_terms(eitp_tensor *parameter) {
+    const char *parameter_name = eitp__variable_name(parameter);
+    char name[EITP__STATE_NAME];
+    eitp_tensor *sum = NULL;
+    for (int term = 0; term < EITP__GRADIENT_TERMS; term++) {
+        eitp_tensor *variable;
+        if (eitp__gradient_name(parameter_name, term, name, sizeof name, NULL) ||
+            eitp_variable_find(parameter->graph->context, name) < 0)
+            break;
+        variable = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__wide(parameter->dtype),
+                                        parameter->rank, parameter->shape);
+        sum = sum ? eitp_accumulate(sum, variable, NULL) : variable;
+    }
+    return sum;
+}
+
 /*
  * The accumulated gradient of a parameter, with the rows that were accumulated beside it added; NULL if the graph has
  * failed.
  */
-static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const char *gradient, eitp_tensor *unique) {
+static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, eitp_tensor *unique) {
     eitp_graph *graph = parameter->graph;
-    eitp_tensor *sum = eitp_variable_tensor(graph, gradient, EITP_GRADIENT, eitp__wide(parameter->dtype),
-                                            parameter->rank, parameter->shape);
+    eitp_tensor *sum = eitp__sum_accumulated_terms(parameter);
     const char *parameter_name = eitp__variable_name(parameter);
     int64_t shape[2];
     char name[EITP__STATE_NAME];
@@ -313,8 +329,7 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);
         if (pairs.parameters[pairs.count])
-            pairs.gradients[pairs.count] =
-                eitp__accumulated_gradient(pairs.parameters[pairs.count], name, config->unique);
+            pairs.gradients[pairs.count] = eitp__accumulated_gradient(pairs.parameters[pairs.count], config->unique);
         pairs.count++;
         status = eitp_graph_status(graph, error);
     }

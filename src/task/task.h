@@ -89,7 +89,13 @@ typedef struct eitp_task_identity {
     uint64_t first, count; /* where in it the training samples begin, and how many units they have */
 } eitp_task_identity;
 
-/* Functions but build and read may be NULL. */
+/*
+ * Functions but build and read may be NULL.
+ *
+ * How many micro-batches a pass takes changes no bit where each parameter is used up to four times as
+ * eitp_accumulate_gradients says: of several uses each is accumulated by itself, which takes as much memory again. With
+ * other uses the last bits depend on it: a resume with another number is refused, and eitp_trainer_shrink says so.
+ */
 typedef struct eitp_task {
     void *user;
     eitp_context *context;

@@ -40,6 +40,21 @@ static eitp_tensor *eitp__sum_terms(const eitp__term *term) {
     return sum;
 }
 
+/*
+ * The same of a trained parameter: its terms are summed as eitp_accumulate_gradients and the update do it, each by
+ * itself, and what embedding_unique sums by distinct id comes last.
+ */
+static eitp_tensor *eitp__sum_parameter_terms(const eitp__term *terms) {
+    eitp_tensor *sum = NULL;
+    for (int is_deferred = 0; is_deferred < 2; is_deferred++) {
+        for (const eitp__term *term = terms; term; term = term->next) {
+            if ((eitp__deferred_rows(term->value) != NULL) == is_deferred)
+                sum = sum ? eitp__add_apart(sum, term->value) : term->value;
+        }
+    }
+    return sum;
+}
+
 /* Marks what depends on the xs, among the nodes from `first` on. */
 static void eitp__mark_needed(eitp__flow *flow, size_t first, int count, eitp_tensor *const *xs) {
     eitp_graph *graph = flow->graph;
@@ -237,7 +252,7 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
         seed = eitp__fill_like(y, 1);
     eitp__differentiate(graph, 0, 1, &y, &seed, count, xs, terms);
     for (int i = 0; i < count; i++) {
-        gradients[i] = eitp__sum_terms(terms[i]);
+        gradients[i] = eitp__is_trained(xs[i]) ? eitp__sum_parameter_terms(terms[i]) : eitp__sum_terms(terms[i]);
         if (!gradients[i])
             gradients[i] = eitp_cast(eitp__fill_like(xs[i], 0), eitp__gradient_dtype(xs[i]));
     }
@@ -264,28 +279,60 @@ static void eitp__accumulate_rows(eitp_tensor *parameter, eitp_tensor *rows, eit
                     rows, carry);
 }
 
-/* Adds the terms of one parameter's gradient to its variable, one after the other: no sum of them is ever stored. */
-static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *term, eitp_tensor *carry) {
+EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
+                                              eitp_error *error) {
+    int length = term ? snprintf(name, size, "gradient_term.%d.%s", term + 1, parameter)
+                      : snprintf(name, size, "gradient.%s", parameter);
+    return length < (int)size
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long", parameter);
+}
+
+/* The variable that a term of a parameter's gradient is accumulated in. */
+static eitp_tensor *eitp__gradient_variable(eitp_tensor *parameter, int term) {
     char name[256];
-    eitp_tensor *target, *rows = NULL, *rest = carry;
-    if (snprintf(name, sizeof name, "gradient.%s", eitp__variable_name(parameter)) >= (int)sizeof name) {
-        eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long",
-                         eitp__variable_name(parameter));
-        return;
+    eitp_error error;
+    if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, &error)) {
+        eitp__graph_fail(parameter->graph, error.status, "%s", error.message);
+        return NULL;
     }
-    target = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter),
-                                  parameter->rank, parameter->shape);
-    for (; term; term = term->next) {
+    return eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter), parameter->rank,
+                                parameter->shape);
+}
+
+/* Multiplies variables of terms by the carry that have no term in this graph, from number `term` on. */
+static void eitp__carry_other_terms(eitp_tensor *parameter, int term, eitp_tensor *carry) {
+    char name[256];
+    for (; term < EITP__GRADIENT_TERMS && carry; term++) {
+        if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, NULL) ||
+            (term && eitp_variable_find(parameter->graph->context, name) < 0))
+            return;
+        eitp_accumulate(eitp__gradient_variable(parameter, term),
+                        eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
+    }
+}
+
+/*
+ * Adds the terms of one parameter's gradient to its variable, one after the other: no sum of them is ever stored. With
+ * `apart`, unless they are too many, each to a variable of its own.
+ */
+static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *terms, eitp_tensor *carry, int apart) {
+    eitp_tensor *target = eitp__gradient_variable(parameter, 0), *rows = NULL;
+    int count = 0, added = 0;
+    for (const eitp__term *term = terms; term; term = term->next)
+        count += eitp__deferred_rows(term->value) == NULL;
+    for (const eitp__term *term = terms; term; term = term->next) {
         eitp_tensor *deferred = eitp__deferred_rows(term->value);
         if (deferred) {
             eitp__add_gradient(&rows, deferred);
             continue;
         }
-        target = eitp_accumulate(target, term->value, rest);
-        rest = NULL;
+        if (!added || (apart && count <= EITP__GRADIENT_TERMS))
+            target = eitp_accumulate(eitp__gradient_variable(parameter, added++), term->value, carry);
+        else
+            target = eitp_accumulate(target, term->value, NULL);
     }
-    if (rest)
-        eitp_accumulate(target, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), rest);
+    eitp__carry_other_terms(parameter, added, carry);
     if (rows)
         eitp__accumulate_rows(parameter, rows, carry);
 }
@@ -304,7 +351,7 @@ EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *
     return EITP_OK;
 }
 
-eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
+static eitp_status eitp__accumulate_loss(eitp_tensor *loss, eitp_tensor *carry, int apart, eitp_error *error) {
     eitp_graph *graph;
     const eitp_host *host;
     eitp_tensor **xs, *seed;
@@ -327,11 +374,19 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
         seed = eitp__fill_like(loss, 1);
         eitp__differentiate(graph, 0, 1, &loss, &seed, count, xs, terms);
         for (int i = 0; i < count; i++)
-            eitp__accumulate_terms(xs[i], terms[i], carry);
+            eitp__accumulate_terms(xs[i], terms[i], carry, apart);
     } else {
         eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate %zu bytes to differentiate the graph", 2 * bytes);
     }
     eitp__release(host, xs, bytes);
     eitp__release(host, terms, bytes);
     return eitp_graph_status(graph, error);
+}
+
+eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
+    return eitp__accumulate_loss(loss, carry, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__accumulate_gradients_apart(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
+    return eitp__accumulate_loss(loss, carry, 1, error);
 }

@@ -50,6 +50,22 @@ EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient);
 EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
                                                    eitp_error *error);
 
+/*
+ * As eitp_accumulate_gradients, but each term of a parameter's gradient goes on by itself from pass to pass, in a
+ * variable of its own, and the update adds them up: the sum of a parameter that two products use then has the same bits
+ * however rows are cut into passes. More than so many terms are accumulated in one variable after all.
+ */
+#define EITP__GRADIENT_TERMS 4
+EITP__PRIVATE eitp_status eitp__accumulate_gradients_apart(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
+
+/* The name of the variable of term 0, 1, ...: "gradient.<name>", "gradient_term.2.<name>", ... */
+EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
+                                              eitp_error *error);
+
+/* a + b of one shape; neither is summed into the other while it is computed, unless it is a product or what
+   embedding_unique makes, which add each number once. */
+EITP__PRIVATE eitp_tensor *eitp__add_apart(eitp_tensor *a, eitp_tensor *b);
+
 /* A tensor of one value with the shape, dtype and rows of x. */
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
 

@@ -295,6 +295,16 @@ EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like)
     return extra ? eitp__apply(EITP__OP_RESHAPE, &sum, 1, &shape) : sum;
 }
 
+/* integers[0] says so to plans. */
+EITP__PRIVATE eitp_tensor *eitp__add_apart(eitp_tensor *a, eitp_tensor *b) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    attributes.integers[0] = 1;
+    inputs[0] = a;
+    inputs[1] = b;
+    return eitp__apply(EITP__OP_ADD, inputs, 2, &attributes);
+}
+
 EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contribution) {
     *dx = *dx && contribution ? eitp_add(*dx, contribution) : contribution ? contribution : *dx;
 }

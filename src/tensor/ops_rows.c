@@ -64,7 +64,9 @@ EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin,
         return NULL;
     a = eitp__rows(a, begin, end);
     b = eitp__rows(b, begin, end);
-    return eitp__is_zeros(b) ? a : eitp__is_zeros(a) ? b : eitp_add(a, b);
+    if (eitp__is_zeros(b) || eitp__is_zeros(a))
+        return eitp__is_zeros(b) ? a : b;
+    return node->attributes.integers[0] ? eitp__add_apart(a, b) : eitp_add(a, b);
 }
 
 /* Pads the rows of x that fall in [begin, end); zeros if none do. */

@@ -2,6 +2,7 @@
  * The second pass of a plan: steps from nodes. A product does the activation, the derivative of one, or the addition
  * that follows it; what only feeds an accumulation, or a sum whose other term nothing else needs, adds to it itself.
  */
+#include "tensor/op_rules.h"
 #include "tensor/plan.h"
 
 typedef struct eitp__fusion {
@@ -48,6 +49,12 @@ static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
     return dtype == (accumulates == EITP__ACCUMULATES_WIDE ? eitp__wide(stored) : stored);
 }
 
+/* May the node add its value to the other term of the sum, where that asks for terms that are summed apart? */
+static int eitp__may_add(const eitp__node *node, const eitp__node *sum) {
+    return !sum->attributes.integers[0] ||
+           (node->op == EITP__OP_EMBEDDING_BACKWARD && eitp__deferred_rows(node->outputs[0]));
+}
+
 /*
  * The node that makes one term of a sum and can add it to the other in that one's place; NULL where there is none. Of
  * products see below.
@@ -60,8 +67,8 @@ static eitp__node *eitp__adder_of(const eitp__fusion *fusion, const eitp__node *
         if (term == other || !eitp__is_consumed(fusion, term) || !eitp__is_consumed(fusion, other))
             continue;
         if (term->node->output_count == 1 && eitp__accumulates_in(term->node, term->dtype) &&
-            term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] && other->dtype == term->dtype &&
-            eitp__same_shape(term, other) && other->rows == term->rows)
+            eitp__may_add(term->node, sum) && term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] &&
+            other->dtype == term->dtype && eitp__same_shape(term, other) && other->rows == term->rows)
             return term->node;
     }
     return NULL;

@@ -456,6 +456,13 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
  * EITP_GRADIENT (F32 for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] *
  * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it. What eitp_embedding_unique
  * sums by distinct id is accumulated beside it, u rows in "gradient_rows.<u>.<name>", for the update to add.
+ *
+ * How rows are cut into passes changes no bit where a parameter is used once, and its gradient is a sum over rows that
+ * goes on from what is there: as a weight [k, m] or bias of a product, a table of eitp_embedding or
+ * eitp_linear_cross_entropy, gain and bias of eitp_layer_norm and gain of eitp_rms_norm, or a vector of more than one
+ * element that is broadcast over rows in +, -, *, /, minimum or maximum, each perhaps cast or reshaped. Used more than
+ * once, or as a number, a slice or a function of a parameter, the last bits depend on the cuts. Trainers do better: see
+ * eitp_task.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 

@@ -1,7 +1,9 @@
 #include "train/step_plans.h"
 
 #include "tensor/context.h"
+#include "tensor/op_rules.h"
 #include "tensor/plan.h"
+#include "tensor/row_sums.h"
 
 /* ---- Sizes ---- */
 
@@ -51,17 +53,29 @@ static eitp_adamw_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *gra
     return adamw;
 }
 
+/* Finds out whether `merged` decides bits. Samples, unlike rows, follow one another without gaps. */
+static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error *error) {
+    const int64_t group = eitp__context_sum_group(plans->task.context);
+    const char *name = NULL;
+    eitp_status status =
+        eitp__find_cut_gradient(plans->pass.graph, plans->config.batch_size % group == 0, &name, error);
+    snprintf(plans->cut_parameter, sizeof plans->cut_parameter, "%s", name ? name : "");
+    return status;
+}
+
 /* The graph of a pass: with its update, or with gradients added to their variables. */
 static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *error) {
     const eitp__layout layout = eitp__step_layout(plans);
     const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
     eitp_adamw_config adamw;
     eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
+    if (!status)
+        status = eitp__find_cut_parameter(plans, error);
     if (status)
         return status;
     if (!eitp__step_is_one_pass(plans)) {
         plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
-        return eitp_accumulate_gradients(plans->pass.loss, plans->carry, error);
+        return eitp__accumulate_gradients_apart(plans->pass.loss, plans->carry, error);
     }
     adamw = eitp__adamw_in(plans, plans->pass.graph);
     return eitp_adamw_minimize(plans->pass.loss, &adamw, &plans->update, error);

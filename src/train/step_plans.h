@@ -16,6 +16,7 @@ typedef struct eitp__step_plans {
     eitp_trainer_config config; /* merged: 0 until it is chosen */
     int64_t evaluation_samples; /* at a time; 0: a micro-batch */
     eitp_pass pass;             /* over merged micro-batches */
+    char cut_parameter[64];     /* one whose gradient's last bits depend on `merged`; "": none */
     eitp_plan *gradient_plan;
     eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL where there is only one */
     eitp_graph *update_graph; /* NULL: the update is in the plan above */

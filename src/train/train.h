@@ -200,8 +200,9 @@ typedef struct eitp_shrink_report {
  * values again, or half the sequences at a time: fewer merged micro-batches, then smaller ones and more of them;
  * whichever really lowers what is needed, and of those that free a quarter of the arena the one that costs least time.
  * A step has the same sequences, and the mean over their targets, as ever. The bits stay the same, unless a micro-batch
- * is split where its rows are not a multiple of what products add at once (see dense_rows): then the last ones change,
- * which is logged. Checkpoints have the new shape, and resume with the old one too.
+ * is split where its rows are not a multiple of what products add at once (see dense_rows), or a parameter is used so
+ * that they depend on how many micro-batches a pass takes (see eitp_task): then the last ones change, which is logged.
+ * Checkpoints have the new shape, and resume with the old one too.
  *
  * It needs a little memory itself. EITP_ERROR_MEMORY leaves the trainer as it was; where there is no longer memory for
  * that either, steps fail, and try to get it, while saving works. What plans of the context had in the arena is lost.

@@ -137,10 +137,12 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     return search;
 }
 
-/* True if sums over rows are cut where they can be: not within a group of rows that products add at once. */
+/* True if sums over rows are cut where that changes no bit: not within a group of rows that products add at once. */
 static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
     const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
+    if (trainer->plans.cut_parameter[0])
+        return 0;
     return (rows % group == 0 && !trainer->plans.task.rows_vary) ||
            (report->after.batch_size == report->before.batch_size && !trainer->plans.config.dense_rows);
 }

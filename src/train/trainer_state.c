@@ -450,15 +450,23 @@ static eitp_status eitp__compare_data(const eitp__state *mine, const eitp__state
     return EITP_OK;
 }
 
-/* Where rows are dense, the number of micro-batches in a pass may decide bits. */
-static eitp_status eitp__compare_merged(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
-                                        const char *checkpoint, eitp_error *error) {
-    return mine->dense_rows && mine->merged != theirs->merged
-               ? eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
-                            "the bits would differ; use the same, or start from its weights",
-                            checkpoint, (long long)theirs->merged, (long long)mine->merged)
-               : EITP_OK;
+/* Where rows are dense, or sums over them cannot be cut, the number of micro-batches in a pass may decide bits. */
+static eitp_status eitp__compare_merged(const eitp__step_plans *plans, const eitp_trainer_config *mine,
+                                        const eitp_trainer_config *theirs, const char *checkpoint, eitp_error *error) {
+    if (mine->merged == theirs->merged)
+        return EITP_OK;
+    if (mine->dense_rows)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
+                          "the bits would differ; use the same, or start from its weights",
+                          checkpoint, (long long)theirs->merged, (long long)mine->merged);
+    if (plans->cut_parameter[0])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with %lld micro-batches in a pass, and this run has %lld: the bits would "
+                          "differ, as the gradient of parameter '%s' depends on that; use the same, or start from its "
+                          "weights",
+                          checkpoint, (long long)theirs->merged, (long long)mine->merged, plans->cut_parameter);
+    return EITP_OK;
 }
 
 /* Refuses, or logs, the differences in what tables describe. */
@@ -498,7 +506,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
     if (!status)
         status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
     if (!status)
-        status = eitp__compare_merged(&current.info.config, &written->info.config, checkpoint, error);
+        status = eitp__compare_merged(&trainer->plans, &current.info.config, &written->info.config, checkpoint, error);
     if (!status)
         status = eitp__compare_data(&current, written, checkpoint, error);
     if (!status)

@@ -1,0 +1,124 @@
+#include "tensor/row_sums.h"
+
+#include "tensor/op_rules.h"
+
+/* What a tensor depends on: no samples, or some; or it is a trained parameter, perhaps cast or reshaped. */
+typedef enum eitp__dependence { EITP__ON_NOTHING, EITP__ON_SAMPLES, EITP__IS_PARAMETER } eitp__dependence;
+
+typedef struct eitp__tensor_uses {
+    eitp__dependence dependence;
+    const eitp_tensor *parameter; /* that it is */
+    int uses;    /* of a parameter those of its casts and reshapes too, but not lookups by distinct id */
+    int lookups; /* by distinct id */
+} eitp__tensor_uses;
+
+/*
+ * Is the gradient of a broadcast operand a sum of whole rows? Kernels sum these one after the other; where the last
+ * dimension is summed too, they may add up its numbers first, or in a wider type.
+ */
+static int eitp__is_summed_by_rows(const eitp_tensor *x, const eitp_tensor *y) {
+    const int is_spread = x->rank < y->rank || (x->rank && x->shape[0] == 1 && y->shape[0] != 1);
+    return is_spread && x->rank && x->shape[x->rank - 1] > 1 && x->shape[x->rank - 1] == y->shape[y->rank - 1];
+}
+
+/* The same of a weight or a bias. */
+static int eitp__is_product_by_rows(const eitp__node *node, int input, int cuts_samples) {
+    const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
+    if (input != 1)
+        return input == 2;
+    if (node->attributes.integers[0])
+        return 0;
+    return a->rank > b->rank || (b->rank == 2 && (a->rows || cuts_samples));
+}
+
+/* Does the gradient of an input go on row by row from one pass to the next? */
+static int eitp__goes_on(const eitp__node *node, int input, int cuts_samples, const eitp__tensor_uses *tensors) {
+    switch ((int)node->op) {
+    case EITP__OP_MATMUL:
+        return eitp__is_product_by_rows(node, input, cuts_samples);
+    case EITP__OP_ADD:
+    case EITP__OP_SUBTRACT:
+    case EITP__OP_MULTIPLY:
+    case EITP__OP_DIVIDE:
+    case EITP__OP_MINIMUM:
+    case EITP__OP_MAXIMUM:
+        return eitp__is_summed_by_rows(node->inputs[input], node->outputs[0]);
+    case EITP__OP_LAYER_NORM: /* one kernel makes both gradients, or an accumulation of its own adds what it made */
+        return input && tensors[node->inputs[1]->id].dependence == EITP__IS_PARAMETER &&
+               tensors[node->inputs[2]->id].dependence == EITP__IS_PARAMETER;
+    case EITP__OP_RMS_NORM:
+    case EITP__OP_LINEAR_CROSS_ENTROPY:
+        return input == 1;
+    case EITP__OP_EMBEDDING:
+        return input == 0;
+    default:
+        return 0;
+    }
+}
+
+/* Counts a use of a parameter; 0: its gradient does not go on. */
+static int eitp__count_use(const eitp__node *node, int input, int cuts_samples, eitp__tensor_uses *tensors) {
+    const eitp_tensor *x = node->inputs[input];
+    eitp__tensor_uses *itself = &tensors[x->id], *parameter = &tensors[itself->parameter->id];
+    if (itself != parameter && itself->uses++)
+        return 0;
+    if (node->op == EITP__OP_EMBEDDING && node->input_count > 2)
+        return input == 0 && !parameter->lookups++ && !(x->node && x->node->op == EITP__OP_RESHAPE);
+    return ++parameter->uses <= EITP__GRADIENT_TERMS && eitp__goes_on(node, input, cuts_samples, tensors);
+}
+
+/* The parameter of the node's inputs whose gradient does not go on; NULL where there is none. */
+static const eitp_tensor *eitp__visit_uses(const eitp__node *node, int cuts_samples, eitp__tensor_uses *tensors) {
+    const eitp_tensor *parameter = NULL, *cut = NULL;
+    eitp__tensor_uses result = EITP__ZERO;
+    int has_gradient = node->op != EITP__OP_STOP_GRADIENT && eitp__is_floating(node->outputs[0]->dtype);
+    for (int i = 0; i < node->input_count; i++) {
+        const eitp__tensor_uses *x = node->inputs[i] ? &tensors[node->inputs[i]->id] : NULL;
+        if (x && x->dependence == EITP__ON_SAMPLES)
+            result.dependence = EITP__ON_SAMPLES;
+        else if (x && x->dependence == EITP__IS_PARAMETER)
+            parameter = x->parameter;
+    }
+    if (parameter && has_gradient && result.dependence == EITP__ON_NOTHING) {
+        /* Of a function of parameters alone, a sum over rows is multiplied by something before it is accumulated. */
+        cut = (node->op == EITP__OP_RESHAPE || node->op == EITP__OP_CAST) &&
+                      (node->inputs[0] == parameter || !tensors[node->inputs[0]->id].uses++)
+                  ? NULL
+                  : parameter;
+        result.dependence = EITP__IS_PARAMETER;
+        result.parameter = parameter;
+    }
+    for (int i = 0; i < node->input_count && has_gradient && result.dependence == EITP__ON_SAMPLES && !cut; i++) {
+        const eitp__tensor_uses *x = node->inputs[i] ? &tensors[node->inputs[i]->id] : NULL;
+        if (x && x->dependence == EITP__IS_PARAMETER && !eitp__count_use(node, i, cuts_samples, tensors))
+            cut = x->parameter;
+    }
+    for (int i = 0; i < node->output_count; i++)
+        tensors[node->outputs[i]->id] = result;
+    return cut;
+}
+
+EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, int cuts_samples, const char **parameter,
+                                                  eitp_error *error) {
+    const eitp_host *host = eitp__graph_host(graph);
+    const size_t bytes = graph->tensor_count * sizeof(eitp__tensor_uses);
+    eitp__tensor_uses *tensors = (eitp__tensor_uses *)eitp__allocate(host, bytes);
+    *parameter = NULL;
+    if (!tensors)
+        return eitp__fail_memory(error, bytes, "the uses of tensors");
+    for (size_t i = 0; i < graph->tensor_count; i++) {
+        const eitp_tensor *tensor = graph->tensors[i];
+        if (eitp__is_trained(tensor)) {
+            tensors[i].dependence = EITP__IS_PARAMETER;
+            tensors[i].parameter = tensor;
+        } else if (tensor->leaf == EITP__INPUT) {
+            tensors[i].dependence = EITP__ON_SAMPLES;
+        }
+    }
+    for (size_t n = 0; n < graph->node_count && !*parameter; n++) {
+        const eitp_tensor *cut = eitp__visit_uses(graph->nodes[n], cuts_samples, tensors);
+        *parameter = cut ? eitp__variable_name(cut) : NULL;
+    }
+    eitp__release(host, tensors, bytes);
+    return EITP_OK;
+}
