@@ -5964,6 +5964,9 @@ EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value);
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
                                            const char *measure, eitp_error *error);
 
+/* Removes best.json, where a directory has one. */
+EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *directory, eitp_error *error);
+
 /* Reads the evaluations up to `step`; of a missing file or another measure there are none. */
 EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *host, const char *directory,
                                           const char *measure, int64_t step, eitp_error *error);
@@ -49493,6 +49496,18 @@ EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_ho
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *directory, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), EITP__BEST_FILE);
+    const int code = !status && info.kind == EITP_PATH_FILE ? host->files.remove(host->files.user, path) : 0;
+    if (code)
+        status = eitp__fail(error, EITP_ERROR_IO, "cannot remove '%s': %s", path, strerror(code));
+    eitp__release_text(host, path);
+    return status;
+}
+
 /* A step and a value, null where it was not finite. */
 static eitp_status eitp__best_read_evaluation(const eitp__json *object, eitp__best_evaluation *evaluation,
                                               eitp_error *error) {
@@ -50052,7 +50067,9 @@ static eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
     eitp_status status;
     char *parent;
     eitp__best_init(&run->best, run->config.higher_is_better);
-    if (!run->checkpoint || !eitp__run_follows_best(run))
+    if (!run->checkpoint)
+        return eitp__best_remove(&run->host, run->directory, error); /* as the records of an older run */
+    if (!eitp__run_follows_best(run))
         return EITP_OK;
     parent = eitp__parent_path(&run->host, run->checkpoint);
     if (!parent)

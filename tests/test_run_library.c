@@ -439,6 +439,30 @@ static void a_better_evaluation_is_saved_at_once(void) {
     scratch_remove(f.directory);
 }
 
+/* What an older run in the directory left is not taken for the new one's, once its checkpoints are removed. */
+static void a_new_run_knows_no_older_best(void) {
+    char path[700];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 3;
+    f.config.eval_steps = 1;
+    f.config.keep_best = "loss";
+    CHECK_THAT(!train(&f) && f.report.best_step > 0, "%s", error_.message);
+    for (int step = 1; step <= 3; step++) {
+        snprintf(path, sizeof path, "%s/checkpoint-%d", f.output, step);
+        scratch_remove(path);
+    }
+    f.config.steps = 6;
+    f.config.eval_steps = 6;
+    f.w.stop_after = 3;
+    CHECK_THAT(!train(&f) && f.report.saved == 3, "%s", error_.message);
+    f.config.resume = EITP_RESUME_NEWEST;
+    f.w.stop_after = 4;
+    CHECK_THAT(!train(&f) && f.report.saved == 4, "%s", error_.message);
+    CHECK_THAT(f.report.best_step == -1, "%d", (int)f.report.best_step);
+    scratch_remove(f.directory);
+}
+
 /* ---- The directory ---- */
 
 static void a_directory_has_one_run_at_a_time(void) {
@@ -672,6 +696,7 @@ static const test_case tests[] = {
     TEST(a_kill_right_after_saving_the_best),
     TEST(evaluations_go_along),
     TEST(a_better_evaluation_is_saved_at_once),
+    TEST(a_new_run_knows_no_older_best),
     TEST(a_directory_has_one_run_at_a_time),
     TEST(another_run_is_refused),
     TEST(short_memory_is_said_once),

@@ -206,7 +206,9 @@ static eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
     eitp_status status;
     char *parent;
     eitp__best_init(&run->best, run->config.higher_is_better);
-    if (!run->checkpoint || !eitp__run_follows_best(run))
+    if (!run->checkpoint)
+        return eitp__best_remove(&run->host, run->directory, error); /* as the records of an older run */
+    if (!eitp__run_follows_best(run))
         return EITP_OK;
     parent = eitp__parent_path(&run->host, run->checkpoint);
     if (!parent)
