@@ -234,6 +234,40 @@ static void jsonl_values_and_cutting(void) {
     scratch_remove(f.directory);
 }
 
+static int refused_writes; /* before the files work again */
+
+static int write_later(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    (void)user;
+    if (refused_writes <= 0)
+        return host.files.write(NULL, file, offset, data, size, done);
+    refused_writes--;
+    return ENOSPC;
+}
+
+/* A record that could not be written is written with the next: a checkpoint is not saved without it. */
+static void jsonl_keeps_what_it_could_not_write(void) {
+    const eitp_value value = {"a", EITP_VALUE_INTEGER, 0, 7, NULL};
+    const eitp_record record = {1, &value, 1};
+    eitp_record_sink sink;
+    char text[200];
+    fixture f;
+    eitp_jsonl *jsonl;
+    REQUIRE(begin_fixture(&f));
+    snprintf(f.output, sizeof f.output, "%s", f.directory);
+    f.host.files.write = write_later;
+    REQUIRE_OK(eitp_jsonl_create(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
+    sink = eitp_jsonl_sink(jsonl);
+    refused_writes = 2;
+    CHECK(sink.record(sink.user, &record, &error_) == EITP_ERROR_IO);
+    CHECK(sink.sync(sink.user, &error_) == EITP_ERROR_IO);
+    CHECK(!sink.sync(sink.user, &error_));
+    eitp_jsonl_destroy(jsonl);
+    read_text(&f, "j", text, sizeof text);
+    CHECK_THAT(!strcmp(text, "{\"step\": 1, \"a\": 7}\n"), "%s", text);
+    scratch_remove(f.directory);
+}
+
 /* ---- Requests ---- */
 
 static void stop_saves_and_resume_goes_on(void) {
@@ -685,6 +719,7 @@ static const test_case tests[] = {
     TEST(records_go_to_every_sink),
     TEST(a_sink_that_fails_ends_the_run),
     TEST(jsonl_values_and_cutting),
+    TEST(jsonl_keeps_what_it_could_not_write),
     TEST(stop_saves_and_resume_goes_on),
     TEST(save_now_saves_and_goes_on),
     TEST(seconds_save_after_every_step_of_slow_ones),
