@@ -6036,10 +6036,11 @@ struct eitp_run {
     eitp_run_report report;
     eitp__guard guard;
     eitp__best best;
-    int64_t nonfinite; /* steps in a row that were not applied */
-    double saved_at;   /* when it was last saved, or began */
-    int cannot_save;   /* the last attempt failed */
-    int stops_early;   /* `patience` is used up */
+    int64_t nonfinite;  /* steps in a row that were not applied */
+    double saved_at;    /* when it was last saved, or began */
+    int cannot_save;    /* the last attempt failed */
+    int best_is_behind; /* the last attempt to write best.json failed */
+    int stops_early;    /* `patience` is used up */
 };
 
 /* Resumes, trains and saves; fills in run->report. */
@@ -49924,12 +49925,20 @@ static eitp_status eitp__run_prune(eitp_run *run, eitp_error *error) {
                                   run->keep_best ? run->best.now.step : -1, error);
 }
 
+static eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__best_write(&run->best, &run->host, run->directory, eitp__run_measure_name(run), error);
+    run->best_is_behind = status != EITP_OK;
+    return status;
+}
+
 static eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     double began = eitp__clock();
-    /* Records first: a checkpoint never has steps that the records lack. */
+    /* Records first: a checkpoint never has steps that the records lack, or evaluations that best.json lacks. */
     eitp_status status = eitp__records_sync(run, error);
     run->save = 0;
     run->cannot_save = 1;
+    if (!status && run->best_is_behind)
+        status = eitp__run_write_best(run, error);
     if (!status)
         status = eitp_trainer_save(run->trainer, run->directory, error);
     if (status)
@@ -49952,10 +49961,6 @@ static void eitp__run_update_best(eitp_run *run) {
     run->report.best_step = run->best.now.step;
     run->report.best_value = run->best.now.value;
     run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
-}
-
-static eitp_status eitp__run_write_best(const eitp_run *run, eitp_error *error) {
-    return eitp__best_write(&run->best, &run->host, run->directory, eitp__run_measure_name(run), error);
 }
 
 /* best.json is written before the checkpoint: one that is resumed from finds all evaluations up to its step there. */

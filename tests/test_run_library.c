@@ -497,6 +497,39 @@ static void a_new_run_knows_no_older_best(void) {
     scratch_remove(f.directory);
 }
 
+static int refused_bests; /* before best.json can be written again */
+
+static int open_without_best(void *user, const char *path, eitp_file_mode mode, void **file) {
+    const eitp_host host = eitp_host_default();
+    (void)user;
+    if (refused_bests <= 0 || !strstr(path, "best.json"))
+        return host.files.open(NULL, path, mode, file);
+    refused_bests--;
+    return ENOSPC;
+}
+
+/* The checkpoint that a failed run leaves has no evaluation that best.json lacks. */
+static void a_checkpoint_waits_for_the_best(void) {
+    char text[4096];
+    for (int refused = 1; refused <= 2; refused++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.eval_steps = 2;
+        f.config.keep_best = "loss";
+        f.host.files.open = open_without_best;
+        refused_bests = refused;
+        CHECK(train(&f) == EITP_ERROR_IO && f.report.done == 2);
+        CHECK(has_checkpoint(&f, 2) == (refused == 1) && exists(&f, "best.json") == (refused == 1));
+        refused_bests = 0;
+        f.config.resume = EITP_RESUME_NEWEST;
+        f.w.stop_after = 3;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        read_text(&f, "best.json", text, sizeof text);
+        CHECK_THAT(strstr(text, "\n{\"step\": 2, ") && f.report.best_step == 2, "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
 /* ---- The directory ---- */
 
 static void a_directory_has_one_run_at_a_time(void) {
@@ -732,6 +765,7 @@ static const test_case tests[] = {
     TEST(evaluations_go_along),
     TEST(a_better_evaluation_is_saved_at_once),
     TEST(a_new_run_knows_no_older_best),
+    TEST(a_checkpoint_waits_for_the_best),
     TEST(a_directory_has_one_run_at_a_time),
     TEST(another_run_is_refused),
     TEST(short_memory_is_said_once),
