@@ -532,6 +532,49 @@ static void a_checkpoint_waits_for_the_best(void) {
 
 /* ---- The directory ---- */
 
+/* A process that was forked while the run was there, as a worker is, does not keep its directory. */
+static void a_child_does_not_keep_the_lock(void) {
+    eitp_run *run_;
+    fixture f;
+    int ends[2], status;
+    char byte = 0;
+    pid_t child;
+    REQUIRE(begin_fixture(&f));
+    REQUIRE(!pipe(ends));
+    snprintf(f.output, sizeof f.output, "%s", f.directory); /* which is not removed in between */
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &run_, &error_), error_);
+    fflush(stdout);
+    child = fork();
+    if (!child) {
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) != 0);
+    }
+    eitp_run_destroy(run_);
+    CHECK_THAT(!eitp_run_create(&f.host, &f.config, &run_, &error_), "%s", error_.message);
+    eitp_run_destroy(run_);
+    close(ends[0]);
+    close(ends[1]);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    scratch_remove(f.directory);
+}
+
+static int lock_of_another(void *user, const char *path, void **lock) {
+    (void)user;
+    (void)path;
+    (void)lock;
+    return EWOULDBLOCK;
+}
+
+/* Another process may have begun between this one's look and its lock: the directory is that one's. */
+static void a_directory_that_another_locked_stays(void) {
+    eitp_run *run_;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.host.files.lock = lock_of_another;
+    CHECK(eitp_run_create(&f.host, &f.config, &run_, &error_) == EITP_ERROR_ARGUMENT && exists(&f, ""));
+    scratch_remove(f.directory);
+}
+
 static void a_directory_has_one_run_at_a_time(void) {
     eitp_run *first, *second = (eitp_run *)1;
     fixture f;
@@ -766,6 +809,8 @@ static const test_case tests[] = {
     TEST(a_better_evaluation_is_saved_at_once),
     TEST(a_new_run_knows_no_older_best),
     TEST(a_checkpoint_waits_for_the_best),
+    TEST(a_child_does_not_keep_the_lock),
+    TEST(a_directory_that_another_locked_stays),
     TEST(a_directory_has_one_run_at_a_time),
     TEST(another_run_is_refused),
     TEST(short_memory_is_said_once),
