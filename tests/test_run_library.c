@@ -270,6 +270,12 @@ static void jsonl_keeps_what_it_could_not_write(void) {
 
 /* ---- Requests ---- */
 
+/* A handler may run before the run is made. */
+static void requests_of_no_run_do_nothing(void) {
+    eitp_run_request_stop(NULL, 1);
+    eitp_run_request_save(NULL);
+}
+
 static void stop_saves_and_resume_goes_on(void) {
     char straight[8192];
     fixture f, g;
@@ -796,6 +802,7 @@ static const test_case tests[] = {
     TEST(a_sink_that_fails_ends_the_run),
     TEST(jsonl_values_and_cutting),
     TEST(jsonl_keeps_what_it_could_not_write),
+    TEST(requests_of_no_run_do_nothing),
     TEST(stop_saves_and_resume_goes_on),
     TEST(save_now_saves_and_goes_on),
     TEST(seconds_save_after_every_step_of_slow_ones),

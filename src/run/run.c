@@ -151,10 +151,13 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
 }
 
 void eitp_run_request_stop(eitp_run *run, int reason) {
+    if (!run)
+        return;
     run->stop_reason = reason;
     run->stop = 1;
 }
 
 void eitp_run_request_save(eitp_run *run) {
-    run->save = 1;
+    if (run)
+        run->save = 1;
 }
