@@ -2151,7 +2151,8 @@ EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 /*
  * Writes checkpoint-<step> into a directory, which is made where it is missing. It is a model directory with the state
  * of the optimizer; of a model with adapters it has these (eitp_lora_save) instead of the weights, which are as they
- * were loaded, and their checksum.
+ * were loaded, and their checksum. Other parameters that are trained beside adapters, as a task's own head, are in
+ * parameters.safetensors.
  */
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
@@ -5536,18 +5537,18 @@ EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
                                                uint32_t *checksum, eitp_error *error);
 
-/* The same where parameters of `config` are laid out as its architecture does it; NULL: none. */
-EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
-                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
-                                                  eitp_error *error);
-
 /* Which variables of a role a file has, and what stands before their names in it. */
 typedef struct eitp__selection {
     eitp_role role;
-    int (*selects)(const char *name); /* NULL: all */
+    int (*selects)(const eitp_variable *variable); /* NULL: all */
     const char *prefix;
     const eitp_transformer_config *config; /* its parameters are laid out as its architecture does it; NULL: none */
 } eitp__selection;
+
+/* eitp__variables_read of these, whose prefix must be "". */
+EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
+                                                        const eitp__selection *selection, int loads, uint32_t *checksum,
+                                                        eitp_error *error);
 
 /* eitp_variables_save of these. */
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
@@ -5573,6 +5574,7 @@ EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, 
 
 #define EITP__LORA_CONFIG_FILE "adapter_config.json"
 #define EITP__LORA_WEIGHTS_FILE "adapter_model.safetensors"
+#define EITP__LORA_OTHERS_FILE "parameters.safetensors"
 
 /* Writes adapter_config.json; `base` may be NULL. */
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
@@ -5585,6 +5587,14 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 
 /* The CRC-32C of the bytes of the parameters that adapters leave as they are. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
+
+/* Parameters that are trained beside adapters, as a task's own head is: whether there are any, and their file. Where
+   `loads` is 0 it is only checked. */
+EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
+EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
+                                                 eitp_error *error);
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
+                                                 eitp_error *error);
 /* <<src/io/lora_files.h */
 
 /* >>src/io/checkpoint.h */
@@ -44596,6 +44606,19 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return eitp__variable_read_piece(context, variable, &pieces[0], collection, entry, loads, checksum, error);
 }
 
+static int eitp__is_selected(const eitp__selection *selection, const eitp_variable *variable) {
+    return variable->role == selection->role && (!selection->selects || selection->selects(variable));
+}
+
+static eitp__selection eitp__select_role(eitp_role role) {
+    eitp__selection selection;
+    selection.role = role;
+    selection.selects = NULL;
+    selection.prefix = "";
+    selection.config = NULL;
+    return selection;
+}
+
 /* The tensors of a file, the variables that they are of, and their names. */
 typedef struct eitp__file_list {
     const eitp_host *host;
@@ -44645,7 +44668,7 @@ static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *
     is_made = list->variables && list->pieces && list->tensors;
     for (size_t i = 0; i < eitp_variable_count(context) && is_made; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        if (variable.role == selection->role && (!selection->selects || selection->selects(variable.name)))
+        if (eitp__is_selected(selection, &variable))
             eitp__file_list_add(list, i, &variable, selection, dtype);
     }
     if (!is_made || list->names.failed)
@@ -44726,10 +44749,7 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     eitp__selection selection;
     if (!context || !path)
         return eitp__fail_null(error, "eitp_variables_save", "context and path");
-    selection.role = role;
-    selection.selects = NULL;
-    selection.prefix = "";
-    selection.config = NULL;
+    selection = eitp__select_role(role);
     return eitp__variables_save(context, path, &selection, dtype, checksum, error);
 }
 
@@ -44739,14 +44759,15 @@ static const eitp__safetensors_entry *eitp__piece_entry(const eitp__safetensors 
     return eitp__safetensors_find(collection, *piece->name ? piece->name : variable->name);
 }
 
-/* Checks that a file has the tensors of all variables of a role, and no others. */
+/* Checks that a file has the tensors of all variables of a selection, and no others. */
 static eitp_status eitp__check_entries(eitp_context *context, const eitp__safetensors *collection, const char *path,
-                                       eitp_role role, const eitp_transformer_config *config, eitp_error *error) {
+                                       const eitp__selection *selection, eitp_error *error) {
     size_t count = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         eitp__piece pieces[EITP__PIECES];
-        int number = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        int number =
+            eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
         for (int k = 0; k < number; k++) {
             const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
             eitp_status status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
@@ -44763,20 +44784,21 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
-                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
-                                                  eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
+                                                        const eitp__selection *selection, int loads, uint32_t *checksum,
+                                                        eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
     uint32_t sum = 0;
     eitp_status status = eitp__safetensors_open(&host, path, &collection, error);
     if (status)
         return status;
-    status = eitp__check_entries(context, collection, path, role, config, error);
+    status = eitp__check_entries(context, collection, path, selection, error);
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         eitp__piece pieces[EITP__PIECES];
-        int count = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        int count =
+            eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
         for (int k = 0; k < count && !status; k++)
             status =
                 eitp__variable_read_piece(context, &variable, &pieces[k], collection,
@@ -44790,7 +44812,8 @@ EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const c
 
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
                                                uint32_t *checksum, eitp_error *error) {
-    return eitp__variables_read_as(context, path, role, NULL, loads, checksum, error);
+    const eitp__selection selection = eitp__select_role(role);
+    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
@@ -45124,8 +45147,8 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     return EITP_OK;
 }
 
-static int eitp__is_no_adapter(const char *name) {
-    return !eitp__lora_is_adapter(name);
+static int eitp__is_no_adapter(const eitp_variable *variable) {
+    return !eitp__lora_is_adapter(variable->name);
 }
 
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
@@ -45162,7 +45185,12 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
 
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
                                            eitp_error *error) {
-    return eitp__variables_read_as(model->context, path, EITP_PARAMETER, &model->config, loads, checksum, error);
+    eitp__selection selection;
+    selection.role = EITP_PARAMETER;
+    selection.selects = NULL;
+    selection.prefix = "";
+    selection.config = &model->config;
+    return eitp__variables_read_selected(model->context, path, &selection, loads, checksum, error);
 }
 /* <<src/io/model_directory.c */
 
@@ -45388,6 +45416,10 @@ static eitp_status eitp__lora_path(const eitp_model *model, const char *director
     return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
 }
 
+static int eitp__is_adapter(const eitp_variable *variable) {
+    return eitp__lora_is_adapter(variable->name);
+}
+
 eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
                            eitp_error *error) {
     eitp__selection selection;
@@ -45410,7 +45442,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     if (status)
         return status;
     selection.role = EITP_PARAMETER;
-    selection.selects = eitp__lora_is_adapter;
+    selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
     selection.config = NULL;
     status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, error);
@@ -45516,7 +45548,7 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
         eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         int64_t index = eitp_variable_find(model->context, parameter.name);
         eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
-        for (size_t at = 0; at < variable.size && !status; at += most) {
+        for (size_t at = 0; at < variable.size && !variable.trained && !status; at += most) {
             size_t size = variable.size - at < most ? variable.size - at : most;
             status = eitp_variable_read(model->context, variable.name, at, buffer, size, error);
             if (!status)
@@ -45527,6 +45559,47 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
     if (!status)
         *checksum = crc;
     return status;
+}
+
+/* ---- What is trained beside adapters ---- */
+
+static int eitp__is_trained_beside(const eitp_variable *variable) {
+    return variable->trained && !eitp__lora_is_adapter(variable->name);
+}
+
+static eitp__selection eitp__select_trained_beside(void) {
+    eitp__selection selection;
+    selection.role = EITP_PARAMETER;
+    selection.selects = eitp__is_trained_beside;
+    selection.prefix = "";
+    selection.config = NULL;
+    return selection;
+}
+
+EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context) {
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        const eitp_variable variable = eitp_variable_at(context, i);
+        if (variable.role == EITP_PARAMETER && eitp__is_trained_beside(&variable))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
+                                                 eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    const eitp__selection selection = eitp__select_trained_beside();
+    char *path = eitp__join_path(&host, directory, EITP__LORA_OTHERS_FILE);
+    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, error)
+                              : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__release_text(&host, path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
+                                                 eitp_error *error) {
+    const eitp__selection selection = eitp__select_trained_beside();
+    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
 }
 /* <<src/io/lora_files.c */
 
@@ -48176,7 +48249,8 @@ typedef struct eitp__state {
     int64_t scale_steps, skipped;
     double loss_scale;
     int64_t model_checksum, optimizer_checksum;
-    int64_t base_checksum; /* of the weights below adapters */
+    int64_t base_checksum;   /* of the weights below adapters */
+    int64_t others_checksum; /* of what is trained beside adapters; -1: nothing is */
 } eitp__state;
 
 /* A member of eitp__state that is no setting; it stands before the setting of that name, NULL: at the end. */
@@ -48269,8 +48343,11 @@ static void eitp__write_lora_state(const eitp_model *model, const eitp__state *s
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
     eitp__json_write_number(text, lora->dropout);
-    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld},\n", targets,
+    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld", targets,
                         lora->rslora ? "true" : "false", (long long)state->base_checksum);
+    if (state->others_checksum >= 0)
+        eitp__buffer_format(text, ", \"others_checksum\": %lld", (long long)state->others_checksum);
+    eitp__buffer_add_text(text, "},\n");
 }
 
 /* The member of a run that was shrunk: the shape that it began with. */
@@ -48317,9 +48394,22 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     return status;
 }
 
+/* Writes what is trained beside adapters, where there is something. */
+static eitp_status eitp__fill_others(eitp_context *context, const char *directory, int64_t *others_checksum,
+                                     eitp_error *error) {
+    uint32_t checksum = 0;
+    eitp_status status;
+    *others_checksum = -1;
+    if (!eitp__lora_has_others(context))
+        return EITP_OK;
+    status = eitp__lora_save_others(context, directory, &checksum, error);
+    *others_checksum = checksum;
+    return status;
+}
+
 /* Writes the adapters and the configuration of the model that they are of. */
 static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
-                                       int64_t *base_checksum, eitp_error *error) {
+                                       eitp__state *state, eitp_error *error) {
     const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
     uint32_t base = 0;
@@ -48331,8 +48421,8 @@ static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *direct
         status = eitp_lora_save(trainer->plans.task.model, directory, NULL, checksum, error);
     if (!status)
         status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
-    *base_checksum = base;
-    return status;
+    state->base_checksum = base;
+    return status ? status : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, error);
 }
 
 /* The weights: a model's directory, or of a task's own model the parameters alone. */
@@ -48364,7 +48454,7 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
     if (!status && task->save)
         status = task->save(task->user, directory, error);
     if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state.base_checksum, error);
+        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, error);
     else if (!status)
         status = eitp__fill_weights(task, directory, &model_checksum, error);
     if (!status)
@@ -48415,6 +48505,9 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
         status = eitp__json_get_boolean(object, "rslora", &lora->rslora, error);
     if (!status)
         status = eitp__json_get_integer(object, "base_checksum", 0, UINT32_MAX, &state->base_checksum, error);
+    state->others_checksum = -1;
+    if (!status)
+        status = eitp__json_get_integer(object, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
     if (!status && eitp_lora_targets_parse(NULL, targets, &lora->targets, NULL))
@@ -48684,6 +48777,31 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
     return status;
 }
 
+/* Reads what is trained beside adapters. */
+static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                           int loads, eitp_error *error) {
+    eitp_context *context = trainer->plans.task.context;
+    const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
+    uint32_t checksum = 0;
+    char *path;
+    eitp_status status;
+    if (has_others != (state->info.lora.rank && state->others_checksum >= 0))
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "'%s' has %s parameters that were trained beside adapters, and "
+                          "this run has %s; start from its weights",
+                          checkpoint, has_others ? "no" : "the", has_others ? "some" : "none");
+    if (!has_others)
+        return EITP_OK;
+    path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
+    if (!path)
+        return eitp__fail_memory(error, strlen(checkpoint), "a path");
+    status = eitp__lora_read_others(context, path, loads, &checksum, error);
+    if (!status)
+        status = eitp__check_checksum(path, checksum, state->others_checksum, error);
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
 /* Is the optimizer's state what this version keeps? */
 static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
     eitp_optimizer optimizer = trainer->plans.config.optimizer;
@@ -48713,6 +48831,8 @@ static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char 
 static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                         int loads, eitp_error *error) {
     eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, loads, error);
+    if (!status)
+        status = eitp__read_others_state(trainer, checkpoint, state, loads, error);
     return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, loads, error);
 }
 

@@ -207,7 +207,8 @@ EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 /*
  * Writes checkpoint-<step> into a directory, which is made where it is missing. It is a model directory with the state
  * of the optimizer; of a model with adapters it has these (eitp_lora_save) instead of the weights, which are as they
- * were loaded, and their checksum.
+ * were loaded, and their checksum. Other parameters that are trained beside adapters, as a task's own head, are in
+ * parameters.safetensors.
  */
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
