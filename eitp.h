@@ -48335,7 +48335,7 @@ static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state 
 /* The member of a run with adapters. */
 static void eitp__write_lora_state(const eitp_model *model, const eitp__state *state, eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
-    char targets[64];
+    char targets[200]; /* as in adapter_config.json: names of any architecture */
     if (!lora->rank)
         return;
     eitp_lora_targets_format(eitp_model_config(model).architecture, lora->targets, targets, sizeof targets);
