@@ -5873,6 +5873,9 @@ EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);
 /* Where the samples of a pass lie. */
 EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans);
 
+/* True if merged micro-batches would have rows between them that the task cannot take. */
+EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans);
+
 /* The plan that has the update. */
 EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans);
 /* <<src/train/step_plans.h */
@@ -47053,8 +47056,7 @@ static eitp_status eitp__pass_bytes(eitp__step_plans *plans, size_t *bytes, eitp
     return status;
 }
 
-/* True if merged micro-batches would have rows between them that the task cannot take. */
-static int eitp__gaps_are_refused(const eitp__step_plans *plans) {
+EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans) {
     const eitp__layout layout = eitp__step_layout(plans);
     return !plans->task.allows_gaps && eitp__layout_gap(&layout);
 }
@@ -47064,7 +47066,7 @@ static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *erro
     eitp_trainer_config *config = &plans->config;
     const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__MERGE_ROWS + rows - 1) / rows;
     eitp_status status = EITP_OK;
-    if (config->merged > 1 && eitp__gaps_are_refused(plans))
+    if (config->merged > 1 && eitp__step_refuses_gaps(plans))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "micro-batches of %lld rows cannot be merged without rows between them, which the task does "
                           "not allow; set merged to 1, or dense_rows",
@@ -47072,7 +47074,7 @@ static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *erro
     if (config->merged)
         return EITP_OK;
     config->merged = 1;
-    if (eitp__gaps_are_refused(plans))
+    if (eitp__step_refuses_gaps(plans))
         return EITP_OK;
     config->merged = config->grad_accum < most ? config->grad_accum : most;
     while (config->merged > 1 && !status) {
@@ -48114,6 +48116,8 @@ static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape
     for (int attempt = 0; attempt < 3; attempt++) {
         eitp__step_plans trial;
         eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
+        if (shape->merged > 1 && eitp__step_refuses_gaps(&trial))
+            return EITP_OK;
         status = eitp__step_plans_estimate(&trial, search->others, &candidate.needs, error);
         if (status)
             return status;

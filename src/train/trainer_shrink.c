@@ -79,6 +79,8 @@ static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape
     for (int attempt = 0; attempt < 3; attempt++) {
         eitp__step_plans trial;
         eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
+        if (shape->merged > 1 && eitp__step_refuses_gaps(&trial))
+            return EITP_OK;
         status = eitp__step_plans_estimate(&trial, search->others, &candidate.needs, error);
         if (status)
             return status;
