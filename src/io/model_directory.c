@@ -96,7 +96,7 @@ static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transfor
         status = eitp__have_same_values(host, collection, embedding, head, &same, error);
     else
         same = !embedding || !head;
-    *has_own_head = !same;
+    *has_own_head = !status && !same;
     return status;
 }
 
