@@ -367,6 +367,25 @@ static void best_of_values(void) {
     scratch_remove(directory);
 }
 
+/* Numbers of a best.json that no run wrote: it is refused, or counting goes on. */
+static void best_of_a_file_by_hand(void) {
+    static const char text[] = "{\"measure\": \"loss\", \"before\": {\"step\": 1, \"value\": 1, "
+                               "\"evaluations_since\": 9223372036854775807}, \"evaluations\": []}\n";
+    eitp__best best;
+    fixture f;
+    FILE *file;
+    REQUIRE(begin_fixture(&f));
+    file = fopen(scratch_path(f.directory, "best.json"), "wb");
+    REQUIRE(file);
+    fputs(text, file);
+    fclose(file);
+    eitp__best_init(&best, 0);
+    CHECK(eitp__best_read(&best, &f.host, f.directory, "loss", 9, &error_) == EITP_ERROR_FORMAT);
+    eitp__best_add(&best, 9, 2);
+    CHECK(best.now.since >= 0);
+    scratch_remove(f.directory);
+}
+
 static void best_forgets_no_more_than_it_must(void) {
     eitp__best best;
     eitp__best_init(&best, 0);
@@ -808,6 +827,7 @@ static const test_case tests[] = {
     TEST(seconds_save_after_every_step_of_slow_ones),
     TEST(without_steps_it_ends_with_the_data),
     TEST(best_of_values),
+    TEST(best_of_a_file_by_hand),
     TEST(best_forgets_no_more_than_it_must),
     TEST(the_best_is_kept_and_patience_ends),
     TEST(patience_survives_kills),

@@ -106,7 +106,7 @@ static eitp_status eitp__best_read_before(eitp__best *best, const eitp__json *ob
     int64_t since = 0;
     eitp_status status = eitp__best_read_evaluation(object, &found, error);
     if (!status)
-        status = eitp__json_get_integer(object, "evaluations_since", 0, INT64_MAX, &since, error);
+        status = eitp__json_get_integer(object, "evaluations_since", 0, INT32_MAX, &since, error);
     if (status || found.step > step)
         return status;
     best->before.step = found.step;
