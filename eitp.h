@@ -2286,7 +2286,7 @@ typedef struct eitp_record {
     size_t count;
 } eitp_record;
 
-/* Where records go. A failure ends the run. */
+/* Where records go. A failure ends the run, once all sinks were given the record. */
 typedef struct eitp_record_sink {
     void *user;
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
@@ -6052,7 +6052,7 @@ struct eitp_run {
     int64_t nonfinite;  /* steps in a row that were not applied */
     double saved_at;    /* when it was last saved, or began */
     int cannot_save;    /* the last attempt failed */
-    int best_is_behind; /* the last attempt to write best.json failed */
+    int best_is_behind; /* best.json lacks an evaluation */
     int stops_early;    /* `patience` is used up */
 };
 
@@ -49447,8 +49447,12 @@ static eitp_status eitp__record(eitp_run *run, int64_t step, const eitp__values 
     record.step = step;
     record.values = list->values;
     record.count = list->count;
-    for (size_t i = 0; i < run->sink_count && !status; i++)
-        status = run->sinks[i].record(run->sinks[i].user, &record, error);
+    /* Of all sinks: a step that was made is saved, and metrics.jsonl has what is saved. */
+    for (size_t i = 0; i < run->sink_count; i++) {
+        eitp_error later;
+        eitp_status given = run->sinks[i].record(run->sinks[i].user, &record, status ? &later : error);
+        status = status ? status : given;
+    }
     return status;
 }
 
@@ -50090,17 +50094,20 @@ static void eitp__run_update_best(eitp_run *run) {
     run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
 }
 
+/* Adds the last evaluation to what best.json will have; 1 if it is the best. */
+static int eitp__run_add_best(eitp_run *run) {
+    const double value = eitp__find_measure(&run->report.evaluation, eitp__run_measure_name(run));
+    const int is_best = eitp__best_add(&run->best, run->report.evaluated, value);
+    eitp__run_update_best(run);
+    run->best_is_behind = 1;
+    return is_best;
+}
+
 /* best.json is written before the checkpoint: one that is resumed from finds all evaluations up to its step there. */
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     const int64_t step = run->report.evaluated;
-    const double value = eitp__find_measure(&run->report.evaluation, eitp__run_measure_name(run));
-    int is_best;
-    eitp_status status;
-    if (step == 0)
-        return EITP_OK;
-    is_best = eitp__best_add(&run->best, step, value);
-    eitp__run_update_best(run);
-    status = eitp__run_write_best(run, error);
+    const int is_best = eitp__run_add_best(run);
+    eitp_status status = eitp__run_write_best(run, error);
     if (status || !run->keep_best || !is_best)
         return status;
     return run->report.saved == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
@@ -50116,7 +50123,12 @@ static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
     status = eitp__record_evaluation(run, seconds, error);
-    return !status && eitp__run_follows_best(run) ? eitp__run_follow_best(run, error) : status;
+    if (!eitp__run_follows_best(run) || run->report.evaluated == 0)
+        return status;
+    if (!status)
+        return eitp__run_follow_best(run, error);
+    eitp__run_add_best(run);
+    return status;
 }
 
 /* ---- A step and what follows it ---- */

@@ -202,6 +202,35 @@ static void a_sink_that_fails_ends_the_run(void) {
     scratch_remove(f.directory);
 }
 
+static eitp_status refuse_step_2(void *user, const eitp_record *record, eitp_error *error) {
+    const char *refused = (const char *)user;
+    return record->step == 2 && !strcmp(record->values[0].name, refused)
+               ? eitp__fail(error, EITP_ERROR_IO, "the sink is full")
+               : EITP_OK;
+}
+
+/* What one sink refuses the others have, and best.json: the checkpoint that is left is of that step. */
+static void a_sink_that_fails_keeps_nothing_from_others(void) {
+    char step[] = "loss", evaluation[] = "val_loss", text[4096];
+    for (int i = 0; i < 2; i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.sink.user = i ? evaluation : step;
+        f.sink.record = refuse_step_2;
+        f.sink.resume = NULL;
+        f.sink.sync = NULL;
+        f.config.eval_steps = 2;
+        f.config.keep_best = "loss";
+        CHECK(train(&f) == EITP_ERROR_IO && f.report.saved == 2);
+        read_text(&f, "metrics.jsonl", text, sizeof text);
+        CHECK_THAT(count_of(text, "\"loss\": ") == 2 && count_of(text, "\"val_loss\": ") == 1 + i, "%s", text);
+        if (i)
+            read_text(&f, "best.json", text, sizeof text);
+        CHECK_THAT(!i || strstr(text, "\n{\"step\": 2, "), "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
 static void jsonl_values_and_cutting(void) {
     static const char *const kept = "{\"step\": 1, \"a\": 0.5, \"b\": -3, \"c\": true, \"d\": \"x\\\"y\"}\n"
                                     "{\"step\": 2, \"val_a\": null}\n";
@@ -819,6 +848,7 @@ static void a_failure_while_training_loses_nothing(void) {
 static const test_case tests[] = {
     TEST(records_go_to_every_sink),
     TEST(a_sink_that_fails_ends_the_run),
+    TEST(a_sink_that_fails_keeps_nothing_from_others),
     TEST(jsonl_values_and_cutting),
     TEST(jsonl_keeps_what_it_could_not_write),
     TEST(requests_of_no_run_do_nothing),

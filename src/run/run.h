@@ -38,7 +38,7 @@ typedef struct eitp_record {
     size_t count;
 } eitp_record;
 
-/* Where records go. A failure ends the run. */
+/* Where records go. A failure ends the run, once all sinks were given the record. */
 typedef struct eitp_record_sink {
     void *user;
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);

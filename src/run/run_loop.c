@@ -98,17 +98,20 @@ static void eitp__run_update_best(eitp_run *run) {
     run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
 }
 
+/* Adds the last evaluation to what best.json will have; 1 if it is the best. */
+static int eitp__run_add_best(eitp_run *run) {
+    const double value = eitp__find_measure(&run->report.evaluation, eitp__run_measure_name(run));
+    const int is_best = eitp__best_add(&run->best, run->report.evaluated, value);
+    eitp__run_update_best(run);
+    run->best_is_behind = 1;
+    return is_best;
+}
+
 /* best.json is written before the checkpoint: one that is resumed from finds all evaluations up to its step there. */
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     const int64_t step = run->report.evaluated;
-    const double value = eitp__find_measure(&run->report.evaluation, eitp__run_measure_name(run));
-    int is_best;
-    eitp_status status;
-    if (step == 0)
-        return EITP_OK;
-    is_best = eitp__best_add(&run->best, step, value);
-    eitp__run_update_best(run);
-    status = eitp__run_write_best(run, error);
+    const int is_best = eitp__run_add_best(run);
+    eitp_status status = eitp__run_write_best(run, error);
     if (status || !run->keep_best || !is_best)
         return status;
     return run->report.saved == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
@@ -124,7 +127,12 @@ static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
     status = eitp__record_evaluation(run, seconds, error);
-    return !status && eitp__run_follows_best(run) ? eitp__run_follow_best(run, error) : status;
+    if (!eitp__run_follows_best(run) || run->report.evaluated == 0)
+        return status;
+    if (!status)
+        return eitp__run_follow_best(run, error);
+    eitp__run_add_best(run);
+    return status;
 }
 
 /* ---- A step and what follows it ---- */

@@ -36,7 +36,7 @@ struct eitp_run {
     int64_t nonfinite;  /* steps in a row that were not applied */
     double saved_at;    /* when it was last saved, or began */
     int cannot_save;    /* the last attempt failed */
-    int best_is_behind; /* the last attempt to write best.json failed */
+    int best_is_behind; /* best.json lacks an evaluation */
     int stops_early;    /* `patience` is used up */
 };
 
