@@ -785,6 +785,21 @@ static void what_makes_no_sense_is_refused(void) {
     scratch_remove(f.directory);
 }
 
+static void fewer_steps_than_none_are_refused(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.w.exit_saved = -1;
+    REQUIRE_OK(make_trainer(&f), error_);
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    eitp_run_set_steps(f.w.run, -1);
+    CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    eitp_run_set_steps(f.w.run, 1);
+    CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_OK);
+    eitp_run_destroy(f.w.run);
+    end_run(&f.trained);
+    scratch_remove(f.directory);
+}
+
 static void each_allocation_and_file_call_may_fail(void) {
     fixture f;
     faults faults_;
@@ -874,6 +889,7 @@ static const test_case tests[] = {
     TEST(a_run_that_cannot_shrink_stops),
     TEST(steps_that_are_not_finite_end_the_run),
     TEST(what_makes_no_sense_is_refused),
+    TEST(fewer_steps_than_none_are_refused),
     TEST(each_allocation_and_file_call_may_fail),
     TEST(a_failure_while_training_loses_nothing),
 };
