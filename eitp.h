@@ -2092,7 +2092,7 @@ typedef struct eitp_measure {
 
 typedef struct eitp_evaluation {
     double loss;   /* the weighted sum of the terms, with the weights of the step; of a language model nats per token */
-    double error;  /* standard error of it, over samples */
+    double error;  /* standard error of it, over samples; 0 where a term is a number */
     int64_t items; /* of the first term; of a language model tokens */
     int term_count, measure_count;
     eitp_measure measures[EITP_PASS_QUANTITIES]; /* term_count terms, then measures; in the order of the task's build */
@@ -46692,13 +46692,19 @@ EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *ba
 /* <<src/train/batch.c */
 
 /* >>src/train/evaluate.c */
+static eitp__layout eitp__evaluator_layout(const eitp_task *task, int64_t samples) {
+    eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    layout.rows_vary = task->rows_vary;
+    return layout;
+}
+
 static size_t eitp__evaluator_value_bytes(const eitp__evaluator *evaluator) {
     return (size_t)eitp__batch_value_count(&evaluator->pass) * sizeof *evaluator->values;
 }
 
 EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
                                                  eitp_error *error) {
-    const eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    const eitp__layout layout = eitp__evaluator_layout(task, samples);
     const eitp_host host = eitp_context_host(task->context);
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
@@ -46718,7 +46724,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t 
 
 EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
                                                    eitp_error *error) {
-    const eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    const eitp__layout layout = eitp__evaluator_layout(task, samples);
     eitp_pass pass;
     eitp_plan_stats stats = EITP__ZERO;
     eitp_status status = eitp__pass_build(&pass, task, &layout, 0, samples * task->rows, error);
@@ -46801,6 +46807,7 @@ static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, 
 
 static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reductions *reductions, int64_t step,
                                     eitp_evaluation *evaluation) {
+    int has_total = 0; /* a term that belongs to no sample, so that samples have no losses to compare */
     memset(evaluation, 0, sizeof *evaluation);
     for (int q = 0; q < pass->quantity_count; q++) {
         const eitp__quantity *quantity = &pass->quantities[q];
@@ -46810,10 +46817,11 @@ static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reduction
         measure->error = eitp__reduction_error(&reductions->of[q]);
         measure->items = reductions->of[q].items;
         evaluation->term_count += quantity->is_term;
+        has_total |= quantity->is_term && quantity->kind == EITP__TOTAL;
         if (quantity->is_term)
             evaluation->loss += eitp__term_weight(quantity, step) * measure->mean;
     }
-    evaluation->error = eitp__reduction_error(&reductions->loss);
+    evaluation->error = has_total ? 0 : eitp__reduction_error(&reductions->loss);
     evaluation->items = evaluation->measures[0].items;
 }
 

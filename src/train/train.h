@@ -148,7 +148,7 @@ typedef struct eitp_measure {
 
 typedef struct eitp_evaluation {
     double loss;   /* the weighted sum of the terms, with the weights of the step; of a language model nats per token */
-    double error;  /* standard error of it, over samples */
+    double error;  /* standard error of it, over samples; 0 where a term is a number */
     int64_t items; /* of the first term; of a language model tokens */
     int term_count, measure_count;
     eitp_measure measures[EITP_PASS_QUANTITIES]; /* term_count terms, then measures; in the order of the task's build */
