@@ -1879,20 +1879,21 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
 /*
  * A loss term: values for each row [n], or for each sample [samples], further dimensions being 1, or a number that is
  * their sum. The loss has weight(step) * sum(values) / items, where items is what eitp_sample.items says in all samples
- * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied. What reports call the loss is
- * the weighted sum of all terms.
+ * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied; no other
+ * term or measure may have it. What reports call the loss is the weighted sum of all terms.
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
-/* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. */
+/* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. It cannot be
+   called "loss", as the weighted sum of the terms is. */
 EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values);
 
 /* One sample, while `read` fills it in. */
 typedef struct eitp_sample {
     void **values; /* for each input in the order of build: room for `rows` values, or for one, of its shape */
     int64_t rows;  /* the task's rows; less where the sample has fewer */
-    /* For each term and measure in the order of build: over how many of the sample's rows it is a mean. 1 to begin
-       with: each sample counts alike. */
+    /* For each term and measure in the order of build: over how many of the sample's rows it is a mean, at least 0. 1
+       to begin with: each sample counts alike. */
     int64_t items[EITP_PASS_QUANTITIES];
 } eitp_sample;
 
@@ -45766,8 +45767,13 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
                                          const int64_t *shape, double empty, int is_per_row) {
     int64_t full[EITP_MAX_RANK];
     eitp__pass_input *input;
-    if (!pass || !name || (rank && !shape))
+    if (!pass)
         return NULL;
+    if (!name || (rank > 0 && !shape)) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "input '%.60s': name and shape must not be NULL",
+                         name ? name : "");
+        return NULL;
+    }
     if (pass->input_count == EITP_PASS_INPUTS || rank < 0 || rank >= EITP_MAX_RANK ||
         (dtype != EITP_I32 && dtype != EITP_I64 && dtype != EITP_F32)) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
@@ -45916,20 +45922,43 @@ static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const e
     return is_vector && values->shape[0] == pass->layout.samples ? EITP__PER_SAMPLE : EITP__TOTAL;
 }
 
+/* Names are keys of records, where "loss" is the weighted sum of all terms. */
+static int eitp__quantity_can_be_named(const eitp_pass *pass, const char *name, int is_term) {
+    const size_t length = name ? strlen(name) : 0;
+    if (!length || length >= EITP_QUANTITY_NAME) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "'%.60s': the name of a term or measure must have 1 to %d "
+                         "characters",
+                         length ? name : "", EITP_QUANTITY_NAME - 1);
+        return 0;
+    }
+    if (!is_term && !strcmp(name, "loss")) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "a measure cannot be called 'loss', which is the weighted sum of the terms");
+        return 0;
+    }
+    for (int q = 0; q < pass->quantity_count; q++) {
+        if (strcmp(pass->quantities[q].name, name))
+            continue;
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "two terms or measures are called '%s'", name);
+        return 0;
+    }
+    return 1;
+}
+
 /* The next quantity; NULL where it cannot be one. */
 static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term) {
     eitp__quantity *quantity;
-    if (!pass || !values || !name)
+    if (!pass || !values || !eitp__quantity_can_be_named(pass, name, is_term))
         return NULL;
-    quantity = &pass->quantities[pass->quantity_count];
-    if (is_term && pass->quantity_count && !pass->quantities[pass->quantity_count - 1].is_term) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%.60s': add loss terms before measures", name);
+    if (pass->quantity_count == EITP_PASS_QUANTITIES) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': expected at most %d terms and measures", name,
+                         EITP_PASS_QUANTITIES);
         return NULL;
     }
-    if (pass->quantity_count == EITP_PASS_QUANTITIES || !*name || strlen(name) >= sizeof quantity->name) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
-                         "'%.60s': expected a name of 1 to %d characters, and at most %d terms and measures", name,
-                         EITP_QUANTITY_NAME - 1, EITP_PASS_QUANTITIES);
+    quantity = &pass->quantities[pass->quantity_count];
+    if (is_term && pass->quantity_count && !quantity[-1].is_term) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': add loss terms before measures", name);
         return NULL;
     }
     quantity->kind = eitp__quantity_kind_of(pass, values);
@@ -46537,6 +46566,22 @@ static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t co
     }
 }
 
+/* What `read` said of a sample. */
+static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, const eitp_sample *sample,
+                                      eitp_error *error) {
+    const eitp__layout *layout = &pass->layout;
+    if (sample->rows < (layout->rows_vary ? 1 : layout->rows) || sample->rows > layout->rows)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
+                          (unsigned long long)number, (long long)sample->rows, layout->rows_vary ? "1 to " : "",
+                          (long long)layout->rows);
+    for (int q = 0; q < pass->quantity_count; q++) {
+        if (sample->items[q] < 0)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld items of '%s'; expected at least 0",
+                              (unsigned long long)number, (long long)sample->items[q], pass->quantities[q].name);
+    }
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const eitp__layout *layout = &pass->layout;
@@ -46555,11 +46600,8 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
     for (int i = 0; i < EITP_PASS_QUANTITIES; i++)
         sample.items[i] = 1;
     status = task->read(task->user, split, number, &sample, error);
-    if (!status &&
-        (sample.rows < 1 || sample.rows > layout->rows || (!layout->rows_vary && sample.rows != layout->rows)))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
-                            (unsigned long long)number, (long long)sample.rows, layout->rows_vary ? "1 to " : "",
-                            (long long)layout->rows);
+    if (!status)
+        status = eitp__check_sample(pass, number, &sample, error);
     if (status)
         return status;
     for (int64_t i = 0; batch->positions && i < sample.rows; i++)

@@ -101,8 +101,9 @@ static RUN_UNUSED eitp_status own_build(void *user, eitp_pass *pass, eitp_error 
     eitp_tensor *s = eitp_pass_sample_input(pass, "s", EITP_F32, 1, width, 3);
     eitp_tensor *label = eitp_pass_sample_input(pass, "label", EITP_I32, 1, one, OWN_NO_LABEL);
     eitp_tensor *w = eitp_parameter(graph, "w", 2, column), *u = eitp_parameter(graph, "u", 2, column);
-    eitp_tensor *predicted = eitp_cast(eitp_matmul(eitp_cast(x, precision), w), EITP_F32);
-    eitp_tensor *guess = eitp_cast(eitp_matmul(eitp_cast(s, precision), u), EITP_F32), *row, *sample, *squares;
+    eitp_tensor *predicted = eitp_cast(eitp_matmul(eitp_cast(x, precision), eitp_cast(w, precision)), EITP_F32);
+    eitp_tensor *guess = eitp_cast(eitp_matmul(eitp_cast(s, precision), eitp_cast(u, precision)), EITP_F32), *row,
+                *sample, *squares;
     row = eitp_subtract(predicted, target);
     row = eitp_multiply(counts, eitp_multiply(row, row));
     squares = eitp_multiply(counts, eitp_multiply(predicted, predicted));

@@ -66,20 +66,21 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
 /*
  * A loss term: values for each row [n], or for each sample [samples], further dimensions being 1, or a number that is
  * their sum. The loss has weight(step) * sum(values) / items, where items is what eitp_sample.items says in all samples
- * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied. What reports call the loss is
- * the weighted sum of all terms.
+ * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied; no other
+ * term or measure may have it. What reports call the loss is the weighted sum of all terms.
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
-/* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. */
+/* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. It cannot be
+   called "loss", as the weighted sum of the terms is. */
 EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values);
 
 /* One sample, while `read` fills it in. */
 typedef struct eitp_sample {
     void **values; /* for each input in the order of build: room for `rows` values, or for one, of its shape */
     int64_t rows;  /* the task's rows; less where the sample has fewer */
-    /* For each term and measure in the order of build: over how many of the sample's rows it is a mean. 1 to begin
-       with: each sample counts alike. */
+    /* For each term and measure in the order of build: over how many of the sample's rows it is a mean, at least 0. 1
+       to begin with: each sample counts alike. */
     int64_t items[EITP_PASS_QUANTITIES];
 } eitp_sample;
 

@@ -84,6 +84,22 @@ static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t co
     }
 }
 
+/* What `read` said of a sample. */
+static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, const eitp_sample *sample,
+                                      eitp_error *error) {
+    const eitp__layout *layout = &pass->layout;
+    if (sample->rows < (layout->rows_vary ? 1 : layout->rows) || sample->rows > layout->rows)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
+                          (unsigned long long)number, (long long)sample->rows, layout->rows_vary ? "1 to " : "",
+                          (long long)layout->rows);
+    for (int q = 0; q < pass->quantity_count; q++) {
+        if (sample->items[q] < 0)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld items of '%s'; expected at least 0",
+                              (unsigned long long)number, (long long)sample->items[q], pass->quantities[q].name);
+    }
+    return EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const eitp__layout *layout = &pass->layout;
@@ -102,11 +118,8 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
     for (int i = 0; i < EITP_PASS_QUANTITIES; i++)
         sample.items[i] = 1;
     status = task->read(task->user, split, number, &sample, error);
-    if (!status &&
-        (sample.rows < 1 || sample.rows > layout->rows || (!layout->rows_vary && sample.rows != layout->rows)))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
-                            (unsigned long long)number, (long long)sample.rows, layout->rows_vary ? "1 to " : "",
-                            (long long)layout->rows);
+    if (!status)
+        status = eitp__check_sample(pass, number, &sample, error);
     if (status)
         return status;
     for (int64_t i = 0; batch->positions && i < sample.rows; i++)
