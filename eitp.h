@@ -1849,12 +1849,16 @@ EITP_API int eitp_pass_trains(const eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                           const int64_t *shape, double empty);
 
-/* The same with a value for each sample: [samples, shape...]. Where there are fewer samples the last hold `empty`. */
+/*
+ * The same with a value for each sample: [samples, shape...], where samples is a capacity too. Samples that are not
+ * there, after the last and between micro-batches, hold `empty`, and must add nothing to a loss or a measure.
+ */
 EITP_API eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                              const int64_t *shape, double empty);
 
 /* Inputs that the trainer fills in: I32 [n], the place of each row in its sample; I32 [sequences + 1], where samples
-   begin, as eitp_attention takes them; I64 [3], the dropout key, NULL in evaluation. */
+   begin, as eitp_attention takes them; I64 [3], the dropout key of rows, NULL in evaluation. Where values for each
+   sample are dropped out with it, the bits depend on how many micro-batches a pass takes. */
 EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_offsets(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_key(eitp_pass *pass);
@@ -1865,7 +1869,8 @@ EITP_API int64_t eitp_pass_longest(const eitp_pass *pass);
 /*
  * For a table that is looked up by `ids`, a row input, and used elsewhere too, as one that is tied to the output head:
  * its gradient is summed by distinct id over the whole step, so that it has the same bits however many passes a step
- * takes. *unique and *inverse are what eitp_embedding_unique takes, NULL in evaluation. One a task.
+ * takes. *unique and *inverse are what eitp_embedding_unique takes, NULL in evaluation. One a task. Samples whose ids
+ * are not 0 to vocabulary - 1 are refused.
  */
 EITP_API void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eitp_tensor **unique,
                                eitp_tensor **inverse);
@@ -5626,6 +5631,12 @@ EITP__PRIVATE int64_t eitp__layout_gap(const eitp__layout *layout);
 /* Rows that `count` samples take at most, gaps between them included. */
 EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t count);
 
+/* Where a sample is in values for each sample, in which micro-batches begin at multiples of `group` too. */
+EITP__PRIVATE int64_t eitp__layout_place(const eitp__layout *layout, int64_t sample);
+
+/* Samples that there are places for, empty ones included. */
+EITP__PRIVATE int64_t eitp__layout_places(const eitp__layout *layout);
+
 /* Samples and gaps, at most. */
 EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout);
 
@@ -5658,7 +5669,7 @@ typedef struct eitp__quantity {
     eitp__quantity_kind kind;
     int is_term;
     eitp_schedule schedule; /* of a term's weight */
-    eitp_tensor *values;    /* output F32 [n], [samples], or one */
+    eitp_tensor *values;    /* output F32 [n], [places], or one */
     eitp_tensor *weight;    /* input F32 [1] of a term in training: what its sum is multiplied by */
 } eitp__quantity;
 
@@ -5675,8 +5686,8 @@ struct eitp_pass {
     eitp_tensor *positions, *offsets, *key; /* NULL: not asked for */
     eitp_tensor *unique, *inverse;          /* of eitp_pass_unique */
     int lookup;                             /* the input whose ids they are of */
-    int64_t vocabulary;
-    eitp_tensor *loss; /* the sum of weighted terms, in training */
+    int64_t vocabulary;                     /* what they must be below; 0: there are none */
+    eitp_tensor *loss;                      /* the sum of weighted terms, in training */
 };
 
 /* Functions and sizes that a task must have. */
@@ -5715,7 +5726,7 @@ typedef struct eitp__batch {
     eitp_host host;
     const eitp_pass *pass;
     int64_t count, rows;            /* samples in it, and rows up to the end of the last */
-    void *values[EITP_PASS_INPUTS]; /* of each input: [rows] or [samples] */
+    void *values[EITP_PASS_INPUTS]; /* of each input: [rows] or [places] */
     int32_t *positions;             /* [rows] */
     int32_t *offsets;               /* [sequences + 1] */
     int32_t *inverse;               /* [rows]: see eitp_embedding_unique; -1 in gaps */
@@ -5766,8 +5777,8 @@ EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t cap
 EITP__PRIVATE void eitp__unique_release(eitp__unique *unique);
 EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique);
 
-/* Adds the ids of a batch's samples, and fills in its `inverse`. Ids outside the vocabulary are an error. */
-EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *batch, eitp_error *error);
+/* Adds the ids of a batch's samples, and fills in its `inverse`. */
+EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch);
 /* <<src/train/batch.h */
 
 /* >>src/train/evaluate.h */
@@ -45738,6 +45749,15 @@ EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t coun
     return before * eitp__layout_stride(layout) + (count - before * layout->micro_batch) * layout->rows;
 }
 
+EITP__PRIVATE int64_t eitp__layout_place(const eitp__layout *layout, int64_t sample) {
+    return sample / layout->micro_batch * eitp__layout_align(layout, layout->micro_batch) +
+           sample % layout->micro_batch;
+}
+
+EITP__PRIVATE int64_t eitp__layout_places(const eitp__layout *layout) {
+    return eitp__layout_place(layout, layout->samples - 1) + 1;
+}
+
 EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout) {
     return layout->samples + (eitp__layout_gap(layout) ? (layout->samples - 1) / layout->micro_batch : 0);
 }
@@ -45782,7 +45802,7 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
         return NULL;
     }
     input = &pass->inputs[pass->input_count];
-    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : pass->layout.samples;
+    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : eitp__layout_places(&pass->layout);
     input->value_size = eitp_dtype_size(dtype);
     for (int d = 0; d < rank; d++) {
         full[d + 1] = shape[d];
@@ -45874,18 +45894,20 @@ void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eit
         *unique = NULL;
     if (inverse)
         *inverse = NULL;
-    if (!pass || !pass->trains || !ids || !unique || !inverse)
+    if (!pass || !ids || !unique || !inverse)
         return;
     const int64_t rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
     const int lookup = eitp__find_lookup(pass, ids);
     int64_t capacity;
-    if (lookup < 0 || pass->unique || vocabulary < 1) {
+    if (lookup < 0 || pass->vocabulary || vocabulary < 1) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
                          "unique ids: expected an I32 row input with one id a row, and one such lookup in a task");
         return;
     }
     pass->lookup = lookup;
     pass->vocabulary = vocabulary;
+    if (!pass->trains)
+        return;
     capacity = eitp__pass_unique_capacity(pass);
     *unique = pass->unique = eitp_input(pass->graph, "unique tokens", EITP_I32, 1, &capacity);
     *inverse = pass->inverse = eitp_input_rows(pass->graph, "places of tokens", EITP_I32, 1, &rows);
@@ -45919,7 +45941,7 @@ static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const e
     const int is_vector = values->rank && eitp__elements(values) == values->shape[0];
     if (values->rows && is_vector)
         return EITP__PER_ROW;
-    return is_vector && values->shape[0] == pass->layout.samples ? EITP__PER_SAMPLE : EITP__TOTAL;
+    return is_vector && values->shape[0] == eitp__layout_places(&pass->layout) ? EITP__PER_SAMPLE : EITP__TOTAL;
 }
 
 /* Names are keys of records, where "loss" is the weighted sum of all terms. */
@@ -46488,7 +46510,8 @@ static int64_t eitp__batch_rows(const eitp_pass *pass) {
 }
 
 static size_t eitp__batch_input_bytes(const eitp_pass *pass, const eitp__pass_input *input) {
-    return (size_t)(input->is_per_row ? eitp__batch_rows(pass) : pass->layout.samples) * input->value_size;
+    return (size_t)(input->is_per_row ? eitp__batch_rows(pass) : eitp__layout_places(&pass->layout)) *
+           input->value_size;
 }
 
 /* One of a batch's buffers, of as many bytes. */
@@ -46566,6 +46589,33 @@ static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t co
     }
 }
 
+/* The place after the last sample's. */
+static int64_t eitp__batch_end(const eitp__batch *batch) {
+    return batch->count ? eitp__layout_place(&batch->pass->layout, batch->count - 1) + 1 : 0;
+}
+
+/* Fills places [first, last) that no sample has. */
+static void eitp__batch_clear_places(eitp__batch *batch, int64_t first, int64_t last) {
+    const eitp_pass *pass = batch->pass;
+    for (int i = 0; i < pass->input_count; i++) {
+        if (!pass->inputs[i].is_per_row)
+            eitp__pass_input_clear(&pass->inputs[i], batch->values[i], first, last - first);
+    }
+}
+
+static eitp_status eitp__check_ids(const eitp_pass *pass, uint64_t number, const eitp_sample *sample,
+                                   eitp_error *error) {
+    const int32_t *ids = (const int32_t *)sample->values[pass->lookup];
+    for (int64_t i = 0; i < sample->rows; i++) {
+        if (ids[i] < 0 || ids[i] >= pass->vocabulary)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "sample %llu has %d in '%s', which is out of range for a table of %lld rows",
+                              (unsigned long long)number, (int)ids[i], pass->inputs[pass->lookup].tensor->name,
+                              (long long)pass->vocabulary);
+    }
+    return EITP_OK;
+}
+
 /* What `read` said of a sample. */
 static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, const eitp_sample *sample,
                                       eitp_error *error) {
@@ -46579,7 +46629,7 @@ static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, co
             return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld items of '%s'; expected at least 0",
                               (unsigned long long)number, (long long)sample->items[q], pass->quantities[q].name);
     }
-    return EITP_OK;
+    return pass->vocabulary ? eitp__check_ids(pass, number, sample, error) : EITP_OK;
 }
 
 EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error) {
@@ -46588,13 +46638,15 @@ EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, 
     const eitp_task *task = pass->task;
     const int64_t s = batch->count;
     const int64_t row = s % layout->micro_batch ? batch->rows : eitp__layout_align(layout, batch->rows);
+    const int64_t place = eitp__layout_place(layout, s);
     void *values[EITP_PASS_INPUTS];
     eitp_sample sample;
     eitp_status status;
     eitp__batch_clear_rows(batch, batch->rows, row - batch->rows);
+    eitp__batch_clear_places(batch, eitp__batch_end(batch), place);
     for (int i = 0; i < pass->input_count; i++)
         values[i] =
-            (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : s) * pass->inputs[i].value_size;
+            (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
     sample.values = values;
     sample.rows = layout->rows;
     for (int i = 0; i < EITP_PASS_QUANTITIES; i++)
@@ -46638,14 +46690,13 @@ static void eitp__batch_fill_offsets(eitp__batch *batch) {
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const size_t bytes = (size_t)batch->rows * sizeof(int32_t);
+    const int64_t places = eitp__layout_places(&pass->layout);
     eitp_status status = eitp_plan_set_count(plan, batch->rows, error);
+    eitp__batch_clear_places(batch, eitp__batch_end(batch), places);
     for (int i = 0; i < pass->input_count && !status; i++) {
         const eitp__pass_input *input = &pass->inputs[i];
-        if (!input->is_per_row)
-            eitp__pass_input_clear(input, batch->values[i], batch->count, pass->layout.samples - batch->count);
         status = eitp_plan_write(plan, input->tensor, batch->values[i],
-                                 (size_t)(input->is_per_row ? batch->rows : pass->layout.samples) * input->value_size,
-                                 error);
+                                 (size_t)(input->is_per_row ? batch->rows : places) * input->value_size, error);
     }
     if (!status && batch->positions)
         status = eitp_plan_write(plan, pass->positions, batch->positions, bytes, error);
@@ -46661,21 +46712,23 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
 /* ---- Values that come back ---- */
 
 EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass) {
-    const int64_t rows = eitp__batch_rows(pass);
-    return rows > pass->layout.samples ? rows : pass->layout.samples;
+    const int64_t rows = eitp__batch_rows(pass), places = eitp__layout_places(&pass->layout);
+    return rows > places ? rows : places;
 }
 
 EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
                                                   const eitp__quantity *quantity, float *values, eitp_error *error) {
     const int64_t count = quantity->kind == EITP__PER_ROW      ? batch->rows
-                          : quantity->kind == EITP__PER_SAMPLE ? batch->pass->layout.samples
+                          : quantity->kind == EITP__PER_SAMPLE ? eitp__layout_places(&batch->pass->layout)
                                                                : 1;
     return eitp_plan_read(plan, quantity->values, values, (size_t)count * sizeof *values, error);
 }
 
 EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
                                           int64_t sample, double *sum) {
-    const int64_t start = quantity->kind == EITP__PER_ROW ? batch->starts[sample] : sample;
+    const int64_t start = quantity->kind == EITP__PER_ROW      ? batch->starts[sample]
+                          : quantity->kind == EITP__PER_SAMPLE ? eitp__layout_place(&batch->pass->layout, sample)
+                                                               : 0;
     const int64_t count = quantity->kind == EITP__PER_ROW ? batch->lengths[sample]
                           : quantity->kind == EITP__TOTAL ? sample == 0
                                                           : 1;
@@ -46714,14 +46767,11 @@ EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique) {
         unique->places[i] = -1;
 }
 
-EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *batch, eitp_error *error) {
+EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch) {
     const int32_t *tokens = (const int32_t *)batch->values[batch->pass->lookup];
     for (int64_t s = 0; s < batch->count; s++) {
         for (int64_t i = batch->starts[s]; i < batch->starts[s] + batch->lengths[s]; i++) {
             const int32_t token = tokens[i];
-            if (token < 0 || token >= unique->vocabulary)
-                return eitp__fail(error, EITP_ERROR_FORMAT, "id %d is out of range for a table of %lld rows",
-                                  (int)token, (long long)unique->vocabulary);
             if (unique->places[token] < 0) {
                 unique->places[token] = (int32_t)unique->count;
                 unique->tokens[unique->count++] = token;
@@ -46729,7 +46779,6 @@ EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *ba
             batch->inverse[i] = unique->places[token];
         }
     }
-    return EITP_OK;
 }
 /* <<src/train/batch.c */
 
@@ -47767,7 +47816,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *stat
             break;
         eitp__batch_count_items(batch, state->items);
         if (plans->unique.tokens)
-            status = eitp__unique_add(&plans->unique, batch, error);
+            eitp__unique_add(&plans->unique, batch);
     }
     /* The next step's are fetched during this one. */
     if (!status)

@@ -36,7 +36,7 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
         return NULL;
     }
     input = &pass->inputs[pass->input_count];
-    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : pass->layout.samples;
+    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : eitp__layout_places(&pass->layout);
     input->value_size = eitp_dtype_size(dtype);
     for (int d = 0; d < rank; d++) {
         full[d + 1] = shape[d];
@@ -128,18 +128,20 @@ void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eit
         *unique = NULL;
     if (inverse)
         *inverse = NULL;
-    if (!pass || !pass->trains || !ids || !unique || !inverse)
+    if (!pass || !ids || !unique || !inverse)
         return;
     const int64_t rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
     const int lookup = eitp__find_lookup(pass, ids);
     int64_t capacity;
-    if (lookup < 0 || pass->unique || vocabulary < 1) {
+    if (lookup < 0 || pass->vocabulary || vocabulary < 1) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
                          "unique ids: expected an I32 row input with one id a row, and one such lookup in a task");
         return;
     }
     pass->lookup = lookup;
     pass->vocabulary = vocabulary;
+    if (!pass->trains)
+        return;
     capacity = eitp__pass_unique_capacity(pass);
     *unique = pass->unique = eitp_input(pass->graph, "unique tokens", EITP_I32, 1, &capacity);
     *inverse = pass->inverse = eitp_input_rows(pass->graph, "places of tokens", EITP_I32, 1, &rows);
@@ -173,7 +175,7 @@ static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const e
     const int is_vector = values->rank && eitp__elements(values) == values->shape[0];
     if (values->rows && is_vector)
         return EITP__PER_ROW;
-    return is_vector && values->shape[0] == pass->layout.samples ? EITP__PER_SAMPLE : EITP__TOTAL;
+    return is_vector && values->shape[0] == eitp__layout_places(&pass->layout) ? EITP__PER_SAMPLE : EITP__TOTAL;
 }
 
 /* Names are keys of records, where "loss" is the weighted sum of all terms. */

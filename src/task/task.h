@@ -36,12 +36,16 @@ EITP_API int eitp_pass_trains(const eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                           const int64_t *shape, double empty);
 
-/* The same with a value for each sample: [samples, shape...]. Where there are fewer samples the last hold `empty`. */
+/*
+ * The same with a value for each sample: [samples, shape...], where samples is a capacity too. Samples that are not
+ * there, after the last and between micro-batches, hold `empty`, and must add nothing to a loss or a measure.
+ */
 EITP_API eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                              const int64_t *shape, double empty);
 
 /* Inputs that the trainer fills in: I32 [n], the place of each row in its sample; I32 [sequences + 1], where samples
-   begin, as eitp_attention takes them; I64 [3], the dropout key, NULL in evaluation. */
+   begin, as eitp_attention takes them; I64 [3], the dropout key of rows, NULL in evaluation. Where values for each
+   sample are dropped out with it, the bits depend on how many micro-batches a pass takes. */
 EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_offsets(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_key(eitp_pass *pass);
@@ -52,7 +56,8 @@ EITP_API int64_t eitp_pass_longest(const eitp_pass *pass);
 /*
  * For a table that is looked up by `ids`, a row input, and used elsewhere too, as one that is tied to the output head:
  * its gradient is summed by distinct id over the whole step, so that it has the same bits however many passes a step
- * takes. *unique and *inverse are what eitp_embedding_unique takes, NULL in evaluation. One a task.
+ * takes. *unique and *inverse are what eitp_embedding_unique takes, NULL in evaluation. One a task. Samples whose ids
+ * are not 0 to vocabulary - 1 are refused.
  */
 EITP_API void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eitp_tensor **unique,
                                eitp_tensor **inverse);

@@ -186,7 +186,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *stat
             break;
         eitp__batch_count_items(batch, state->items);
         if (plans->unique.tokens)
-            status = eitp__unique_add(&plans->unique, batch, error);
+            eitp__unique_add(&plans->unique, batch);
     }
     /* The next step's are fetched during this one. */
     if (!status)
