@@ -255,6 +255,44 @@ static void micro_batches_are_not_merged_where_gaps_are_refused(void) {
     own_end(&o);
 }
 
+static void remember(void *user, eitp_log_level level, const char *message) {
+    (void)level;
+    snprintf((char *)user, 1000, "%s", message);
+}
+
+/* Begins a task whose passes are large enough that half a micro-batch needs less. */
+static int begin_large(own *o, char log[1000], int64_t batch_size, int64_t rows) {
+    eitp_host host = eitp_host_default();
+    host.log.user = log;
+    host.log.write = remember;
+    CHECK_THAT(!own_begin(o, &host, "bf16", OWN_ROW | OWN_SAMPLE, &error), "%s", error.message);
+    pretend_sums_of_32(o->context);
+    o->config.batch_size = batch_size;
+    o->config.grad_accum = 1;
+    o->task.rows = rows;
+    return !own_train(o, &error);
+}
+
+static void shrinking_knows_of_gaps_and_of_sums_over_samples(void) {
+    char log[1000] = "";
+    eitp_shrink_report report;
+    eitp_step_report step;
+    own o;
+    REQUIRE(begin_large(&o, log, 4, 16000));
+    REQUIRE_OK(eitp_trainer_shrink(o.trainer, &report, &error), error);
+    CHECK(report.shrunk && report.after.batch_size < 4);
+    CHECK_THAT(strstr(log, "the last bits differ"), "%s", log);
+    own_end(&o);
+    REQUIRE(begin_large(&o, log, 3, 15001));
+    eitp_trainer_destroy(o.trainer);
+    o.task.allows_gaps = 0;
+    REQUIRE_OK(own_train(&o, &error), error);
+    CHECK_THAT(!eitp_trainer_shrink(o.trainer, &report, &error), "%s", error.message);
+    CHECK(report.shrunk && report.after.batch_size == 1 && report.after.merged == 1);
+    CHECK_THAT(!eitp_trainer_step(o.trainer, &step, &error), "%s", error.message);
+    own_end(&o);
+}
+
 /* ---- Learning rates and callbacks ---- */
 
 typedef struct heard {
@@ -563,6 +601,7 @@ int main(int argc, char **argv) {
         TEST(empty_values_are_seen_in_gaps_and_beyond_the_last_sample),
         TEST(merging_changes_no_bit),
         TEST(micro_batches_are_not_merged_where_gaps_are_refused),
+        TEST(shrinking_knows_of_gaps_and_of_sums_over_samples),
         TEST(a_program_sets_rates_and_hears_of_steps),
         TEST(builds_are_refused),
         TEST(tasks_are_refused),

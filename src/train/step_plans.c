@@ -111,8 +111,7 @@ static eitp_status eitp__pass_bytes(eitp__step_plans *plans, size_t *bytes, eitp
     return status;
 }
 
-/* True if merged micro-batches would have rows between them that the task cannot take. */
-static int eitp__gaps_are_refused(const eitp__step_plans *plans) {
+EITP__PRIVATE int eitp__gaps_are_refused(const eitp__step_plans *plans) {
     const eitp__layout layout = eitp__step_layout(plans);
     return !plans->task.allows_gaps && eitp__layout_gap(&layout);
 }

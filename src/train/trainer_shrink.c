@@ -66,6 +66,13 @@ static int eitp__is_better(const eitp__search *search, const eitp__smaller *cand
     return is_enough ? candidate->needs.seconds < best->needs.seconds : candidate->bytes < best->bytes;
 }
 
+/* True if the task allows the gaps that merged micro-batches would have. */
+static int eitp__can_take(const eitp__step_plans *plans, const eitp_trainer_config *config) {
+    eitp__step_plans trial;
+    eitp__step_plans_init(&trial, &plans->task, config, plans->evaluation_samples);
+    return config->merged == 1 || !eitp__gaps_are_refused(&trial);
+}
+
 /* Measures a way to run, and keeps it where it is the best. */
 static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape *shape, size_t memory,
                                      eitp_error *error) {
@@ -75,6 +82,8 @@ static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape
     candidate.config = plans->config;
     eitp__set_step_shape(&candidate.config, shape);
     candidate.config.plan.memory = memory;
+    if (!eitp__can_take(plans, &candidate.config))
+        return EITP_OK;
     /* A plan that cannot be as small is allowed what it needs; what it then needs may be another number again. */
     for (int attempt = 0; attempt < 3; attempt++) {
         eitp__step_plans trial;
@@ -137,11 +146,20 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     return search;
 }
 
-/* True if sums over rows are cut where they can be: not within a group of rows that products add at once. */
+static int eitp__has_sample_inputs(const eitp_pass *pass) {
+    for (int i = 0; i < pass->input_count; i++) {
+        if (!pass->inputs[i].is_per_row)
+            return 1;
+    }
+    return 0;
+}
+
+/* True if sums over rows and samples are cut where they can be: not within a group that products add at once. */
 static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
     const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
-    return (rows % group == 0 && !trainer->plans.task.rows_vary) ||
+    const int samples_fit = report->after.batch_size % group == 0 || !eitp__has_sample_inputs(&trainer->plans.pass);
+    return (rows % group == 0 && samples_fit && !trainer->plans.task.rows_vary) ||
            (report->after.batch_size == report->before.batch_size && !trainer->plans.config.dense_rows);
 }
 
