@@ -1838,7 +1838,7 @@ typedef struct eitp_pass eitp_pass;
 /* The graph to build in. */
 EITP_API eitp_graph *eitp_pass_graph(eitp_pass *pass);
 
-/* True if gradients will be taken; false in evaluation, where eitp_pass_key is NULL too. */
+/* True if gradients will be taken; false in evaluation, where dropout keys are NULL. */
 EITP_API int eitp_pass_trains(const eitp_pass *pass);
 
 /*
@@ -1857,11 +1857,12 @@ EITP_API eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, 
                                              const int64_t *shape, double empty);
 
 /* Inputs that the trainer fills in: I32 [n], the place of each row in its sample; I32 [sequences + 1], where samples
-   begin, as eitp_attention takes them; I64 [3], the dropout key of rows, NULL in evaluation. Where values for each
-   sample are dropped out with it, the bits depend on how many micro-batches a pass takes. */
+   begin, as eitp_attention takes them; I64 [3], the dropout key, NULL in evaluation, for values of rows and for
+   those of samples: with the other one the bits depend on how many micro-batches a pass takes. */
 EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_offsets(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_key(eitp_pass *pass);
+EITP_API eitp_tensor *eitp_pass_sample_key(eitp_pass *pass);
 
 /* The longest sequence between two offsets: eitp_attention_config.longest. */
 EITP_API int64_t eitp_pass_longest(const eitp_pass *pass);
@@ -5683,11 +5684,11 @@ struct eitp_pass {
     int input_count;
     eitp__quantity quantities[EITP_PASS_QUANTITIES];
     int quantity_count;
-    eitp_tensor *positions, *offsets, *key; /* NULL: not asked for */
-    eitp_tensor *unique, *inverse;          /* of eitp_pass_unique */
-    int lookup;                             /* the input whose ids they are of */
-    int64_t vocabulary;                     /* what they must be below; 0: there are none */
-    eitp_tensor *loss;                      /* the sum of weighted terms, in training */
+    eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not asked for */
+    eitp_tensor *unique, *inverse;                       /* of eitp_pass_unique */
+    int lookup;                                          /* the input whose ids they are of */
+    int64_t vocabulary;                                  /* what they must be below; 0: there are none */
+    eitp_tensor *loss;                                   /* the sum of weighted terms, in training */
 };
 
 /* Functions and sizes that a task must have. */
@@ -45870,6 +45871,13 @@ eitp_tensor *eitp_pass_key(eitp_pass *pass) {
     return pass ? pass->key : NULL;
 }
 
+eitp_tensor *eitp_pass_sample_key(eitp_pass *pass) {
+    const int64_t key = 3;
+    if (pass && pass->trains && !pass->sample_key)
+        pass->sample_key = eitp_input(pass->graph, "random key of samples", EITP_I64, 1, &key);
+    return pass ? pass->sample_key : NULL;
+}
+
 /* ---- Lookups ---- */
 
 EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass) {
@@ -47871,21 +47879,32 @@ static eitp_status eitp__add_sums(const eitp_trainer *trainer, const eitp__batch
     return status;
 }
 
+/* Dropout keys: the seed, the step, and the number within it of the pass's first row, or first place of a sample. */
+static eitp_status eitp__write_keys(const eitp_trainer *trainer, int64_t pass, int64_t first_row, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    const eitp__layout *layout = &plans->pass.layout;
+    int64_t key[3];
+    eitp_status status;
+    key[0] = (int64_t)plans->config.seed;
+    key[1] = trainer->step + 1;
+    key[2] = first_row;
+    status = eitp__write_values(plans->gradient_plan, plans->pass.key, key, sizeof key, error);
+    key[2] = eitp__layout_place(layout, pass * layout->samples);
+    return status ? status : eitp__write_values(plans->gradient_plan, plans->pass.sample_key, key, sizeof key, error);
+}
+
 /* Forward and backward of one pass of the step; where there is only one, the update too. */
 static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp__step_state *state, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
     eitp__batch *batch = &plans->batches[pass];
     eitp_plan *plan = plans->gradient_plan;
     const float carry = pass > 0;
-    int64_t key[3];
+    const int64_t first_row = state->first_row;
     eitp_status status;
-    key[0] = (int64_t)plans->config.seed;
-    key[1] = trainer->step + 1;
-    key[2] = state->first_row;
     state->first_row += eitp__layout_align(&plans->pass.layout, batch->rows);
     status = eitp__batch_write(batch, plan, error);
     if (!status)
-        status = eitp__write_values(plan, plans->pass.key, key, sizeof key, error);
+        status = eitp__write_keys(trainer, pass, first_row, error);
     if (!status)
         status = eitp__write_weights(trainer, state, error);
     if (!status)

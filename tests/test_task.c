@@ -450,6 +450,20 @@ static void check_refused(own *o, const char *words) {
     CHECK_THAT(strstr(error.message, words) || strstr(error.message, "samples"), "%s", error.message);
 }
 
+static void passes_of_null_give_null(void) {
+    const int64_t one[] = {1};
+    eitp_tensor *unique, *inverse;
+    CHECK(!eitp_pass_graph(NULL) && !eitp_pass_trains(NULL) && !eitp_pass_longest(NULL));
+    CHECK(!eitp_pass_row_input(NULL, "x", EITP_F32, 1, one, 0) && !eitp_pass_embedding(NULL, NULL, NULL));
+    CHECK(!eitp_pass_sample_input(NULL, "x", EITP_F32, 1, one, 0) && !eitp_pass_positions(NULL));
+    CHECK(!eitp_pass_offsets(NULL) && !eitp_pass_key(NULL) && !eitp_pass_sample_key(NULL));
+    eitp_pass_unique(NULL, NULL, 1, &unique, &inverse);
+    CHECK(!unique && !inverse && !eitp_pass_model_inputs(NULL, NULL).tokens);
+    eitp_pass_term(NULL, "x", NULL, NULL);
+    eitp_pass_measure(NULL, "x", NULL);
+    eitp_task_release(NULL);
+}
+
 static void tasks_are_refused(void) {
     own o;
     REQUIRE(begin(&o, OWN_ROW));
@@ -604,6 +618,7 @@ int main(int argc, char **argv) {
         TEST(shrinking_knows_of_gaps_and_of_sums_over_samples),
         TEST(a_program_sets_rates_and_hears_of_steps),
         TEST(builds_are_refused),
+        TEST(passes_of_null_give_null),
         TEST(tasks_are_refused),
         TEST(samples_are_refused),
         TEST(a_build_that_fails_is_told),

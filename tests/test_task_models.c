@@ -52,8 +52,10 @@ static void build_labels(const model *m, eitp_pass *pass) {
     const eitp_schedule half = {EITP_SCHEDULE_CONSTANT, 0.5, 0, 0, 0};
     eitp_tensor *features = eitp_pass_sample_input(pass, "features", EITP_F32, 1, width, 0);
     eitp_tensor *labels = eitp_pass_sample_input(pass, "labels", EITP_I32, 0, NULL, -1), *logits;
+    eitp_tensor *key = eitp_pass_sample_key(pass);
     features = eitp_cast(features, eitp_context_precision(m->r.context));
     logits = eitp_linear(features, matrix(m, pass, "features.weight", WIDTH, WIDTH), NULL, EITP_TANH);
+    logits = key ? eitp_dropout(logits, key, 0.2) : logits;
     logits = eitp_linear(logits, matrix(m, pass, "classes.weight", WIDTH, CLASSES), NULL, EITP_NO_ACTIVATION);
     eitp_pass_term(pass, "labels", eitp_cross_entropy(logits, labels, -1), &half);
     eitp_pass_measure(pass, "accuracy", eitp_equal(eitp_argmax(logits, -1, 0), labels));

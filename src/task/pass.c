@@ -101,6 +101,13 @@ eitp_tensor *eitp_pass_key(eitp_pass *pass) {
     return pass ? pass->key : NULL;
 }
 
+eitp_tensor *eitp_pass_sample_key(eitp_pass *pass) {
+    const int64_t key = 3;
+    if (pass && pass->trains && !pass->sample_key)
+        pass->sample_key = eitp_input(pass->graph, "random key of samples", EITP_I64, 1, &key);
+    return pass ? pass->sample_key : NULL;
+}
+
 /* ---- Lookups ---- */
 
 EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass) {

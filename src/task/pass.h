@@ -43,11 +43,11 @@ struct eitp_pass {
     int input_count;
     eitp__quantity quantities[EITP_PASS_QUANTITIES];
     int quantity_count;
-    eitp_tensor *positions, *offsets, *key; /* NULL: not asked for */
-    eitp_tensor *unique, *inverse;          /* of eitp_pass_unique */
-    int lookup;                             /* the input whose ids they are of */
-    int64_t vocabulary;                     /* what they must be below; 0: there are none */
-    eitp_tensor *loss;                      /* the sum of weighted terms, in training */
+    eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not asked for */
+    eitp_tensor *unique, *inverse;                       /* of eitp_pass_unique */
+    int lookup;                                          /* the input whose ids they are of */
+    int64_t vocabulary;                                  /* what they must be below; 0: there are none */
+    eitp_tensor *loss;                                   /* the sum of weighted terms, in training */
 };
 
 /* Functions and sizes that a task must have. */

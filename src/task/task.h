@@ -25,7 +25,7 @@ typedef struct eitp_pass eitp_pass;
 /* The graph to build in. */
 EITP_API eitp_graph *eitp_pass_graph(eitp_pass *pass);
 
-/* True if gradients will be taken; false in evaluation, where eitp_pass_key is NULL too. */
+/* True if gradients will be taken; false in evaluation, where dropout keys are NULL. */
 EITP_API int eitp_pass_trains(const eitp_pass *pass);
 
 /*
@@ -44,11 +44,12 @@ EITP_API eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, 
                                              const int64_t *shape, double empty);
 
 /* Inputs that the trainer fills in: I32 [n], the place of each row in its sample; I32 [sequences + 1], where samples
-   begin, as eitp_attention takes them; I64 [3], the dropout key of rows, NULL in evaluation. Where values for each
-   sample are dropped out with it, the bits depend on how many micro-batches a pass takes. */
+   begin, as eitp_attention takes them; I64 [3], the dropout key, NULL in evaluation, for values of rows and for
+   those of samples: with the other one the bits depend on how many micro-batches a pass takes. */
 EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_offsets(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_key(eitp_pass *pass);
+EITP_API eitp_tensor *eitp_pass_sample_key(eitp_pass *pass);
 
 /* The longest sequence between two offsets: eitp_attention_config.longest. */
 EITP_API int64_t eitp_pass_longest(const eitp_pass *pass);
