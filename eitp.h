@@ -48708,24 +48708,23 @@ static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eit
 }
 
 /* The data are told apart by where they begin, how much they are, and a hash, which says nothing to a reader. */
-static eitp_status eitp__compare_data(const eitp__state *mine, const eitp__state *theirs, const char *checkpoint,
-                                      eitp_error *error) {
+static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__state *mine, const eitp__state *theirs,
+                                      const char *checkpoint, eitp_error *error) {
     const char *what_to_do = "use the same data, or start from its weights";
+    const char *unit = trainer->plans.task.unit ? trainer->plans.task.unit : "items";
     if (mine->data_count != theirs->data_count)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "the training data differ from those of '%s', which had %lld tokens, and this run has %lld; %s", checkpoint,
-            (long long)theirs->data_count, (long long)mine->data_count, what_to_do);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the training data differ from those of '%s', which had %lld %s, and this run has %lld; %s",
+                          checkpoint, (long long)theirs->data_count, unit, (long long)mine->data_count, what_to_do);
     if (mine->data_first != theirs->data_first)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the training data differ from those of '%s', which began at token %lld of their file, and "
-                          "those of this run at %lld; %s",
-                          checkpoint, (long long)theirs->data_first, (long long)mine->data_first, what_to_do);
+                          "the training data differ from those of '%s', which began after %lld %s, and those of this "
+                          "run after %lld; %s",
+                          checkpoint, (long long)theirs->data_first, unit, (long long)mine->data_first, what_to_do);
     if (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the training data differ from those of '%s': as many tokens, but from a file with other "
-                          "content; %s",
-                          checkpoint, what_to_do);
+                          "the training data differ from those of '%s': as many %s, but other content; %s", checkpoint,
+                          unit, what_to_do);
     return EITP_OK;
 }
 
@@ -48779,7 +48778,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
     if (!status)
         status = eitp__compare_merged(&current.info.config, &written->info.config, checkpoint, error);
     if (!status)
-        status = eitp__compare_data(&current, written, checkpoint, error);
+        status = eitp__compare_data(trainer, &current, written, checkpoint, error);
     if (!status)
         status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
     return status ? status

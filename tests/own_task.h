@@ -30,6 +30,7 @@ typedef struct own {
     int64_t unlabelled_before; /* samples below have no label; others have one but for each third */
     eitp_status build_fails, read_fails, identify_fails, save_fails;
     int reads;
+    eitp_task_identity identity;
 } own;
 
 /* Made-up data: a value in [-1, 1) for each place of each sample. */
@@ -135,8 +136,7 @@ static RUN_UNUSED eitp_status own_build(void *user, eitp_pass *pass, eitp_error 
 
 static RUN_UNUSED eitp_status own_identify(void *user, eitp_task_identity *identity, eitp_error *why) {
     const own *o = (const own *)user;
-    identity->hash = 77;
-    identity->count = OWN_SAMPLES;
+    *identity = o->identity;
     return o->identify_fails ? eitp__fail(why, o->identify_fails, "the data have no name") : EITP_OK;
 }
 
@@ -156,6 +156,8 @@ static RUN_UNUSED eitp_status own_begin(own *o, const eitp_host *host, const cha
     context.precision = precision;
     o->parts = parts;
     o->nan_sample = -1;
+    o->identity.hash = 77;
+    o->identity.count = OWN_SAMPLES;
     o->weight.peak = 0.3;
     o->config = eitp_trainer_config_default();
     o->config.batch_size = 2;

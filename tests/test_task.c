@@ -581,6 +581,33 @@ static void a_checkpoint_that_fails_changes_nothing(void) {
     scratch_remove(directory);
 }
 
+/* Data are what the task says they are, in its own unit. */
+static void a_checkpoint_of_other_data_is_refused(void) {
+    static const char *const words[] = {"which had 23 items, and this run has 22",
+                                        "began after 0 items, and those of this run after 1",
+                                        "as many items, but other content"};
+    char directory[512];
+    eitp_step_report report;
+    own o;
+    REQUIRE(scratch_make(directory) && begin(&o, OWN_ROW));
+    REQUIRE_OK(own_train(&o, &error), error);
+    REQUIRE_OK(eitp_trainer_step(o.trainer, &report, &error), error);
+    REQUIRE_OK(eitp_trainer_save(o.trainer, directory, &error), error);
+    for (int i = 0; i < 3; i++) {
+        const eitp_task_identity same = o.identity;
+        o.identity.count -= i == 0;
+        o.identity.first += i == 1;
+        o.identity.hash += i == 2 ? (uint64_t)1 << 40 : 0;
+        CHECK(eitp_trainer_resume(o.trainer, scratch_path(directory, "checkpoint-1"), &error) == EITP_ERROR_ARGUMENT);
+        CHECK_THAT(strstr(error.message, words[i]), "%s", error.message);
+        o.identity = same;
+    }
+    CHECK(!eitp_trainer_is_torn(o.trainer));
+    CHECK_THAT(!eitp_trainer_resume(o.trainer, scratch_path(directory, "checkpoint-1"), &error), "%s", error.message);
+    own_end(&o);
+    scratch_remove(directory);
+}
+
 static eitp_status work_with(own *o, const eitp_host *host) {
     eitp_evaluation evaluation;
     eitp_status status = own_begin(o, host, "fp32", OWN_ROW | OWN_SAMPLE | OWN_MEASURES, &error);
@@ -624,6 +651,7 @@ int main(int argc, char **argv) {
         TEST(a_build_that_fails_is_told),
         TEST(a_read_that_fails_changes_nothing),
         TEST(a_checkpoint_that_fails_changes_nothing),
+        TEST(a_checkpoint_of_other_data_is_refused),
         TEST(every_failed_allocation_is_an_error),
     };
     return RUN_TESTS(tests, argc, argv);
