@@ -875,6 +875,13 @@ EITP_API eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count
  * EITP_GRADIENT (F32 for 16-bit parameters), called "gradient." and the parameter's name: gradient = carry[0] *
  * gradient + new. `carry` F32 [1] is 0 for the first micro-batch of a step and 1 after it. What eitp_embedding_unique
  * sums by distinct id is accumulated beside it, u rows in "gradient_rows.<u>.<name>", for the update to add.
+ *
+ * How rows are cut into passes changes no bit where a parameter is used once, and its gradient is a sum over rows that
+ * goes on from what is there: as a weight [k, m] or bias of a product, a table of eitp_embedding or
+ * eitp_linear_cross_entropy, gain and bias of eitp_layer_norm and gain of eitp_rms_norm, or a vector of more than one
+ * element that is broadcast over rows in +, -, *, /, minimum or maximum, each perhaps cast or reshaped. Used more than
+ * once, or as a number, a slice or a function of a parameter, the last bits depend on the cuts. Trainers do better: see
+ * eitp_task.
  */
 EITP_API eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
 
@@ -1847,7 +1854,7 @@ typedef struct eitp_pass eitp_pass;
 /* The graph to build in. */
 EITP_API eitp_graph *eitp_pass_graph(eitp_pass *pass);
 
-/* True if gradients will be taken; false in evaluation, where eitp_pass_key is NULL too. */
+/* True if gradients will be taken; false in evaluation, where dropout keys are NULL. */
 EITP_API int eitp_pass_trains(const eitp_pass *pass);
 
 /*
@@ -1858,15 +1865,20 @@ EITP_API int eitp_pass_trains(const eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                           const int64_t *shape, double empty);
 
-/* The same with a value for each sample: [samples, shape...]. Where there are fewer samples the last hold `empty`. */
+/*
+ * The same with a value for each sample: [samples, shape...], where samples is a capacity too. Samples that are not
+ * there, after the last and between micro-batches, hold `empty`, and must add nothing to a loss or a measure.
+ */
 EITP_API eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                              const int64_t *shape, double empty);
 
 /* Inputs that the trainer fills in: I32 [n], the place of each row in its sample; I32 [sequences + 1], where samples
-   begin, as eitp_attention takes them; I64 [3], the dropout key, NULL in evaluation. */
+   begin, as eitp_attention takes them; I64 [3], the dropout key, NULL in evaluation, for values of rows and for
+   those of samples: with the other one the bits depend on how many micro-batches a pass takes. */
 EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_offsets(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_key(eitp_pass *pass);
+EITP_API eitp_tensor *eitp_pass_sample_key(eitp_pass *pass);
 
 /* The longest sequence between two offsets: eitp_attention_config.longest. */
 EITP_API int64_t eitp_pass_longest(const eitp_pass *pass);
@@ -1874,7 +1886,8 @@ EITP_API int64_t eitp_pass_longest(const eitp_pass *pass);
 /*
  * For a table that is looked up by `ids`, a row input, and used elsewhere too, as one that is tied to the output head:
  * its gradient is summed by distinct id over the whole step, so that it has the same bits however many passes a step
- * takes. *unique and *inverse are what eitp_embedding_unique takes, NULL in evaluation. One a task.
+ * takes. *unique and *inverse are what eitp_embedding_unique takes, NULL in evaluation. One a task. Samples whose ids
+ * are not 0 to vocabulary - 1 are refused.
  */
 EITP_API void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eitp_tensor **unique,
                                eitp_tensor **inverse);
@@ -1888,20 +1901,21 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
 /*
  * A loss term: values for each row [n], or for each sample [samples], further dimensions being 1, or a number that is
  * their sum. The loss has weight(step) * sum(values) / items, where items is what eitp_sample.items says in all samples
- * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied. What reports call the loss is
- * the weighted sum of all terms.
+ * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied; no other
+ * term or measure may have it. What reports call the loss is the weighted sum of all terms.
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
-/* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. */
+/* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. It cannot be
+   called "loss", as the weighted sum of the terms is. */
 EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values);
 
 /* One sample, while `read` fills it in. */
 typedef struct eitp_sample {
     void **values; /* for each input in the order of build: room for `rows` values, or for one, of its shape */
     int64_t rows;  /* the task's rows; less where the sample has fewer */
-    /* For each term and measure in the order of build: over how many of the sample's rows it is a mean. 1 to begin
-       with: each sample counts alike. */
+    /* For each term and measure in the order of build: over how many of the sample's rows it is a mean, at least 0. 1
+       to begin with: each sample counts alike. */
     int64_t items[EITP_PASS_QUANTITIES];
 } eitp_sample;
 
@@ -1911,7 +1925,13 @@ typedef struct eitp_task_identity {
     uint64_t first, count; /* where in it the training samples begin, and how many units they have */
 } eitp_task_identity;
 
-/* Functions but build and read may be NULL. */
+/*
+ * Functions but build and read may be NULL.
+ *
+ * How many micro-batches a pass takes changes no bit where each parameter is used up to four times as
+ * eitp_accumulate_gradients says: of several uses each is accumulated by itself, which takes as much memory again. With
+ * other uses the last bits depend on it: a resume with another number is refused, and eitp_trainer_shrink says so.
+ */
 typedef struct eitp_task {
     void *user;
     eitp_context *context;
@@ -2108,7 +2128,7 @@ typedef struct eitp_measure {
 
 typedef struct eitp_evaluation {
     double loss;   /* the weighted sum of the terms, with the weights of the step; of a language model nats per token */
-    double error;  /* standard error of it, over samples */
+    double error;  /* standard error of it, over samples; 0 where a term is a number */
     int64_t items; /* of the first term; of a language model tokens */
     int term_count, measure_count;
     eitp_measure measures[EITP_PASS_QUANTITIES]; /* term_count terms, then measures; in the order of the task's build */
@@ -2153,8 +2173,9 @@ typedef struct eitp_shrink_report {
  * values again, or half the sequences at a time: fewer merged micro-batches, then smaller ones and more of them;
  * whichever really lowers what is needed, and of those that free a quarter of the arena the one that costs least time.
  * A step has the same sequences, and the mean over their targets, as ever. The bits stay the same, unless a micro-batch
- * is split where its rows are not a multiple of what products add at once (see dense_rows): then the last ones change,
- * which is logged. Checkpoints have the new shape, and resume with the old one too.
+ * is split where its rows are not a multiple of what products add at once (see dense_rows), or a parameter is used so
+ * that they depend on how many micro-batches a pass takes (see eitp_task): then the last ones change, which is logged.
+ * Checkpoints have the new shape, and resume with the old one too.
  *
  * It needs a little memory itself. EITP_ERROR_MEMORY leaves the trainer as it was; where there is no longer memory for
  * that either, steps fail, and try to get it, while saving works. What plans of the context had in the arena is lost.
@@ -2167,7 +2188,8 @@ EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 /*
  * Writes checkpoint-<step> into a directory, which is made where it is missing. It is a model directory with the state
  * of the optimizer; of a model with adapters it has these (eitp_lora_save) instead of the weights, which are as they
- * were loaded, and their checksum.
+ * were loaded, and their checksum. Other parameters that are trained beside adapters, as a task's own head, are in
+ * parameters.safetensors.
  */
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 
@@ -2301,7 +2323,7 @@ typedef struct eitp_record {
     size_t count;
 } eitp_record;
 
-/* Where records go. A failure ends the run. */
+/* Where records go. A failure ends the run, once all sinks were given the record. */
 typedef struct eitp_record_sink {
     void *user;
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
@@ -2443,7 +2465,7 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
 
-/* After the current step: save and end; save and go on. Both may be called in a signal handler. */
+/* After the current step: save and end; save and go on. Both may be called in a signal handler, also with NULL. */
 EITP_API void eitp_run_request_stop(eitp_run *run, int reason);
 EITP_API void eitp_run_request_save(eitp_run *run);
 
@@ -4256,6 +4278,22 @@ EITP__PRIVATE eitp_tensor *eitp__deferred_rows(const eitp_tensor *gradient);
 EITP__PRIVATE eitp_status eitp__rows_gradient_name(const char *parameter, int64_t rows, char *name, size_t size,
                                                    eitp_error *error);
 
+/*
+ * As eitp_accumulate_gradients, but each term of a parameter's gradient goes on by itself from pass to pass, in a
+ * variable of its own, and the update adds them up: the sum of a parameter that two products use then has the same bits
+ * however rows are cut into passes. More than so many terms are accumulated in one variable after all.
+ */
+#define EITP__GRADIENT_TERMS 4
+EITP__PRIVATE eitp_status eitp__accumulate_gradients_apart(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error);
+
+/* The name of the variable of term 0, 1, ...: "gradient.<name>", "gradient_term.2.<name>", ... */
+EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
+                                              eitp_error *error);
+
+/* a + b of one shape; neither is summed into the other while it is computed, unless it is a product or what
+   embedding_unique makes, which add each number once. */
+EITP__PRIVATE eitp_tensor *eitp__add_apart(eitp_tensor *a, eitp_tensor *b);
+
 /* A tensor of one value with the shape, dtype and rows of x. */
 EITP__PRIVATE eitp_tensor *eitp__fill_like(eitp_tensor *x, double value);
 
@@ -4327,6 +4365,17 @@ EITP__PRIVATE eitp__flops_rule eitp__flops_products, eitp__flops_adamw, eitp__fl
 EITP__PRIVATE eitp__expand_rule eitp__expand_sum_squares, eitp__expand_row_squares, eitp__expand_column_squares;
 EITP__PRIVATE eitp_dtype eitp__remainder_dtype(eitp_dtype dtype);
 /* <<src/tensor/op_rules.h */
+
+/* >>src/tensor/row_sums.h */
+/* Whether accumulated gradients depend on how rows are cut into passes. */
+
+/*
+ * Looks in the graph of a loss, before its gradients are added, for a trained parameter whose gradient does not go on
+ * row by row, or sample by sample, from what eitp__accumulate_gradients_apart has accumulated, so that its last bits
+ * depend on how many a pass takes. Writes the name of the first one to *parameter, or NULL.
+ */
+EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, const char **parameter, eitp_error *error);
+/* <<src/tensor/row_sums.h */
 
 /* >>src/tensor/plan.h */
 /*
@@ -5552,18 +5601,18 @@ EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
                                                uint32_t *checksum, eitp_error *error);
 
-/* The same where parameters of `config` are laid out as its architecture does it; NULL: none. */
-EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
-                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
-                                                  eitp_error *error);
-
 /* Which variables of a role a file has, and what stands before their names in it. */
 typedef struct eitp__selection {
     eitp_role role;
-    int (*selects)(const char *name); /* NULL: all */
+    int (*selects)(const eitp_variable *variable); /* NULL: all */
     const char *prefix;
     const eitp_transformer_config *config; /* its parameters are laid out as its architecture does it; NULL: none */
 } eitp__selection;
+
+/* eitp__variables_read of these, whose prefix must be "". */
+EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
+                                                        const eitp__selection *selection, int loads, uint32_t *checksum,
+                                                        eitp_error *error);
 
 /* eitp_variables_save of these. */
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,
@@ -5589,6 +5638,7 @@ EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, 
 
 #define EITP__LORA_CONFIG_FILE "adapter_config.json"
 #define EITP__LORA_WEIGHTS_FILE "adapter_model.safetensors"
+#define EITP__LORA_OTHERS_FILE "parameters.safetensors"
 
 /* Writes adapter_config.json; `base` may be NULL. */
 EITP__PRIVATE eitp_status eitp__lora_config_write(const eitp_host *host, const char *path,
@@ -5601,6 +5651,14 @@ EITP__PRIVATE eitp_status eitp__lora_read(eitp_model *model, const char *directo
 
 /* The CRC-32C of the bytes of the parameters that adapters leave as they are. */
 EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint32_t *checksum, eitp_error *error);
+
+/* Parameters that are trained beside adapters, as a task's own head is: whether there are any, and their file. Where
+   `loads` is 0 it is only checked. */
+EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context);
+EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
+                                                 eitp_error *error);
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
+                                                 eitp_error *error);
 /* <<src/io/lora_files.h */
 
 /* >>src/io/checkpoint.h */
@@ -5641,6 +5699,12 @@ EITP__PRIVATE int64_t eitp__layout_gap(const eitp__layout *layout);
 /* Rows that `count` samples take at most, gaps between them included. */
 EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t count);
 
+/* Where a sample is in values for each sample, in which micro-batches begin at multiples of `group` too. */
+EITP__PRIVATE int64_t eitp__layout_place(const eitp__layout *layout, int64_t sample);
+
+/* Samples that there are places for, empty ones included. */
+EITP__PRIVATE int64_t eitp__layout_places(const eitp__layout *layout);
+
 /* Samples and gaps, at most. */
 EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout);
 
@@ -5673,7 +5737,7 @@ typedef struct eitp__quantity {
     eitp__quantity_kind kind;
     int is_term;
     eitp_schedule schedule; /* of a term's weight */
-    eitp_tensor *values;    /* output F32 [n], [samples], or one */
+    eitp_tensor *values;    /* output F32 [n], [places], or one */
     eitp_tensor *weight;    /* input F32 [1] of a term in training: what its sum is multiplied by */
 } eitp__quantity;
 
@@ -5687,11 +5751,11 @@ struct eitp_pass {
     int input_count;
     eitp__quantity quantities[EITP_PASS_QUANTITIES];
     int quantity_count;
-    eitp_tensor *positions, *offsets, *key; /* NULL: not asked for */
-    eitp_tensor *unique, *inverse;          /* of eitp_pass_unique */
-    int lookup;                             /* the input whose ids they are of */
-    int64_t vocabulary;
-    eitp_tensor *loss; /* the sum of weighted terms, in training */
+    eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not asked for */
+    eitp_tensor *unique, *inverse;                       /* of eitp_pass_unique */
+    int lookup;                                          /* the input whose ids they are of */
+    int64_t vocabulary;                                  /* what they must be below; 0: there are none */
+    eitp_tensor *loss;                                   /* the sum of weighted terms, in training */
 };
 
 /* Functions and sizes that a task must have. */
@@ -5730,7 +5794,7 @@ typedef struct eitp__batch {
     eitp_host host;
     const eitp_pass *pass;
     int64_t count, rows;            /* samples in it, and rows up to the end of the last */
-    void *values[EITP_PASS_INPUTS]; /* of each input: [rows] or [samples] */
+    void *values[EITP_PASS_INPUTS]; /* of each input: [rows] or [places] */
     int32_t *positions;             /* [rows] */
     int32_t *offsets;               /* [sequences + 1] */
     int32_t *inverse;               /* [rows]: see eitp_embedding_unique; -1 in gaps */
@@ -5781,8 +5845,8 @@ EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t cap
 EITP__PRIVATE void eitp__unique_release(eitp__unique *unique);
 EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique);
 
-/* Adds the ids of a batch's samples, and fills in its `inverse`. Ids outside the vocabulary are an error. */
-EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *batch, eitp_error *error);
+/* Adds the ids of a batch's samples, and fills in its `inverse`. */
+EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch);
 /* <<src/train/batch.h */
 
 /* >>src/train/evaluate.h */
@@ -5824,6 +5888,7 @@ typedef struct eitp__step_plans {
     eitp_trainer_config config; /* merged: 0 until it is chosen */
     int64_t evaluation_samples; /* at a time; 0: a micro-batch */
     eitp_pass pass;             /* over merged micro-batches */
+    char cut_parameter[64];     /* one whose gradient's last bits depend on `merged`; "": none */
     eitp_plan *gradient_plan;
     eitp_tensor *carry;       /* F32 [1]: 0 in the first pass of a step, else 1; NULL where there is only one */
     eitp_graph *update_graph; /* NULL: the update is in the plan above */
@@ -5878,6 +5943,9 @@ EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);
 
 /* Where the samples of a pass lie. */
 EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans);
+
+/* True if merged micro-batches would have rows between them that the task cannot take. */
+EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans);
 
 /* The plan that has the update. */
 EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans);
@@ -5980,6 +6048,9 @@ EITP__PRIVATE int eitp__best_add(eitp__best *best, int64_t step, double value);
 EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_host *host, const char *directory,
                                            const char *measure, eitp_error *error);
 
+/* Removes best.json, where a directory has one. */
+EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *directory, eitp_error *error);
+
 /* Reads the evaluations up to `step`; of a missing file or another measure there are none. */
 EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *host, const char *directory,
                                           const char *measure, int64_t step, eitp_error *error);
@@ -6049,10 +6120,11 @@ struct eitp_run {
     eitp_run_report report;
     eitp__guard guard;
     eitp__best best;
-    int64_t nonfinite; /* steps in a row that were not applied */
-    double saved_at;   /* when it was last saved, or began */
-    int cannot_save;   /* the last attempt failed */
-    int stops_early;   /* `patience` is used up */
+    int64_t nonfinite;  /* steps in a row that were not applied */
+    double saved_at;    /* when it was last saved, or began */
+    int cannot_save;    /* the last attempt failed */
+    int best_is_behind; /* best.json lacks an evaluation */
+    int stops_early;    /* `patience` is used up */
 };
 
 /* Resumes, trains and saves; fills in run->report. */
@@ -7074,6 +7146,8 @@ static int eitp__system_lock(void *user, const char *path, void **lock) {
 
 static void eitp__system_unlock(void *user, void *lock) {
     (void)user;
+    /* A process that was forked meanwhile has the descriptor too. */
+    flock(eitp__descriptor(lock), LOCK_UN);
     close(eitp__descriptor(lock));
 }
 
@@ -30724,6 +30798,16 @@ EITP__PRIVATE eitp_tensor *eitp__sum_to(eitp_tensor *x, const eitp_tensor *like)
     return extra ? eitp__apply(EITP__OP_RESHAPE, &sum, 1, &shape) : sum;
 }
 
+/* integers[0] says so to plans. */
+EITP__PRIVATE eitp_tensor *eitp__add_apart(eitp_tensor *a, eitp_tensor *b) {
+    eitp__attributes attributes = EITP__ZERO;
+    eitp_tensor *inputs[2];
+    attributes.integers[0] = 1;
+    inputs[0] = a;
+    inputs[1] = b;
+    return eitp__apply(EITP__OP_ADD, inputs, 2, &attributes);
+}
+
 EITP__PRIVATE void eitp__add_gradient(eitp_tensor **dx, eitp_tensor *contribution) {
     *dx = *dx && contribution ? eitp_add(*dx, contribution) : contribution ? contribution : *dx;
 }
@@ -33239,7 +33323,9 @@ EITP__PRIVATE eitp_tensor *eitp__rows_add(const eitp__node *node, int64_t begin,
         return NULL;
     a = eitp__rows(a, begin, end);
     b = eitp__rows(b, begin, end);
-    return eitp__is_zeros(b) ? a : eitp__is_zeros(a) ? b : eitp_add(a, b);
+    if (eitp__is_zeros(b) || eitp__is_zeros(a))
+        return eitp__is_zeros(b) ? a : b;
+    return node->attributes.integers[0] ? eitp__add_apart(a, b) : eitp_add(a, b);
 }
 
 /* Pads the rows of x that fall in [begin, end); zeros if none do. */
@@ -33595,6 +33681,21 @@ static eitp_tensor *eitp__sum_terms(const eitp__term *term) {
     return sum;
 }
 
+/*
+ * The same of a trained parameter: its terms are summed as eitp_accumulate_gradients and the update do it, each by
+ * itself, and what embedding_unique sums by distinct id comes last.
+ */
+static eitp_tensor *eitp__sum_parameter_terms(const eitp__term *terms) {
+    eitp_tensor *sum = NULL;
+    for (int is_deferred = 0; is_deferred < 2; is_deferred++) {
+        for (const eitp__term *term = terms; term; term = term->next) {
+            if ((eitp__deferred_rows(term->value) != NULL) == is_deferred)
+                sum = sum ? eitp__add_apart(sum, term->value) : term->value;
+        }
+    }
+    return sum;
+}
+
 /* Marks what depends on the xs, among the nodes from `first` on. */
 static void eitp__mark_needed(eitp__flow *flow, size_t first, int count, eitp_tensor *const *xs) {
     eitp_graph *graph = flow->graph;
@@ -33792,7 +33893,7 @@ eitp_status eitp_gradients(eitp_tensor *y, eitp_tensor *seed, int count, eitp_te
         seed = eitp__fill_like(y, 1);
     eitp__differentiate(graph, 0, 1, &y, &seed, count, xs, terms);
     for (int i = 0; i < count; i++) {
-        gradients[i] = eitp__sum_terms(terms[i]);
+        gradients[i] = eitp__is_trained(xs[i]) ? eitp__sum_parameter_terms(terms[i]) : eitp__sum_terms(terms[i]);
         if (!gradients[i])
             gradients[i] = eitp_cast(eitp__fill_like(xs[i], 0), eitp__gradient_dtype(xs[i]));
     }
@@ -33819,28 +33920,60 @@ static void eitp__accumulate_rows(eitp_tensor *parameter, eitp_tensor *rows, eit
                     rows, carry);
 }
 
-/* Adds the terms of one parameter's gradient to its variable, one after the other: no sum of them is ever stored. */
-static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *term, eitp_tensor *carry) {
+EITP__PRIVATE eitp_status eitp__gradient_name(const char *parameter, int term, char *name, size_t size,
+                                              eitp_error *error) {
+    int length = term ? snprintf(name, size, "gradient_term.%d.%s", term + 1, parameter)
+                      : snprintf(name, size, "gradient.%s", parameter);
+    return length < (int)size
+               ? EITP_OK
+               : eitp__fail(error, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long", parameter);
+}
+
+/* The variable that a term of a parameter's gradient is accumulated in. */
+static eitp_tensor *eitp__gradient_variable(eitp_tensor *parameter, int term) {
     char name[256];
-    eitp_tensor *target, *rows = NULL, *rest = carry;
-    if (snprintf(name, sizeof name, "gradient.%s", eitp__variable_name(parameter)) >= (int)sizeof name) {
-        eitp__graph_fail(parameter->graph, EITP_ERROR_ARGUMENT, "the name of parameter '%.60s...' is too long",
-                         eitp__variable_name(parameter));
-        return;
+    eitp_error error;
+    if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, &error)) {
+        eitp__graph_fail(parameter->graph, error.status, "%s", error.message);
+        return NULL;
     }
-    target = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter),
-                                  parameter->rank, parameter->shape);
-    for (; term; term = term->next) {
+    return eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__gradient_dtype(parameter), parameter->rank,
+                                parameter->shape);
+}
+
+/* Multiplies variables of terms by the carry that have no term in this graph, from number `term` on. */
+static void eitp__carry_other_terms(eitp_tensor *parameter, int term, eitp_tensor *carry) {
+    char name[256];
+    for (; term < EITP__GRADIENT_TERMS && carry; term++) {
+        if (eitp__gradient_name(eitp__variable_name(parameter), term, name, sizeof name, NULL) ||
+            (term && eitp_variable_find(parameter->graph->context, name) < 0))
+            return;
+        eitp_accumulate(eitp__gradient_variable(parameter, term),
+                        eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), carry);
+    }
+}
+
+/*
+ * Adds the terms of one parameter's gradient to its variable, one after the other: no sum of them is ever stored. With
+ * `apart`, unless they are too many, each to a variable of its own.
+ */
+static void eitp__accumulate_terms(eitp_tensor *parameter, const eitp__term *terms, eitp_tensor *carry, int apart) {
+    eitp_tensor *target = eitp__gradient_variable(parameter, 0), *rows = NULL;
+    int count = 0, added = 0;
+    for (const eitp__term *term = terms; term; term = term->next)
+        count += eitp__deferred_rows(term->value) == NULL;
+    for (const eitp__term *term = terms; term; term = term->next) {
         eitp_tensor *deferred = eitp__deferred_rows(term->value);
         if (deferred) {
             eitp__add_gradient(&rows, deferred);
             continue;
         }
-        target = eitp_accumulate(target, term->value, rest);
-        rest = NULL;
+        if (!added || (apart && count <= EITP__GRADIENT_TERMS))
+            target = eitp_accumulate(eitp__gradient_variable(parameter, added++), term->value, carry);
+        else
+            target = eitp_accumulate(target, term->value, NULL);
     }
-    if (rest)
-        eitp_accumulate(target, eitp_cast(eitp__fill_like(parameter, 0), eitp__gradient_dtype(parameter)), rest);
+    eitp__carry_other_terms(parameter, added, carry);
     if (rows)
         eitp__accumulate_rows(parameter, rows, carry);
 }
@@ -33859,7 +33992,7 @@ EITP__PRIVATE eitp_status eitp__check_loss(const eitp_tensor *loss, eitp_error *
     return EITP_OK;
 }
 
-eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
+static eitp_status eitp__accumulate_loss(eitp_tensor *loss, eitp_tensor *carry, int apart, eitp_error *error) {
     eitp_graph *graph;
     const eitp_host *host;
     eitp_tensor **xs, *seed;
@@ -33882,7 +34015,7 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
         seed = eitp__fill_like(loss, 1);
         eitp__differentiate(graph, 0, 1, &loss, &seed, count, xs, terms);
         for (int i = 0; i < count; i++)
-            eitp__accumulate_terms(xs[i], terms[i], carry);
+            eitp__accumulate_terms(xs[i], terms[i], carry, apart);
     } else {
         eitp__graph_fail(graph, EITP_ERROR_MEMORY, "cannot allocate %zu bytes to differentiate the graph", 2 * bytes);
     }
@@ -33890,7 +34023,137 @@ eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eit
     eitp__release(host, terms, bytes);
     return eitp_graph_status(graph, error);
 }
+
+eitp_status eitp_accumulate_gradients(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
+    return eitp__accumulate_loss(loss, carry, 0, error);
+}
+
+EITP__PRIVATE eitp_status eitp__accumulate_gradients_apart(eitp_tensor *loss, eitp_tensor *carry, eitp_error *error) {
+    return eitp__accumulate_loss(loss, carry, 1, error);
+}
 /* <<src/tensor/autograd.c */
+
+/* >>src/tensor/row_sums.c */
+/* What a tensor depends on: no samples, or some; or it is a trained parameter, perhaps cast or reshaped. */
+typedef enum eitp__dependence { EITP__ON_NOTHING, EITP__ON_SAMPLES, EITP__IS_PARAMETER } eitp__dependence;
+
+typedef struct eitp__tensor_uses {
+    eitp__dependence dependence;
+    const eitp_tensor *parameter; /* that it is */
+    int uses;    /* of a parameter those of its casts and reshapes too, but not lookups by distinct id */
+    int lookups; /* by distinct id */
+} eitp__tensor_uses;
+
+/*
+ * Is the gradient of a broadcast operand a sum of whole rows? Kernels sum these one after the other; where the last
+ * dimension is summed too, they may add up its numbers first, or in a wider type.
+ */
+static int eitp__is_summed_by_rows(const eitp_tensor *x, const eitp_tensor *y) {
+    const int is_spread = x->rank < y->rank || (x->rank && x->shape[0] == 1 && y->shape[0] != 1);
+    return is_spread && x->rank && x->shape[x->rank - 1] > 1 && x->shape[x->rank - 1] == y->shape[y->rank - 1];
+}
+
+/* The same of a weight or a bias. */
+static int eitp__is_product_by_rows(const eitp__node *node, int input) {
+    const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
+    if (input != 1)
+        return input == 2;
+    if (node->attributes.integers[0])
+        return 0;
+    return a->rank > b->rank || b->rank == 2;
+}
+
+/* Does the gradient of an input go on row by row from one pass to the next? */
+static int eitp__goes_on(const eitp__node *node, int input, const eitp__tensor_uses *tensors) {
+    switch ((int)node->op) {
+    case EITP__OP_MATMUL:
+        return eitp__is_product_by_rows(node, input);
+    case EITP__OP_ADD:
+    case EITP__OP_SUBTRACT:
+    case EITP__OP_MULTIPLY:
+    case EITP__OP_DIVIDE:
+    case EITP__OP_MINIMUM:
+    case EITP__OP_MAXIMUM:
+        return eitp__is_summed_by_rows(node->inputs[input], node->outputs[0]);
+    case EITP__OP_LAYER_NORM: /* one kernel makes both gradients, or an accumulation of its own adds what it made */
+        return input && tensors[node->inputs[1]->id].dependence == EITP__IS_PARAMETER &&
+               tensors[node->inputs[2]->id].dependence == EITP__IS_PARAMETER;
+    case EITP__OP_RMS_NORM:
+    case EITP__OP_LINEAR_CROSS_ENTROPY:
+        return input == 1;
+    case EITP__OP_EMBEDDING:
+        return input == 0;
+    default:
+        return 0;
+    }
+}
+
+/* Counts a use of a parameter; 0: its gradient does not go on. */
+static int eitp__count_use(const eitp__node *node, int input, eitp__tensor_uses *tensors) {
+    const eitp_tensor *x = node->inputs[input];
+    eitp__tensor_uses *itself = &tensors[x->id], *parameter = &tensors[itself->parameter->id];
+    if (itself != parameter && itself->uses++)
+        return 0;
+    if (node->op == EITP__OP_EMBEDDING && node->input_count > 2)
+        return input == 0 && !parameter->lookups++ && !(x->node && x->node->op == EITP__OP_RESHAPE);
+    return ++parameter->uses <= EITP__GRADIENT_TERMS && eitp__goes_on(node, input, tensors);
+}
+
+/* The parameter of the node's inputs whose gradient does not go on; NULL where there is none. */
+static const eitp_tensor *eitp__visit_uses(const eitp__node *node, eitp__tensor_uses *tensors) {
+    const eitp_tensor *parameter = NULL, *cut = NULL;
+    eitp__tensor_uses result = EITP__ZERO;
+    int has_gradient = node->op != EITP__OP_STOP_GRADIENT && eitp__is_floating(node->outputs[0]->dtype);
+    for (int i = 0; i < node->input_count; i++) {
+        const eitp__tensor_uses *x = node->inputs[i] ? &tensors[node->inputs[i]->id] : NULL;
+        if (x && x->dependence == EITP__ON_SAMPLES)
+            result.dependence = EITP__ON_SAMPLES;
+        else if (x && x->dependence == EITP__IS_PARAMETER)
+            parameter = x->parameter;
+    }
+    if (parameter && has_gradient && result.dependence == EITP__ON_NOTHING) {
+        /* Of a function of parameters alone, a sum over rows is multiplied by something before it is accumulated. */
+        cut = (node->op == EITP__OP_RESHAPE || node->op == EITP__OP_CAST) &&
+                      (node->inputs[0] == parameter || !tensors[node->inputs[0]->id].uses++)
+                  ? NULL
+                  : parameter;
+        result.dependence = EITP__IS_PARAMETER;
+        result.parameter = parameter;
+    }
+    for (int i = 0; i < node->input_count && has_gradient && result.dependence == EITP__ON_SAMPLES && !cut; i++) {
+        const eitp__tensor_uses *x = node->inputs[i] ? &tensors[node->inputs[i]->id] : NULL;
+        if (x && x->dependence == EITP__IS_PARAMETER && !eitp__count_use(node, i, tensors))
+            cut = x->parameter;
+    }
+    for (int i = 0; i < node->output_count; i++)
+        tensors[node->outputs[i]->id] = result;
+    return cut;
+}
+
+EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, const char **parameter, eitp_error *error) {
+    const eitp_host *host = eitp__graph_host(graph);
+    const size_t bytes = graph->tensor_count * sizeof(eitp__tensor_uses);
+    eitp__tensor_uses *tensors = (eitp__tensor_uses *)eitp__allocate(host, bytes);
+    *parameter = NULL;
+    if (!tensors)
+        return eitp__fail_memory(error, bytes, "the uses of tensors");
+    for (size_t i = 0; i < graph->tensor_count; i++) {
+        const eitp_tensor *tensor = graph->tensors[i];
+        if (eitp__is_trained(tensor)) {
+            tensors[i].dependence = EITP__IS_PARAMETER;
+            tensors[i].parameter = tensor;
+        } else if (tensor->leaf == EITP__INPUT) {
+            tensors[i].dependence = EITP__ON_SAMPLES;
+        }
+    }
+    for (size_t n = 0; n < graph->node_count && !*parameter; n++) {
+        const eitp_tensor *cut = eitp__visit_uses(graph->nodes[n], tensors);
+        *parameter = cut ? eitp__variable_name(cut) : NULL;
+    }
+    eitp__release(host, tensors, bytes);
+    return EITP_OK;
+}
+/* <<src/tensor/row_sums.c */
 
 /* >>src/tensor/plan_steps.c */
 /* What the passes of a plan share: the tensors of steps, who owns their memory, and stretches of the arena. */
@@ -34210,6 +34473,12 @@ static int eitp__accumulates_in(const eitp__node *node, eitp_dtype dtype) {
     return dtype == (accumulates == EITP__ACCUMULATES_WIDE ? eitp__wide(stored) : stored);
 }
 
+/* May the node add its value to the other term of the sum, where that asks for terms that are summed apart? */
+static int eitp__may_add(const eitp__node *node, const eitp__node *sum) {
+    return !sum->attributes.integers[0] ||
+           (node->op == EITP__OP_EMBEDDING_BACKWARD && eitp__deferred_rows(node->outputs[0]));
+}
+
 /*
  * The node that makes one term of a sum and can add it to the other in that one's place; NULL where there is none. Of
  * products see below.
@@ -34222,8 +34491,8 @@ static eitp__node *eitp__adder_of(const eitp__fusion *fusion, const eitp__node *
         if (term == other || !eitp__is_consumed(fusion, term) || !eitp__is_consumed(fusion, other))
             continue;
         if (term->node->output_count == 1 && eitp__accumulates_in(term->node, term->dtype) &&
-            term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] && other->dtype == term->dtype &&
-            eitp__same_shape(term, other) && other->rows == term->rows)
+            eitp__may_add(term->node, sum) && term->node->op != EITP__OP_MATMUL && !fusion->sums[term->node->id] &&
+            other->dtype == term->dtype && eitp__same_shape(term, other) && other->rows == term->rows)
             return term->node;
     }
     return NULL;
@@ -39335,14 +39604,30 @@ static int eitp__has_gradient_rows(const eitp_context *context, const char *para
     return 0;
 }
 
+/* Adds up the terms of a parameter's gradient, in the variable of the first. */
+static eitp_tensor *eitp__sum_accumulated_terms(eitp_tensor *parameter) {
+    const char *parameter_name = eitp__variable_name(parameter);
+    char name[EITP__STATE_NAME];
+    eitp_tensor *sum = NULL;
+    for (int term = 0; term < EITP__GRADIENT_TERMS; term++) {
+        eitp_tensor *variable;
+        if (eitp__gradient_name(parameter_name, term, name, sizeof name, NULL) ||
+            eitp_variable_find(parameter->graph->context, name) < 0)
+            break;
+        variable = eitp_variable_tensor(parameter->graph, name, EITP_GRADIENT, eitp__wide(parameter->dtype),
+                                        parameter->rank, parameter->shape);
+        sum = sum ? eitp_accumulate(sum, variable, NULL) : variable;
+    }
+    return sum;
+}
+
 /*
  * The accumulated gradient of a parameter, with the rows that were accumulated beside it added; NULL if the graph has
  * failed.
  */
-static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, const char *gradient, eitp_tensor *unique) {
+static eitp_tensor *eitp__accumulated_gradient(eitp_tensor *parameter, eitp_tensor *unique) {
     eitp_graph *graph = parameter->graph;
-    eitp_tensor *sum = eitp_variable_tensor(graph, gradient, EITP_GRADIENT, eitp__wide(parameter->dtype),
-                                            parameter->rank, parameter->shape);
+    eitp_tensor *sum = eitp__sum_accumulated_terms(parameter);
     const char *parameter_name = eitp__variable_name(parameter);
     int64_t shape[2];
     char name[EITP__STATE_NAME];
@@ -39383,8 +39668,7 @@ eitp_status eitp_adamw_apply(eitp_graph *graph, const eitp_adamw_config *config,
         pairs.parameters[pairs.count] = eitp_variable_tensor(graph, parameter.name, EITP_PARAMETER, parameter.dtype,
                                                              parameter.rank, parameter.shape);
         if (pairs.parameters[pairs.count])
-            pairs.gradients[pairs.count] =
-                eitp__accumulated_gradient(pairs.parameters[pairs.count], name, config->unique);
+            pairs.gradients[pairs.count] = eitp__accumulated_gradient(pairs.parameters[pairs.count], config->unique);
         pairs.count++;
         status = eitp_graph_status(graph, error);
     }
@@ -44611,6 +44895,19 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return eitp__variable_read_piece(context, variable, &pieces[0], collection, entry, loads, checksum, error);
 }
 
+static int eitp__is_selected(const eitp__selection *selection, const eitp_variable *variable) {
+    return variable->role == selection->role && (!selection->selects || selection->selects(variable));
+}
+
+static eitp__selection eitp__select_role(eitp_role role) {
+    eitp__selection selection;
+    selection.role = role;
+    selection.selects = NULL;
+    selection.prefix = "";
+    selection.config = NULL;
+    return selection;
+}
+
 /* The tensors of a file, the variables that they are of, and their names. */
 typedef struct eitp__file_list {
     const eitp_host *host;
@@ -44660,7 +44957,7 @@ static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *
     is_made = list->variables && list->pieces && list->tensors;
     for (size_t i = 0; i < eitp_variable_count(context) && is_made; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        if (variable.role == selection->role && (!selection->selects || selection->selects(variable.name)))
+        if (eitp__is_selected(selection, &variable))
             eitp__file_list_add(list, i, &variable, selection, dtype);
     }
     if (!is_made || list->names.failed)
@@ -44741,10 +45038,7 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     eitp__selection selection;
     if (!context || !path)
         return eitp__fail_null(error, "eitp_variables_save", "context and path");
-    selection.role = role;
-    selection.selects = NULL;
-    selection.prefix = "";
-    selection.config = NULL;
+    selection = eitp__select_role(role);
     return eitp__variables_save(context, path, &selection, dtype, checksum, error);
 }
 
@@ -44754,14 +45048,15 @@ static const eitp__safetensors_entry *eitp__piece_entry(const eitp__safetensors 
     return eitp__safetensors_find(collection, *piece->name ? piece->name : variable->name);
 }
 
-/* Checks that a file has the tensors of all variables of a role, and no others. */
+/* Checks that a file has the tensors of all variables of a selection, and no others. */
 static eitp_status eitp__check_entries(eitp_context *context, const eitp__safetensors *collection, const char *path,
-                                       eitp_role role, const eitp_transformer_config *config, eitp_error *error) {
+                                       const eitp__selection *selection, eitp_error *error) {
     size_t count = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         eitp__piece pieces[EITP__PIECES];
-        int number = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        int number =
+            eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
         for (int k = 0; k < number; k++) {
             const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
             eitp_status status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
@@ -44778,20 +45073,21 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
-                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
-                                                  eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
+                                                        const eitp__selection *selection, int loads, uint32_t *checksum,
+                                                        eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
     uint32_t sum = 0;
     eitp_status status = eitp__safetensors_open(&host, path, &collection, error);
     if (status)
         return status;
-    status = eitp__check_entries(context, collection, path, role, config, error);
+    status = eitp__check_entries(context, collection, path, selection, error);
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         eitp__piece pieces[EITP__PIECES];
-        int count = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        int count =
+            eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
         for (int k = 0; k < count && !status; k++)
             status =
                 eitp__variable_read_piece(context, &variable, &pieces[k], collection,
@@ -44805,7 +45101,8 @@ EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const c
 
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
                                                uint32_t *checksum, eitp_error *error) {
-    return eitp__variables_read_as(context, path, role, NULL, loads, checksum, error);
+    const eitp__selection selection = eitp__select_role(role);
+    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,
@@ -44908,7 +45205,7 @@ static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transfor
         status = eitp__have_same_values(host, collection, embedding, head, &same, error);
     else
         same = !embedding || !head;
-    *has_own_head = !same;
+    *has_own_head = !status && !same;
     return status;
 }
 
@@ -45139,8 +45436,8 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     return EITP_OK;
 }
 
-static int eitp__is_no_adapter(const char *name) {
-    return !eitp__lora_is_adapter(name);
+static int eitp__is_no_adapter(const eitp_variable *variable) {
+    return !eitp__lora_is_adapter(variable->name);
 }
 
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
@@ -45177,7 +45474,12 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
 
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
                                            eitp_error *error) {
-    return eitp__variables_read_as(model->context, path, EITP_PARAMETER, &model->config, loads, checksum, error);
+    eitp__selection selection;
+    selection.role = EITP_PARAMETER;
+    selection.selects = NULL;
+    selection.prefix = "";
+    selection.config = &model->config;
+    return eitp__variables_read_selected(model->context, path, &selection, loads, checksum, error);
 }
 /* <<src/io/model_directory.c */
 
@@ -45403,6 +45705,10 @@ static eitp_status eitp__lora_path(const eitp_model *model, const char *director
     return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
 }
 
+static int eitp__is_adapter(const eitp_variable *variable) {
+    return eitp__lora_is_adapter(variable->name);
+}
+
 eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
                            eitp_error *error) {
     eitp__selection selection;
@@ -45425,7 +45731,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     if (status)
         return status;
     selection.role = EITP_PARAMETER;
-    selection.selects = eitp__lora_is_adapter;
+    selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
     selection.config = NULL;
     status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, error);
@@ -45531,7 +45837,7 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
         eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         int64_t index = eitp_variable_find(model->context, parameter.name);
         eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
-        for (size_t at = 0; at < variable.size && !status; at += most) {
+        for (size_t at = 0; at < variable.size && !variable.trained && !status; at += most) {
             size_t size = variable.size - at < most ? variable.size - at : most;
             status = eitp_variable_read(model->context, variable.name, at, buffer, size, error);
             if (!status)
@@ -45542,6 +45848,47 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
     if (!status)
         *checksum = crc;
     return status;
+}
+
+/* ---- What is trained beside adapters ---- */
+
+static int eitp__is_trained_beside(const eitp_variable *variable) {
+    return variable->trained && !eitp__lora_is_adapter(variable->name);
+}
+
+static eitp__selection eitp__select_trained_beside(void) {
+    eitp__selection selection;
+    selection.role = EITP_PARAMETER;
+    selection.selects = eitp__is_trained_beside;
+    selection.prefix = "";
+    selection.config = NULL;
+    return selection;
+}
+
+EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context) {
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        const eitp_variable variable = eitp_variable_at(context, i);
+        if (variable.role == EITP_PARAMETER && eitp__is_trained_beside(&variable))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
+                                                 eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    const eitp__selection selection = eitp__select_trained_beside();
+    char *path = eitp__join_path(&host, directory, EITP__LORA_OTHERS_FILE);
+    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, error)
+                              : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__release_text(&host, path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
+                                                 eitp_error *error) {
+    const eitp__selection selection = eitp__select_trained_beside();
+    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
 }
 /* <<src/io/lora_files.c */
 
@@ -45758,6 +46105,15 @@ EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t coun
     return before * eitp__layout_stride(layout) + (count - before * layout->micro_batch) * layout->rows;
 }
 
+EITP__PRIVATE int64_t eitp__layout_place(const eitp__layout *layout, int64_t sample) {
+    return sample / layout->micro_batch * eitp__layout_align(layout, layout->micro_batch) +
+           sample % layout->micro_batch;
+}
+
+EITP__PRIVATE int64_t eitp__layout_places(const eitp__layout *layout) {
+    return eitp__layout_place(layout, layout->samples - 1) + 1;
+}
+
 EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout) {
     return layout->samples + (eitp__layout_gap(layout) ? (layout->samples - 1) / layout->micro_batch : 0);
 }
@@ -45787,8 +46143,13 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
                                          const int64_t *shape, double empty, int is_per_row) {
     int64_t full[EITP_MAX_RANK];
     eitp__pass_input *input;
-    if (!pass || !name || (rank && !shape))
+    if (!pass)
         return NULL;
+    if (!name || (rank > 0 && !shape)) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "input '%.60s': name and shape must not be NULL",
+                         name ? name : "");
+        return NULL;
+    }
     if (pass->input_count == EITP_PASS_INPUTS || rank < 0 || rank >= EITP_MAX_RANK ||
         (dtype != EITP_I32 && dtype != EITP_I64 && dtype != EITP_F32)) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
@@ -45797,7 +46158,7 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
         return NULL;
     }
     input = &pass->inputs[pass->input_count];
-    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : pass->layout.samples;
+    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : eitp__layout_places(&pass->layout);
     input->value_size = eitp_dtype_size(dtype);
     for (int d = 0; d < rank; d++) {
         full[d + 1] = shape[d];
@@ -45862,6 +46223,13 @@ eitp_tensor *eitp_pass_key(eitp_pass *pass) {
     return pass ? pass->key : NULL;
 }
 
+eitp_tensor *eitp_pass_sample_key(eitp_pass *pass) {
+    const int64_t key = 3;
+    if (pass && pass->trains && !pass->sample_key)
+        pass->sample_key = eitp_input(pass->graph, "random key of samples", EITP_I64, 1, &key);
+    return pass ? pass->sample_key : NULL;
+}
+
 /* ---- Lookups ---- */
 
 EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass) {
@@ -45889,18 +46257,20 @@ void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eit
         *unique = NULL;
     if (inverse)
         *inverse = NULL;
-    if (!pass || !pass->trains || !ids || !unique || !inverse)
+    if (!pass || !ids || !unique || !inverse)
         return;
     const int64_t rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
     const int lookup = eitp__find_lookup(pass, ids);
     int64_t capacity;
-    if (lookup < 0 || pass->unique || vocabulary < 1) {
+    if (lookup < 0 || pass->vocabulary || vocabulary < 1) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
                          "unique ids: expected an I32 row input with one id a row, and one such lookup in a task");
         return;
     }
     pass->lookup = lookup;
     pass->vocabulary = vocabulary;
+    if (!pass->trains)
+        return;
     capacity = eitp__pass_unique_capacity(pass);
     *unique = pass->unique = eitp_input(pass->graph, "unique tokens", EITP_I32, 1, &capacity);
     *inverse = pass->inverse = eitp_input_rows(pass->graph, "places of tokens", EITP_I32, 1, &rows);
@@ -45934,23 +46304,46 @@ static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const e
     const int is_vector = values->rank && eitp__elements(values) == values->shape[0];
     if (values->rows && is_vector)
         return EITP__PER_ROW;
-    return is_vector && values->shape[0] == pass->layout.samples ? EITP__PER_SAMPLE : EITP__TOTAL;
+    return is_vector && values->shape[0] == eitp__layout_places(&pass->layout) ? EITP__PER_SAMPLE : EITP__TOTAL;
+}
+
+/* Names are keys of records, where "loss" is the weighted sum of all terms. */
+static int eitp__quantity_can_be_named(const eitp_pass *pass, const char *name, int is_term) {
+    const size_t length = name ? strlen(name) : 0;
+    if (!length || length >= EITP_QUANTITY_NAME) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "'%.60s': the name of a term or measure must have 1 to %d "
+                         "characters",
+                         length ? name : "", EITP_QUANTITY_NAME - 1);
+        return 0;
+    }
+    if (!is_term && !strcmp(name, "loss")) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "a measure cannot be called 'loss', which is the weighted sum of the terms");
+        return 0;
+    }
+    for (int q = 0; q < pass->quantity_count; q++) {
+        if (strcmp(pass->quantities[q].name, name))
+            continue;
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "two terms or measures are called '%s'", name);
+        return 0;
+    }
+    return 1;
 }
 
 /* The next quantity; NULL where it cannot be one. */
 static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term) {
     eitp__quantity *quantity;
-    if (!pass || !values || !name)
+    if (!pass || !values || !eitp__quantity_can_be_named(pass, name, is_term))
         return NULL;
-    quantity = &pass->quantities[pass->quantity_count];
-    if (is_term && pass->quantity_count && !pass->quantities[pass->quantity_count - 1].is_term) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%.60s': add loss terms before measures", name);
+    if (pass->quantity_count == EITP_PASS_QUANTITIES) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': expected at most %d terms and measures", name,
+                         EITP_PASS_QUANTITIES);
         return NULL;
     }
-    if (pass->quantity_count == EITP_PASS_QUANTITIES || !*name || strlen(name) >= sizeof quantity->name) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
-                         "'%.60s': expected a name of 1 to %d characters, and at most %d terms and measures", name,
-                         EITP_QUANTITY_NAME - 1, EITP_PASS_QUANTITIES);
+    quantity = &pass->quantities[pass->quantity_count];
+    if (is_term && pass->quantity_count && !quantity[-1].is_term) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': add loss terms before measures", name);
         return NULL;
     }
     quantity->kind = eitp__quantity_kind_of(pass, values);
@@ -46480,7 +46873,8 @@ static int64_t eitp__batch_rows(const eitp_pass *pass) {
 }
 
 static size_t eitp__batch_input_bytes(const eitp_pass *pass, const eitp__pass_input *input) {
-    return (size_t)(input->is_per_row ? eitp__batch_rows(pass) : pass->layout.samples) * input->value_size;
+    return (size_t)(input->is_per_row ? eitp__batch_rows(pass) : eitp__layout_places(&pass->layout)) *
+           input->value_size;
 }
 
 /* One of a batch's buffers, of as many bytes. */
@@ -46558,29 +46952,71 @@ static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t co
     }
 }
 
+/* The place after the last sample's. */
+static int64_t eitp__batch_end(const eitp__batch *batch) {
+    return batch->count ? eitp__layout_place(&batch->pass->layout, batch->count - 1) + 1 : 0;
+}
+
+/* Fills places [first, last) that no sample has. */
+static void eitp__batch_clear_places(eitp__batch *batch, int64_t first, int64_t last) {
+    const eitp_pass *pass = batch->pass;
+    for (int i = 0; i < pass->input_count; i++) {
+        if (!pass->inputs[i].is_per_row)
+            eitp__pass_input_clear(&pass->inputs[i], batch->values[i], first, last - first);
+    }
+}
+
+static eitp_status eitp__check_ids(const eitp_pass *pass, uint64_t number, const eitp_sample *sample,
+                                   eitp_error *error) {
+    const int32_t *ids = (const int32_t *)sample->values[pass->lookup];
+    for (int64_t i = 0; i < sample->rows; i++) {
+        if (ids[i] < 0 || ids[i] >= pass->vocabulary)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "sample %llu has %d in '%s', which is out of range for a table of %lld rows",
+                              (unsigned long long)number, (int)ids[i], pass->inputs[pass->lookup].tensor->name,
+                              (long long)pass->vocabulary);
+    }
+    return EITP_OK;
+}
+
+/* What `read` said of a sample. */
+static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, const eitp_sample *sample,
+                                      eitp_error *error) {
+    const eitp__layout *layout = &pass->layout;
+    if (sample->rows < (layout->rows_vary ? 1 : layout->rows) || sample->rows > layout->rows)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
+                          (unsigned long long)number, (long long)sample->rows, layout->rows_vary ? "1 to " : "",
+                          (long long)layout->rows);
+    for (int q = 0; q < pass->quantity_count; q++) {
+        if (sample->items[q] < 0)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld items of '%s'; expected at least 0",
+                              (unsigned long long)number, (long long)sample->items[q], pass->quantities[q].name);
+    }
+    return pass->vocabulary ? eitp__check_ids(pass, number, sample, error) : EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const eitp__layout *layout = &pass->layout;
     const eitp_task *task = pass->task;
     const int64_t s = batch->count;
     const int64_t row = s % layout->micro_batch ? batch->rows : eitp__layout_align(layout, batch->rows);
+    const int64_t place = eitp__layout_place(layout, s);
     void *values[EITP_PASS_INPUTS];
     eitp_sample sample;
     eitp_status status;
     eitp__batch_clear_rows(batch, batch->rows, row - batch->rows);
+    eitp__batch_clear_places(batch, eitp__batch_end(batch), place);
     for (int i = 0; i < pass->input_count; i++)
         values[i] =
-            (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : s) * pass->inputs[i].value_size;
+            (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
     sample.values = values;
     sample.rows = layout->rows;
     for (int i = 0; i < EITP_PASS_QUANTITIES; i++)
         sample.items[i] = 1;
     status = task->read(task->user, split, number, &sample, error);
-    if (!status &&
-        (sample.rows < 1 || sample.rows > layout->rows || (!layout->rows_vary && sample.rows != layout->rows)))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
-                            (unsigned long long)number, (long long)sample.rows, layout->rows_vary ? "1 to " : "",
-                            (long long)layout->rows);
+    if (!status)
+        status = eitp__check_sample(pass, number, &sample, error);
     if (status)
         return status;
     for (int64_t i = 0; batch->positions && i < sample.rows; i++)
@@ -46617,14 +47053,13 @@ static void eitp__batch_fill_offsets(eitp__batch *batch) {
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const size_t bytes = (size_t)batch->rows * sizeof(int32_t);
+    const int64_t places = eitp__layout_places(&pass->layout);
     eitp_status status = eitp_plan_set_count(plan, batch->rows, error);
+    eitp__batch_clear_places(batch, eitp__batch_end(batch), places);
     for (int i = 0; i < pass->input_count && !status; i++) {
         const eitp__pass_input *input = &pass->inputs[i];
-        if (!input->is_per_row)
-            eitp__pass_input_clear(input, batch->values[i], batch->count, pass->layout.samples - batch->count);
         status = eitp_plan_write(plan, input->tensor, batch->values[i],
-                                 (size_t)(input->is_per_row ? batch->rows : pass->layout.samples) * input->value_size,
-                                 error);
+                                 (size_t)(input->is_per_row ? batch->rows : places) * input->value_size, error);
     }
     if (!status && batch->positions)
         status = eitp_plan_write(plan, pass->positions, batch->positions, bytes, error);
@@ -46640,21 +47075,23 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
 /* ---- Values that come back ---- */
 
 EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass) {
-    const int64_t rows = eitp__batch_rows(pass);
-    return rows > pass->layout.samples ? rows : pass->layout.samples;
+    const int64_t rows = eitp__batch_rows(pass), places = eitp__layout_places(&pass->layout);
+    return rows > places ? rows : places;
 }
 
 EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
                                                   const eitp__quantity *quantity, float *values, eitp_error *error) {
     const int64_t count = quantity->kind == EITP__PER_ROW      ? batch->rows
-                          : quantity->kind == EITP__PER_SAMPLE ? batch->pass->layout.samples
+                          : quantity->kind == EITP__PER_SAMPLE ? eitp__layout_places(&batch->pass->layout)
                                                                : 1;
     return eitp_plan_read(plan, quantity->values, values, (size_t)count * sizeof *values, error);
 }
 
 EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
                                           int64_t sample, double *sum) {
-    const int64_t start = quantity->kind == EITP__PER_ROW ? batch->starts[sample] : sample;
+    const int64_t start = quantity->kind == EITP__PER_ROW      ? batch->starts[sample]
+                          : quantity->kind == EITP__PER_SAMPLE ? eitp__layout_place(&batch->pass->layout, sample)
+                                                               : 0;
     const int64_t count = quantity->kind == EITP__PER_ROW ? batch->lengths[sample]
                           : quantity->kind == EITP__TOTAL ? sample == 0
                                                           : 1;
@@ -46693,14 +47130,11 @@ EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique) {
         unique->places[i] = -1;
 }
 
-EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *batch, eitp_error *error) {
+EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch) {
     const int32_t *tokens = (const int32_t *)batch->values[batch->pass->lookup];
     for (int64_t s = 0; s < batch->count; s++) {
         for (int64_t i = batch->starts[s]; i < batch->starts[s] + batch->lengths[s]; i++) {
             const int32_t token = tokens[i];
-            if (token < 0 || token >= unique->vocabulary)
-                return eitp__fail(error, EITP_ERROR_FORMAT, "id %d is out of range for a table of %lld rows",
-                                  (int)token, (long long)unique->vocabulary);
             if (unique->places[token] < 0) {
                 unique->places[token] = (int32_t)unique->count;
                 unique->tokens[unique->count++] = token;
@@ -46708,18 +47142,23 @@ EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *ba
             batch->inverse[i] = unique->places[token];
         }
     }
-    return EITP_OK;
 }
 /* <<src/train/batch.c */
 
 /* >>src/train/evaluate.c */
+static eitp__layout eitp__evaluator_layout(const eitp_task *task, int64_t samples) {
+    eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    layout.rows_vary = task->rows_vary;
+    return layout;
+}
+
 static size_t eitp__evaluator_value_bytes(const eitp__evaluator *evaluator) {
     return (size_t)eitp__batch_value_count(&evaluator->pass) * sizeof *evaluator->values;
 }
 
 EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
                                                  eitp_error *error) {
-    const eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    const eitp__layout layout = eitp__evaluator_layout(task, samples);
     const eitp_host host = eitp_context_host(task->context);
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
@@ -46739,7 +47178,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t 
 
 EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
                                                    eitp_error *error) {
-    const eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    const eitp__layout layout = eitp__evaluator_layout(task, samples);
     eitp_pass pass;
     eitp_plan_stats stats = EITP__ZERO;
     eitp_status status = eitp__pass_build(&pass, task, &layout, 0, samples * task->rows, error);
@@ -46822,6 +47261,7 @@ static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, 
 
 static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reductions *reductions, int64_t step,
                                     eitp_evaluation *evaluation) {
+    int has_total = 0; /* a term that belongs to no sample, so that samples have no losses to compare */
     memset(evaluation, 0, sizeof *evaluation);
     for (int q = 0; q < pass->quantity_count; q++) {
         const eitp__quantity *quantity = &pass->quantities[q];
@@ -46831,10 +47271,11 @@ static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reduction
         measure->error = eitp__reduction_error(&reductions->of[q]);
         measure->items = reductions->of[q].items;
         evaluation->term_count += quantity->is_term;
+        has_total |= quantity->is_term && quantity->kind == EITP__TOTAL;
         if (quantity->is_term)
             evaluation->loss += eitp__term_weight(quantity, step) * measure->mean;
     }
-    evaluation->error = eitp__reduction_error(&reductions->loss);
+    evaluation->error = has_total ? 0 : eitp__reduction_error(&reductions->loss);
     evaluation->items = evaluation->measures[0].items;
 }
 
@@ -46935,17 +47376,27 @@ static eitp_adamw_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *gra
     return adamw;
 }
 
+/* Finds out whether `merged` decides bits. */
+static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error *error) {
+    const char *name = NULL;
+    eitp_status status = eitp__find_cut_gradient(plans->pass.graph, &name, error);
+    snprintf(plans->cut_parameter, sizeof plans->cut_parameter, "%s", name ? name : "");
+    return status;
+}
+
 /* The graph of a pass: with its update, or with gradients added to their variables. */
 static eitp_status eitp__build_gradients(eitp__step_plans *plans, eitp_error *error) {
     const eitp__layout layout = eitp__step_layout(plans);
     const int64_t one = 1, samples = plans->config.batch_size * plans->config.grad_accum;
     eitp_adamw_config adamw;
     eitp_status status = eitp__pass_build(&plans->pass, &plans->task, &layout, 1, samples * layout.rows, error);
+    if (!status)
+        status = eitp__find_cut_parameter(plans, error);
     if (status)
         return status;
     if (!eitp__step_is_one_pass(plans)) {
         plans->carry = eitp_input(plans->pass.graph, "carry", EITP_F32, 1, &one);
-        return eitp_accumulate_gradients(plans->pass.loss, plans->carry, error);
+        return eitp__accumulate_gradients_apart(plans->pass.loss, plans->carry, error);
     }
     adamw = eitp__adamw_in(plans, plans->pass.graph);
     return eitp_adamw_minimize(plans->pass.loss, &adamw, &plans->update, error);
@@ -46995,8 +47446,7 @@ static eitp_status eitp__pass_bytes(eitp__step_plans *plans, size_t *bytes, eitp
     return status;
 }
 
-/* True if merged micro-batches would have rows between them that the task cannot take. */
-static int eitp__gaps_are_refused(const eitp__step_plans *plans) {
+EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans) {
     const eitp__layout layout = eitp__step_layout(plans);
     return !plans->task.allows_gaps && eitp__layout_gap(&layout);
 }
@@ -47006,7 +47456,7 @@ static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *erro
     eitp_trainer_config *config = &plans->config;
     const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__MERGE_ROWS + rows - 1) / rows;
     eitp_status status = EITP_OK;
-    if (config->merged > 1 && eitp__gaps_are_refused(plans))
+    if (config->merged > 1 && eitp__step_refuses_gaps(plans))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "micro-batches of %lld rows cannot be merged without rows between them, which the task does "
                           "not allow; set merged to 1, or dense_rows",
@@ -47014,7 +47464,7 @@ static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *erro
     if (config->merged)
         return EITP_OK;
     config->merged = 1;
-    if (eitp__gaps_are_refused(plans))
+    if (eitp__step_refuses_gaps(plans))
         return EITP_OK;
     config->merged = config->grad_accum < most ? config->grad_accum : most;
     while (config->merged > 1 && !status) {
@@ -47761,7 +48211,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *stat
             break;
         eitp__batch_count_items(batch, state->items);
         if (plans->unique.tokens)
-            status = eitp__unique_add(&plans->unique, batch, error);
+            eitp__unique_add(&plans->unique, batch);
     }
     /* The next step's are fetched during this one. */
     if (!status)
@@ -47814,21 +48264,32 @@ static eitp_status eitp__add_sums(const eitp_trainer *trainer, const eitp__batch
     return status;
 }
 
+/* Dropout keys: the seed, the step, and the number within it of the pass's first row, or first place of a sample. */
+static eitp_status eitp__write_keys(const eitp_trainer *trainer, int64_t pass, int64_t first_row, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    const eitp__layout *layout = &plans->pass.layout;
+    int64_t key[3];
+    eitp_status status;
+    key[0] = (int64_t)plans->config.seed;
+    key[1] = trainer->step + 1;
+    key[2] = first_row;
+    status = eitp__write_values(plans->gradient_plan, plans->pass.key, key, sizeof key, error);
+    key[2] = eitp__layout_place(layout, pass * layout->samples);
+    return status ? status : eitp__write_values(plans->gradient_plan, plans->pass.sample_key, key, sizeof key, error);
+}
+
 /* Forward and backward of one pass of the step; where there is only one, the update too. */
 static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp__step_state *state, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
     eitp__batch *batch = &plans->batches[pass];
     eitp_plan *plan = plans->gradient_plan;
     const float carry = pass > 0;
-    int64_t key[3];
+    const int64_t first_row = state->first_row;
     eitp_status status;
-    key[0] = (int64_t)plans->config.seed;
-    key[1] = trainer->step + 1;
-    key[2] = state->first_row;
     state->first_row += eitp__layout_align(&plans->pass.layout, batch->rows);
     status = eitp__batch_write(batch, plan, error);
     if (!status)
-        status = eitp__write_values(plan, plans->pass.key, key, sizeof key, error);
+        status = eitp__write_keys(trainer, pass, first_row, error);
     if (!status)
         status = eitp__write_weights(trainer, state, error);
     if (!status)
@@ -48079,6 +48540,8 @@ static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape
     for (int attempt = 0; attempt < 3; attempt++) {
         eitp__step_plans trial;
         eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
+        if (shape->merged > 1 && eitp__step_refuses_gaps(&trial))
+            return EITP_OK;
         status = eitp__step_plans_estimate(&trial, search->others, &candidate.needs, error);
         if (status)
             return status;
@@ -48137,11 +48600,22 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     return search;
 }
 
-/* True if sums over rows are cut where they can be: not within a group of rows that products add at once. */
+static int eitp__has_sample_inputs(const eitp_pass *pass) {
+    for (int i = 0; i < pass->input_count; i++) {
+        if (!pass->inputs[i].is_per_row)
+            return 1;
+    }
+    return 0;
+}
+
+/* True if sums over rows and samples are cut where they can be: not within a group that products add at once. */
 static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
     const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
-    return (rows % group == 0 && !trainer->plans.task.rows_vary) ||
+    const int samples_fit = report->after.batch_size % group == 0 || !eitp__has_sample_inputs(&trainer->plans.pass);
+    if (trainer->plans.cut_parameter[0])
+        return 0;
+    return (rows % group == 0 && samples_fit && !trainer->plans.task.rows_vary) ||
            (report->after.batch_size == report->before.batch_size && !trainer->plans.config.dense_rows);
 }
 
@@ -48214,7 +48688,8 @@ typedef struct eitp__state {
     int64_t scale_steps, skipped;
     double loss_scale;
     int64_t model_checksum, optimizer_checksum;
-    int64_t base_checksum; /* of the weights below adapters */
+    int64_t base_checksum;   /* of the weights below adapters */
+    int64_t others_checksum; /* of what is trained beside adapters; -1: nothing is */
 } eitp__state;
 
 /* A member of eitp__state that is no setting; it stands before the setting of that name, NULL: at the end. */
@@ -48299,7 +48774,7 @@ static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state 
 /* The member of a run with adapters. */
 static void eitp__write_lora_state(const eitp_model *model, const eitp__state *state, eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
-    char targets[64];
+    char targets[200]; /* as in adapter_config.json: names of any architecture */
     if (!lora->rank)
         return;
     eitp_lora_targets_format(eitp_model_config(model).architecture, lora->targets, targets, sizeof targets);
@@ -48307,8 +48782,11 @@ static void eitp__write_lora_state(const eitp_model *model, const eitp__state *s
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
     eitp__json_write_number(text, lora->dropout);
-    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld},\n", targets,
+    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld", targets,
                         lora->rslora ? "true" : "false", (long long)state->base_checksum);
+    if (state->others_checksum >= 0)
+        eitp__buffer_format(text, ", \"others_checksum\": %lld", (long long)state->others_checksum);
+    eitp__buffer_add_text(text, "},\n");
 }
 
 /* The member of a run that was shrunk: the shape that it began with. */
@@ -48355,9 +48833,22 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     return status;
 }
 
+/* Writes what is trained beside adapters, where there is something. */
+static eitp_status eitp__fill_others(eitp_context *context, const char *directory, int64_t *others_checksum,
+                                     eitp_error *error) {
+    uint32_t checksum = 0;
+    eitp_status status;
+    *others_checksum = -1;
+    if (!eitp__lora_has_others(context))
+        return EITP_OK;
+    status = eitp__lora_save_others(context, directory, &checksum, error);
+    *others_checksum = checksum;
+    return status;
+}
+
 /* Writes the adapters and the configuration of the model that they are of. */
 static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
-                                       int64_t *base_checksum, eitp_error *error) {
+                                       eitp__state *state, eitp_error *error) {
     const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
     uint32_t base = 0;
@@ -48369,8 +48860,8 @@ static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *direct
         status = eitp_lora_save(trainer->plans.task.model, directory, NULL, checksum, error);
     if (!status)
         status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
-    *base_checksum = base;
-    return status;
+    state->base_checksum = base;
+    return status ? status : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, error);
 }
 
 /* The weights: a model's directory, or of a task's own model the parameters alone. */
@@ -48402,7 +48893,7 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
     if (!status && task->save)
         status = task->save(task->user, directory, error);
     if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state.base_checksum, error);
+        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, error);
     else if (!status)
         status = eitp__fill_weights(task, directory, &model_checksum, error);
     if (!status)
@@ -48453,6 +48944,9 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
         status = eitp__json_get_boolean(object, "rslora", &lora->rslora, error);
     if (!status)
         status = eitp__json_get_integer(object, "base_checksum", 0, UINT32_MAX, &state->base_checksum, error);
+    state->others_checksum = -1;
+    if (!status)
+        status = eitp__json_get_integer(object, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
     if (!status && eitp_lora_targets_parse(NULL, targets, &lora->targets, NULL))
@@ -48614,36 +49108,43 @@ static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eit
 }
 
 /* The data are told apart by where they begin, how much they are, and a hash, which says nothing to a reader. */
-static eitp_status eitp__compare_data(const eitp__state *mine, const eitp__state *theirs, const char *checkpoint,
-                                      eitp_error *error) {
+static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__state *mine, const eitp__state *theirs,
+                                      const char *checkpoint, eitp_error *error) {
     const char *what_to_do = "use the same data, or start from its weights";
+    const char *unit = trainer->plans.task.unit ? trainer->plans.task.unit : "items";
     if (mine->data_count != theirs->data_count)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "the training data differ from those of '%s', which had %lld tokens, and this run has %lld; %s", checkpoint,
-            (long long)theirs->data_count, (long long)mine->data_count, what_to_do);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the training data differ from those of '%s', which had %lld %s, and this run has %lld; %s",
+                          checkpoint, (long long)theirs->data_count, unit, (long long)mine->data_count, what_to_do);
     if (mine->data_first != theirs->data_first)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the training data differ from those of '%s', which began at token %lld of their file, and "
-                          "those of this run at %lld; %s",
-                          checkpoint, (long long)theirs->data_first, (long long)mine->data_first, what_to_do);
+                          "the training data differ from those of '%s', which began after %lld %s, and those of this "
+                          "run after %lld; %s",
+                          checkpoint, (long long)theirs->data_first, unit, (long long)mine->data_first, what_to_do);
     if (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the training data differ from those of '%s': as many tokens, but from a file with other "
-                          "content; %s",
-                          checkpoint, what_to_do);
+                          "the training data differ from those of '%s': as many %s, but other content; %s", checkpoint,
+                          unit, what_to_do);
     return EITP_OK;
 }
 
-/* Where rows are dense, the number of micro-batches in a pass may decide bits. */
-static eitp_status eitp__compare_merged(const eitp_trainer_config *mine, const eitp_trainer_config *theirs,
-                                        const char *checkpoint, eitp_error *error) {
-    return mine->dense_rows && mine->merged != theirs->merged
-               ? eitp__fail(error, EITP_ERROR_ARGUMENT,
-                            "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
-                            "the bits would differ; use the same, or start from its weights",
-                            checkpoint, (long long)theirs->merged, (long long)mine->merged)
-               : EITP_OK;
+/* Where rows are dense, or sums over them cannot be cut, the number of micro-batches in a pass may decide bits. */
+static eitp_status eitp__compare_merged(const eitp__step_plans *plans, const eitp_trainer_config *mine,
+                                        const eitp_trainer_config *theirs, const char *checkpoint, eitp_error *error) {
+    if (mine->merged == theirs->merged)
+        return EITP_OK;
+    if (mine->dense_rows)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with dense rows and %lld micro-batches in a pass, and this run has %lld: "
+                          "the bits would differ; use the same, or start from its weights",
+                          checkpoint, (long long)theirs->merged, (long long)mine->merged);
+    if (plans->cut_parameter[0])
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "'%s' was made with %lld micro-batches in a pass, and this run has %lld: the bits would "
+                          "differ, as the gradient of parameter '%s' depends on that; use the same, or start from its "
+                          "weights",
+                          checkpoint, (long long)theirs->merged, (long long)mine->merged, plans->cut_parameter);
+    return EITP_OK;
 }
 
 /* Refuses, or logs, the differences in what tables describe. */
@@ -48683,9 +49184,9 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
     if (!status)
         status = eitp__compare_values(trainer, EITP_DIFFERENCE_REFUSED, &current, written, checkpoint, error);
     if (!status)
-        status = eitp__compare_merged(&current.info.config, &written->info.config, checkpoint, error);
+        status = eitp__compare_merged(&trainer->plans, &current.info.config, &written->info.config, checkpoint, error);
     if (!status)
-        status = eitp__compare_data(&current, written, checkpoint, error);
+        status = eitp__compare_data(trainer, &current, written, checkpoint, error);
     if (!status)
         status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
     return status ? status
@@ -48722,6 +49223,31 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
     return status;
 }
 
+/* Reads what is trained beside adapters. */
+static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                           int loads, eitp_error *error) {
+    eitp_context *context = trainer->plans.task.context;
+    const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
+    uint32_t checksum = 0;
+    char *path;
+    eitp_status status;
+    if (has_others != (state->info.lora.rank && state->others_checksum >= 0))
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "'%s' has %s parameters that were trained beside adapters, and "
+                          "this run has %s; start from its weights",
+                          checkpoint, has_others ? "no" : "the", has_others ? "some" : "none");
+    if (!has_others)
+        return EITP_OK;
+    path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
+    if (!path)
+        return eitp__fail_memory(error, strlen(checkpoint), "a path");
+    status = eitp__lora_read_others(context, path, loads, &checksum, error);
+    if (!status)
+        status = eitp__check_checksum(path, checksum, state->others_checksum, error);
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
 /* Is the optimizer's state what this version keeps? */
 static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
     eitp_optimizer optimizer = trainer->plans.config.optimizer;
@@ -48751,6 +49277,8 @@ static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char 
 static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                         int loads, eitp_error *error) {
     eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, loads, error);
+    if (!status)
+        status = eitp__read_others_state(trainer, checkpoint, state, loads, error);
     return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, loads, error);
 }
 
@@ -49241,12 +49769,15 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
 
 static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
     eitp_status status = EITP_OK;
+    jsonl->written = eitp__clock();
     if (jsonl->waiting.size)
         status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->waiting.data, jsonl->waiting.size, error);
-    jsonl->offset += status ? 0 : jsonl->waiting.size;
+    /* What was not written goes on waiting: a checkpoint has no steps that the records lack. */
+    if (status)
+        return status;
+    jsonl->offset += jsonl->waiting.size;
     eitp__buffer_clear(&jsonl->waiting);
-    jsonl->written = eitp__clock();
-    return status;
+    return EITP_OK;
 }
 
 static void eitp__jsonl_add_value(eitp__buffer *text, const eitp_value *value) {
@@ -49358,8 +49889,12 @@ static eitp_status eitp__record(eitp_run *run, int64_t step, const eitp__values 
     record.step = step;
     record.values = list->values;
     record.count = list->count;
-    for (size_t i = 0; i < run->sink_count && !status; i++)
-        status = run->sinks[i].record(run->sinks[i].user, &record, error);
+    /* Of all sinks: a step that was made is saved, and metrics.jsonl has what is saved. */
+    for (size_t i = 0; i < run->sink_count; i++) {
+        eitp_error later;
+        eitp_status given = run->sinks[i].record(run->sinks[i].user, &record, status ? &later : error);
+        status = status ? status : given;
+    }
     return status;
 }
 
@@ -49537,6 +50072,18 @@ EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_ho
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *directory, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), EITP__BEST_FILE);
+    const int code = !status && info.kind == EITP_PATH_FILE ? host->files.remove(host->files.user, path) : 0;
+    if (code)
+        status = eitp__fail(error, EITP_ERROR_IO, "cannot remove '%s': %s", path, strerror(code));
+    eitp__release_text(host, path);
+    return status;
+}
+
 /* A step and a value, null where it was not finite. */
 static eitp_status eitp__best_read_evaluation(const eitp__json *object, eitp__best_evaluation *evaluation,
                                               eitp_error *error) {
@@ -49552,7 +50099,7 @@ static eitp_status eitp__best_read_before(eitp__best *best, const eitp__json *ob
     int64_t since = 0;
     eitp_status status = eitp__best_read_evaluation(object, &found, error);
     if (!status)
-        status = eitp__json_get_integer(object, "evaluations_since", 0, INT64_MAX, &since, error);
+        status = eitp__json_get_integer(object, "evaluations_since", 0, INT32_MAX, &since, error);
     if (status || found.step > step)
         return status;
     best->before.step = found.step;
@@ -49760,10 +50307,11 @@ static eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     const eitp_files *files = &run->host.files;
     int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
     run->has_lock = files->lock && !code;
-    if (code == EWOULDBLOCK)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "another process trains in '%s'; wait for it, or choose another directory", run->directory);
-    return EITP_OK;
+    if (code != EWOULDBLOCK)
+        return EITP_OK;
+    run->made_directories = 0; /* it is the other's, whoever made it */
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "another process trains in '%s'; wait for it, or choose another directory", run->directory);
 }
 
 EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {
@@ -49950,12 +50498,20 @@ static eitp_status eitp__run_prune(eitp_run *run, eitp_error *error) {
                                   run->keep_best ? run->best.now.step : -1, error);
 }
 
+static eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__best_write(&run->best, &run->host, run->directory, eitp__run_measure_name(run), error);
+    run->best_is_behind = status != EITP_OK;
+    return status;
+}
+
 static eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     double began = eitp__clock();
-    /* Records first: a checkpoint never has steps that the records lack. */
+    /* Records first: a checkpoint never has steps that the records lack, or evaluations that best.json lacks. */
     eitp_status status = eitp__records_sync(run, error);
     run->save = 0;
     run->cannot_save = 1;
+    if (!status && run->best_is_behind)
+        status = eitp__run_write_best(run, error);
     if (!status)
         status = eitp_trainer_save(run->trainer, run->directory, error);
     if (status)
@@ -49980,21 +50536,20 @@ static void eitp__run_update_best(eitp_run *run) {
     run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
 }
 
-static eitp_status eitp__run_write_best(const eitp_run *run, eitp_error *error) {
-    return eitp__best_write(&run->best, &run->host, run->directory, eitp__run_measure_name(run), error);
+/* Adds the last evaluation to what best.json will have; 1 if it is the best. */
+static int eitp__run_add_best(eitp_run *run) {
+    const double value = eitp__find_measure(&run->report.evaluation, eitp__run_measure_name(run));
+    const int is_best = eitp__best_add(&run->best, run->report.evaluated, value);
+    eitp__run_update_best(run);
+    run->best_is_behind = 1;
+    return is_best;
 }
 
 /* best.json is written before the checkpoint: one that is resumed from finds all evaluations up to its step there. */
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     const int64_t step = run->report.evaluated;
-    const double value = eitp__find_measure(&run->report.evaluation, eitp__run_measure_name(run));
-    int is_best;
-    eitp_status status;
-    if (step == 0)
-        return EITP_OK;
-    is_best = eitp__best_add(&run->best, step, value);
-    eitp__run_update_best(run);
-    status = eitp__run_write_best(run, error);
+    const int is_best = eitp__run_add_best(run);
+    eitp_status status = eitp__run_write_best(run, error);
     if (status || !run->keep_best || !is_best)
         return status;
     return run->report.saved == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
@@ -50010,7 +50565,12 @@ static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
     status = eitp__record_evaluation(run, seconds, error);
-    return !status && eitp__run_follows_best(run) ? eitp__run_follow_best(run, error) : status;
+    if (!eitp__run_follows_best(run) || run->report.evaluated == 0)
+        return status;
+    if (!status)
+        return eitp__run_follow_best(run, error);
+    eitp__run_add_best(run);
+    return status;
 }
 
 /* ---- A step and what follows it ---- */
@@ -50096,7 +50656,9 @@ static eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
     eitp_status status;
     char *parent;
     eitp__best_init(&run->best, run->config.higher_is_better);
-    if (!run->checkpoint || !eitp__run_follows_best(run))
+    if (!run->checkpoint)
+        return eitp__best_remove(&run->host, run->directory, error); /* as the records of an older run */
+    if (!eitp__run_follows_best(run))
         return EITP_OK;
     parent = eitp__parent_path(&run->host, run->checkpoint);
     if (!parent)
@@ -50359,6 +50921,9 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     eitp_status status;
     if (!run || !trainer)
         return eitp__fail_null(error, "eitp_run_train", "run and trainer");
+    if (run->config.steps < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the steps of a run must be 0 or more (got %lld)",
+                          (long long)run->config.steps);
     if (run->started)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' has trained already; create another to resume",
                           run->directory);
@@ -50374,12 +50939,15 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
 }
 
 void eitp_run_request_stop(eitp_run *run, int reason) {
+    if (!run)
+        return;
     run->stop_reason = reason;
     run->stop = 1;
 }
 
 void eitp_run_request_save(eitp_run *run) {
-    run->save = 1;
+    if (run)
+        run->save = 1;
 }
 /* <<src/run/run.c */
 

@@ -54,6 +54,7 @@ int main(int count, char **arguments) {
     if (eitp_language_task(&data, &task, &error) || eitp_trainer_create(&task, &training, &trainer, &error) ||
         eitp_run_train(run, trainer, NULL, &error))
         return fprintf(stderr, "%s\n", error.message), 1;
+    signal(SIGINT, SIG_DFL), signal(SIGTERM, SIG_DFL); /* before the run goes */
     eitp_trainer_destroy(trainer), eitp_task_release(&task), eitp_model_destroy(data.model);
     eitp_token_file_close(file), eitp_tokenizer_destroy(bytes), eitp_context_destroy(context), eitp_run_destroy(run);
     return 0;

@@ -745,6 +745,80 @@ static void everything_frozen_cannot_be_trained(void) {
     scratch_remove(directory);
 }
 
+/* The task of adapters, with a parameter of the program's own that is trained beside them. */
+static eitp_status build_with_own(void *user, eitp_pass *made, eitp_error *error) {
+    const eitp_task *inner = (const eitp_task *)user;
+    const int64_t shape[] = {8};
+    eitp_status status = inner->build(inner->user, made, error);
+    eitp_tensor *miss = eitp_affine(eitp_parameter(eitp_pass_graph(made), "own.bias", 1, shape), 1, -1);
+    eitp_pass_term(made, "own", eitp_sum(eitp_multiply(miss, miss), EITP_ALL_DIMENSIONS, 0), NULL);
+    return status ? status : eitp_graph_status(eitp_pass_graph(made), error);
+}
+
+static eitp_status read_inner(void *user, eitp_split split, uint64_t number, eitp_sample *sample, eitp_error *error) {
+    const eitp_task *inner = (const eitp_task *)user;
+    return inner->read(inner->user, split, number, sample, error);
+}
+
+/* The run's trainer, made again of that task, which is not the run's to release. */
+static eitp_status add_own(run *r, eitp_task *own) {
+    eitp_trainer_config config = eitp_trainer_config_default();
+    config.batch_size = 2;
+    config.grad_accum = 2;
+    config.seed = 11;
+    config.schedule.peak = 1e-2;
+    eitp_trainer_destroy(r->trainer);
+    r->trainer = NULL;
+    memset(own, 0, sizeof *own);
+    own->user = &r->task;
+    own->context = r->task.context;
+    own->model = r->task.model;
+    own->rows = r->task.rows;
+    own->samples[EITP_TRAINING] = r->task.samples[EITP_TRAINING];
+    own->allows_gaps = 1;
+    own->build = build_with_own;
+    own->read = read_inner;
+    return eitp_trainer_create(own, &config, &r->trainer, &error_);
+}
+
+static void what_is_trained_beside_adapters_is_resumed(void) {
+    const eitp_host host = eitp_host_default();
+    char directory[512], checkpoint[600];
+    float before[8], after[8];
+    terms w = default_terms("fp32");
+    eitp_task own;
+    run r;
+    uint32_t trained, straight, resumed;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint-3", directory);
+    REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+    REQUIRE_OK(add_own(&r, &own), error_);
+    REQUIRE(step_many(&r, 3));
+    REQUIRE_OK(eitp_trainer_save(r.trainer, directory, &error_), error_);
+    REQUIRE_OK(eitp_variable_read_f32(r.s.context, "own.bias", 0, before, 8, &error_), error_);
+    CHECK(before[0] > 0);
+    trained = fingerprint(&r, 1);
+    REQUIRE(step_many(&r, 1));
+    straight = fingerprint(&r, 1);
+    end_run(&r);
+    /* A run without it, and one whose checkpoint lacks it, are refused. */
+    REQUIRE_OK(make_run(&r, &host, &w, directory), error_);
+    CHECK(eitp_trainer_resume(r.trainer, checkpoint, &error_) != EITP_OK);
+    REQUIRE(step_many(&r, 4));
+    REQUIRE_OK(eitp_trainer_save(r.trainer, directory, &error_), error_);
+    REQUIRE_OK(add_own(&r, &own), error_);
+    CHECK(eitp_trainer_resume(r.trainer, scratch_path(directory, "checkpoint-4"), &error_) != EITP_OK);
+    REQUIRE_OK(eitp_trainer_resume(r.trainer, checkpoint, &error_), error_);
+    REQUIRE_OK(eitp_variable_read_f32(r.s.context, "own.bias", 0, after, 8, &error_), error_);
+    CHECK_THAT(!memcmp(before, after, sizeof before), "%g %g", (double)before[0], (double)after[0]);
+    CHECK(fingerprint(&r, 1) == trained);
+    REQUIRE(step_many(&r, 1));
+    resumed = fingerprint(&r, 1);
+    CHECK(resumed == straight);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
 /* Adapters learn, with their dropout in training and not in evaluation. */
 static void adapters_learn(void) {
     const eitp_host host = eitp_host_default();
@@ -1139,6 +1213,7 @@ int main(int argc, char **argv) {
         TEST(what_is_frozen_keeps_its_bits_and_costs_nothing),
         TEST(everything_frozen_cannot_be_trained),
         TEST(adapters_learn),
+        TEST(what_is_trained_beside_adapters_is_resumed),
         TEST(dropout_of_adapters_changes_training_alone),
         TEST(a_resumed_run_has_the_bits_of_a_straight_one),
         TEST(a_resume_on_other_terms_is_refused),

@@ -202,6 +202,35 @@ static void a_sink_that_fails_ends_the_run(void) {
     scratch_remove(f.directory);
 }
 
+static eitp_status refuse_step_2(void *user, const eitp_record *record, eitp_error *error) {
+    const char *refused = (const char *)user;
+    return record->step == 2 && !strcmp(record->values[0].name, refused)
+               ? eitp__fail(error, EITP_ERROR_IO, "the sink is full")
+               : EITP_OK;
+}
+
+/* What one sink refuses the others have, and best.json: the checkpoint that is left is of that step. */
+static void a_sink_that_fails_keeps_nothing_from_others(void) {
+    char step[] = "loss", evaluation[] = "val_loss", text[4096];
+    for (int i = 0; i < 2; i++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.sink.user = i ? evaluation : step;
+        f.sink.record = refuse_step_2;
+        f.sink.resume = NULL;
+        f.sink.sync = NULL;
+        f.config.eval_steps = 2;
+        f.config.keep_best = "loss";
+        CHECK(train(&f) == EITP_ERROR_IO && f.report.saved == 2);
+        read_text(&f, "metrics.jsonl", text, sizeof text);
+        CHECK_THAT(count_of(text, "\"loss\": ") == 2 && count_of(text, "\"val_loss\": ") == 1 + i, "%s", text);
+        if (i)
+            read_text(&f, "best.json", text, sizeof text);
+        CHECK_THAT(!i || strstr(text, "\n{\"step\": 2, "), "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
 static void jsonl_values_and_cutting(void) {
     static const char *const kept = "{\"step\": 1, \"a\": 0.5, \"b\": -3, \"c\": true, \"d\": \"x\\\"y\"}\n"
                                     "{\"step\": 2, \"val_a\": null}\n";
@@ -234,7 +263,47 @@ static void jsonl_values_and_cutting(void) {
     scratch_remove(f.directory);
 }
 
+static int refused_writes; /* before the files work again */
+
+static int write_later(void *user, void *file, uint64_t offset, const void *data, size_t size, size_t *done) {
+    const eitp_host host = eitp_host_default();
+    (void)user;
+    if (refused_writes <= 0)
+        return host.files.write(NULL, file, offset, data, size, done);
+    refused_writes--;
+    return ENOSPC;
+}
+
+/* A record that could not be written is written with the next: a checkpoint is not saved without it. */
+static void jsonl_keeps_what_it_could_not_write(void) {
+    const eitp_value value = {"a", EITP_VALUE_INTEGER, 0, 7, NULL};
+    const eitp_record record = {1, &value, 1};
+    eitp_record_sink sink;
+    char text[200];
+    fixture f;
+    eitp_jsonl *jsonl;
+    REQUIRE(begin_fixture(&f));
+    snprintf(f.output, sizeof f.output, "%s", f.directory);
+    f.host.files.write = write_later;
+    REQUIRE_OK(eitp_jsonl_create(&f.host, scratch_path(f.directory, "j"), &jsonl, &error_), error_);
+    sink = eitp_jsonl_sink(jsonl);
+    refused_writes = 2;
+    CHECK(sink.record(sink.user, &record, &error_) == EITP_ERROR_IO);
+    CHECK(sink.sync(sink.user, &error_) == EITP_ERROR_IO);
+    CHECK(!sink.sync(sink.user, &error_));
+    eitp_jsonl_destroy(jsonl);
+    read_text(&f, "j", text, sizeof text);
+    CHECK_THAT(!strcmp(text, "{\"step\": 1, \"a\": 7}\n"), "%s", text);
+    scratch_remove(f.directory);
+}
+
 /* ---- Requests ---- */
+
+/* A handler may run before the run is made. */
+static void requests_of_no_run_do_nothing(void) {
+    eitp_run_request_stop(NULL, 1);
+    eitp_run_request_save(NULL);
+}
 
 static void stop_saves_and_resume_goes_on(void) {
     char straight[8192];
@@ -325,6 +394,25 @@ static void best_of_values(void) {
     eitp__best_init(&best, 1);
     CHECK(eitp__best_add(&best, 1, -1) && eitp__best_add(&best, 2, 0) && !eitp__best_add(&best, 3, -1));
     scratch_remove(directory);
+}
+
+/* Numbers of a best.json that no run wrote: it is refused, or counting goes on. */
+static void best_of_a_file_by_hand(void) {
+    static const char text[] = "{\"measure\": \"loss\", \"before\": {\"step\": 1, \"value\": 1, "
+                               "\"evaluations_since\": 9223372036854775807}, \"evaluations\": []}\n";
+    eitp__best best;
+    fixture f;
+    FILE *file;
+    REQUIRE(begin_fixture(&f));
+    file = fopen(scratch_path(f.directory, "best.json"), "wb");
+    REQUIRE(file);
+    fputs(text, file);
+    fclose(file);
+    eitp__best_init(&best, 0);
+    CHECK(eitp__best_read(&best, &f.host, f.directory, "loss", 9, &error_) == EITP_ERROR_FORMAT);
+    eitp__best_add(&best, 9, 2);
+    CHECK(best.now.since >= 0);
+    scratch_remove(f.directory);
 }
 
 static void best_forgets_no_more_than_it_must(void) {
@@ -439,7 +527,107 @@ static void a_better_evaluation_is_saved_at_once(void) {
     scratch_remove(f.directory);
 }
 
+/* What an older run in the directory left is not taken for the new one's, once its checkpoints are removed. */
+static void a_new_run_knows_no_older_best(void) {
+    char path[700];
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.config.steps = 3;
+    f.config.eval_steps = 1;
+    f.config.keep_best = "loss";
+    CHECK_THAT(!train(&f) && f.report.best_step > 0, "%s", error_.message);
+    for (int step = 1; step <= 3; step++) {
+        snprintf(path, sizeof path, "%s/checkpoint-%d", f.output, step);
+        scratch_remove(path);
+    }
+    f.config.steps = 6;
+    f.config.eval_steps = 6;
+    f.w.stop_after = 3;
+    CHECK_THAT(!train(&f) && f.report.saved == 3, "%s", error_.message);
+    f.config.resume = EITP_RESUME_NEWEST;
+    f.w.stop_after = 4;
+    CHECK_THAT(!train(&f) && f.report.saved == 4, "%s", error_.message);
+    CHECK_THAT(f.report.best_step == -1, "%d", (int)f.report.best_step);
+    scratch_remove(f.directory);
+}
+
+static int refused_bests; /* before best.json can be written again */
+
+static int open_without_best(void *user, const char *path, eitp_file_mode mode, void **file) {
+    const eitp_host host = eitp_host_default();
+    (void)user;
+    if (refused_bests <= 0 || !strstr(path, "best.json"))
+        return host.files.open(NULL, path, mode, file);
+    refused_bests--;
+    return ENOSPC;
+}
+
+/* The checkpoint that a failed run leaves has no evaluation that best.json lacks. */
+static void a_checkpoint_waits_for_the_best(void) {
+    char text[4096];
+    for (int refused = 1; refused <= 2; refused++) {
+        fixture f;
+        REQUIRE(begin_fixture(&f));
+        f.config.eval_steps = 2;
+        f.config.keep_best = "loss";
+        f.host.files.open = open_without_best;
+        refused_bests = refused;
+        CHECK(train(&f) == EITP_ERROR_IO && f.report.done == 2);
+        CHECK(has_checkpoint(&f, 2) == (refused == 1) && exists(&f, "best.json") == (refused == 1));
+        refused_bests = 0;
+        f.config.resume = EITP_RESUME_NEWEST;
+        f.w.stop_after = 3;
+        CHECK_THAT(!train(&f), "%s", error_.message);
+        read_text(&f, "best.json", text, sizeof text);
+        CHECK_THAT(strstr(text, "\n{\"step\": 2, ") && f.report.best_step == 2, "%s", text);
+        scratch_remove(f.directory);
+    }
+}
+
 /* ---- The directory ---- */
+
+/* A process that was forked while the run was there, as a worker is, does not keep its directory. */
+static void a_child_does_not_keep_the_lock(void) {
+    eitp_run *run_;
+    fixture f;
+    int ends[2], status;
+    char byte = 0;
+    pid_t child;
+    REQUIRE(begin_fixture(&f));
+    REQUIRE(!pipe(ends));
+    snprintf(f.output, sizeof f.output, "%s", f.directory); /* which is not removed in between */
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &run_, &error_), error_);
+    fflush(stdout);
+    child = fork();
+    if (!child) {
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) != 0);
+    }
+    eitp_run_destroy(run_);
+    CHECK_THAT(!eitp_run_create(&f.host, &f.config, &run_, &error_), "%s", error_.message);
+    eitp_run_destroy(run_);
+    close(ends[0]);
+    close(ends[1]);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    scratch_remove(f.directory);
+}
+
+static int lock_of_another(void *user, const char *path, void **lock) {
+    (void)user;
+    (void)path;
+    (void)lock;
+    return EWOULDBLOCK;
+}
+
+/* Another process may have begun between this one's look and its lock: the directory is that one's. */
+static void a_directory_that_another_locked_stays(void) {
+    eitp_run *run_;
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.host.files.lock = lock_of_another;
+    CHECK(eitp_run_create(&f.host, &f.config, &run_, &error_) == EITP_ERROR_ARGUMENT && exists(&f, ""));
+    scratch_remove(f.directory);
+}
 
 static void a_directory_has_one_run_at_a_time(void) {
     eitp_run *first, *second = (eitp_run *)1;
@@ -597,6 +785,21 @@ static void what_makes_no_sense_is_refused(void) {
     scratch_remove(f.directory);
 }
 
+static void fewer_steps_than_none_are_refused(void) {
+    fixture f;
+    REQUIRE(begin_fixture(&f));
+    f.w.exit_saved = -1;
+    REQUIRE_OK(make_trainer(&f), error_);
+    REQUIRE_OK(eitp_run_create(&f.host, &f.config, &f.w.run, &error_), error_);
+    eitp_run_set_steps(f.w.run, -1);
+    CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_ERROR_ARGUMENT);
+    eitp_run_set_steps(f.w.run, 1);
+    CHECK(eitp_run_train(f.w.run, f.trained.trainer, NULL, &error_) == EITP_OK);
+    eitp_run_destroy(f.w.run);
+    end_run(&f.trained);
+    scratch_remove(f.directory);
+}
+
 static void each_allocation_and_file_call_may_fail(void) {
     fixture f;
     faults faults_;
@@ -660,24 +863,33 @@ static void a_failure_while_training_loses_nothing(void) {
 static const test_case tests[] = {
     TEST(records_go_to_every_sink),
     TEST(a_sink_that_fails_ends_the_run),
+    TEST(a_sink_that_fails_keeps_nothing_from_others),
     TEST(jsonl_values_and_cutting),
+    TEST(jsonl_keeps_what_it_could_not_write),
+    TEST(requests_of_no_run_do_nothing),
     TEST(stop_saves_and_resume_goes_on),
     TEST(save_now_saves_and_goes_on),
     TEST(seconds_save_after_every_step_of_slow_ones),
     TEST(without_steps_it_ends_with_the_data),
     TEST(best_of_values),
+    TEST(best_of_a_file_by_hand),
     TEST(best_forgets_no_more_than_it_must),
     TEST(the_best_is_kept_and_patience_ends),
     TEST(patience_survives_kills),
     TEST(a_kill_right_after_saving_the_best),
     TEST(evaluations_go_along),
     TEST(a_better_evaluation_is_saved_at_once),
+    TEST(a_new_run_knows_no_older_best),
+    TEST(a_checkpoint_waits_for_the_best),
+    TEST(a_child_does_not_keep_the_lock),
+    TEST(a_directory_that_another_locked_stays),
     TEST(a_directory_has_one_run_at_a_time),
     TEST(another_run_is_refused),
     TEST(short_memory_is_said_once),
     TEST(a_run_that_cannot_shrink_stops),
     TEST(steps_that_are_not_finite_end_the_run),
     TEST(what_makes_no_sense_is_refused),
+    TEST(fewer_steps_than_none_are_refused),
     TEST(each_allocation_and_file_call_may_fail),
     TEST(a_failure_while_training_loses_nothing),
 };

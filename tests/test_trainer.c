@@ -942,6 +942,37 @@ static variant shrinking_variant(size_t i) {
     return v;
 }
 
+/* Half of an odd batch would have rows between its merged micro-batches, which not every task allows. */
+static void shrinking_leaves_no_gaps_that_are_refused(void) {
+    const eitp_host host = eitp_host_default();
+    eitp_shrink_report report;
+    eitp_step_report step;
+    char directory[512];
+    int shrunk = 0;
+    variant v = default_variant();
+    run r;
+    v.batch_size = 9;
+    v.block_size = 31;
+    v.sums_of_32 = 1;
+    v.dropout = 0;
+    REQUIRE(scratch_make(directory) && write_text(directory));
+    REQUIRE_OK(make_run(&r, &host, &v, directory, &error_), error_);
+    eitp_trainer_destroy(r.trainer);
+    r.trainer = NULL;
+    r.task.allows_gaps = 0;
+    r.config.plan.recompute = EITP_RECOMPUTE_NONE;
+    REQUIRE_OK(eitp_trainer_create(&r.task, &r.config, &r.trainer, &error_), error_);
+    CHECK(eitp_trainer_merged(r.trainer) == 1);
+    do {
+        REQUIRE_OK(eitp_trainer_shrink(r.trainer, &report, &error_), error_);
+        shrunk += report.shrunk;
+        REQUIRE_OK(eitp_trainer_step(r.trainer, &step, &error_), error_);
+    } while (report.shrunk);
+    CHECK(shrunk > 0 && report.after.batch_size == 1 && report.after.merged == 1 && report.after.grad_accum == 18);
+    end_run(&r);
+    scratch_remove(directory);
+}
+
 /* Shrunk after every step until there is nothing smaller, each step has the loss of one that was never shrunk. */
 static void shrinking_changes_no_step(void) {
     enum { STEPS = 7 };
@@ -1748,6 +1779,7 @@ int main(int argc, char **argv) {
         TEST(a_step_that_is_not_finite_changes_nothing),
         TEST(training_neither_allocates_nor_grows),
         TEST(shrinking_changes_no_step),
+        TEST(shrinking_leaves_no_gaps_that_are_refused),
         TEST(a_shrunk_run_resumes_bit_for_bit),
         TEST(shrinking_by_computing_again_changes_no_bit),
         TEST(what_would_not_be_smaller_is_left_alone),

@@ -28,7 +28,7 @@ eitp_status adapt_check(const option_set *o, int starts_from_model, eitp_error *
 }
 
 void adapt_take_options(option_set *o, const eitp_lora_config *lora) {
-    char targets[64];
+    char targets[200];
     if (!lora->rank)
         return;
     eitp_lora_targets_format(NULL, lora->targets, targets, sizeof targets);
@@ -148,7 +148,7 @@ eitp_status adapt_open_model(const option_set *o, const char *directory, eitp_co
 void adapt_log(const eitp_model *model) {
     int64_t trained = eitp_model_trained_count(model), all = eitp_model_parameter_count(model);
     eitp_lora_config lora = eitp_model_lora(model);
-    char targets[64];
+    char targets[200];
     eitp_lora_targets_format(eitp_model_config(model).architecture, lora.targets, targets, sizeof targets);
     if (lora.rank)
         output_info("adapters of rank %lld, alpha %g, for %s: %lld parameters are trained, %.3g %% of the model's",

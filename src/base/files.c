@@ -238,6 +238,8 @@ static int eitp__system_lock(void *user, const char *path, void **lock) {
 
 static void eitp__system_unlock(void *user, void *lock) {
     (void)user;
+    /* A process that was forked meanwhile has the descriptor too. */
+    flock(eitp__descriptor(lock), LOCK_UN);
     close(eitp__descriptor(lock));
 }
 

@@ -14,6 +14,10 @@ static eitp_status eitp__lora_path(const eitp_model *model, const char *director
     return *path ? EITP_OK : eitp__fail_memory(error, strlen(directory) + strlen(name) + 2, "a path");
 }
 
+static int eitp__is_adapter(const eitp_variable *variable) {
+    return eitp__lora_is_adapter(variable->name);
+}
+
 eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char *base, uint32_t *checksum,
                            eitp_error *error) {
     eitp__selection selection;
@@ -36,7 +40,7 @@ eitp_status eitp_lora_save(eitp_model *model, const char *directory, const char 
     if (status)
         return status;
     selection.role = EITP_PARAMETER;
-    selection.selects = eitp__lora_is_adapter;
+    selection.selects = eitp__is_adapter;
     selection.prefix = EITP__LORA_PREFIX;
     selection.config = NULL;
     status = eitp__variables_save(model->context, path, &selection, EITP_F32, checksum, error);
@@ -142,7 +146,7 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
         eitp__parameter parameter = eitp__parameter_at(&model->config, i);
         int64_t index = eitp_variable_find(model->context, parameter.name);
         eitp_variable variable = eitp_variable_at(model->context, (size_t)index);
-        for (size_t at = 0; at < variable.size && !status; at += most) {
+        for (size_t at = 0; at < variable.size && !variable.trained && !status; at += most) {
             size_t size = variable.size - at < most ? variable.size - at : most;
             status = eitp_variable_read(model->context, variable.name, at, buffer, size, error);
             if (!status)
@@ -153,4 +157,45 @@ EITP__PRIVATE eitp_status eitp__lora_base_checksum(const eitp_model *model, uint
     if (!status)
         *checksum = crc;
     return status;
+}
+
+/* ---- What is trained beside adapters ---- */
+
+static int eitp__is_trained_beside(const eitp_variable *variable) {
+    return variable->trained && !eitp__lora_is_adapter(variable->name);
+}
+
+static eitp__selection eitp__select_trained_beside(void) {
+    eitp__selection selection;
+    selection.role = EITP_PARAMETER;
+    selection.selects = eitp__is_trained_beside;
+    selection.prefix = "";
+    selection.config = NULL;
+    return selection;
+}
+
+EITP__PRIVATE int eitp__lora_has_others(const eitp_context *context) {
+    for (size_t i = 0; i < eitp_variable_count(context); i++) {
+        const eitp_variable variable = eitp_variable_at(context, i);
+        if (variable.role == EITP_PARAMETER && eitp__is_trained_beside(&variable))
+            return 1;
+    }
+    return 0;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_save_others(eitp_context *context, const char *directory, uint32_t *checksum,
+                                                 eitp_error *error) {
+    const eitp_host host = eitp_context_host(context);
+    const eitp__selection selection = eitp__select_trained_beside();
+    char *path = eitp__join_path(&host, directory, EITP__LORA_OTHERS_FILE);
+    eitp_status status = path ? eitp__variables_save(context, path, &selection, EITP_F32, checksum, error)
+                              : eitp__fail_memory(error, strlen(directory), "a path");
+    eitp__release_text(&host, path);
+    return status;
+}
+
+EITP__PRIVATE eitp_status eitp__lora_read_others(eitp_context *context, const char *path, int loads, uint32_t *checksum,
+                                                 eitp_error *error) {
+    const eitp__selection selection = eitp__select_trained_beside();
+    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
 }

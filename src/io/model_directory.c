@@ -96,7 +96,7 @@ static eitp_status eitp__has_own_head(const eitp_host *host, const eitp_transfor
         status = eitp__have_same_values(host, collection, embedding, head, &same, error);
     else
         same = !embedding || !head;
-    *has_own_head = !same;
+    *has_own_head = !status && !same;
     return status;
 }
 
@@ -327,8 +327,8 @@ eitp_status eitp_model_load(eitp_context *context, const char *directory, eitp_m
     return EITP_OK;
 }
 
-static int eitp__is_no_adapter(const char *name) {
-    return !eitp__lora_is_adapter(name);
+static int eitp__is_no_adapter(const eitp_variable *variable) {
+    return !eitp__lora_is_adapter(variable->name);
 }
 
 eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype dtype, int32_t end_of_text,
@@ -365,5 +365,10 @@ eitp_status eitp_model_save(eitp_model *model, const char *directory, eitp_dtype
 
 EITP__PRIVATE eitp_status eitp__model_read(eitp_model *model, const char *path, int loads, uint32_t *checksum,
                                            eitp_error *error) {
-    return eitp__variables_read_as(model->context, path, EITP_PARAMETER, &model->config, loads, checksum, error);
+    eitp__selection selection;
+    selection.role = EITP_PARAMETER;
+    selection.selects = NULL;
+    selection.prefix = "";
+    selection.config = &model->config;
+    return eitp__variables_read_selected(model->context, path, &selection, loads, checksum, error);
 }

@@ -92,6 +92,19 @@ EITP__PRIVATE eitp_status eitp__variable_read_entry(eitp_context *context, const
     return eitp__variable_read_piece(context, variable, &pieces[0], collection, entry, loads, checksum, error);
 }
 
+static int eitp__is_selected(const eitp__selection *selection, const eitp_variable *variable) {
+    return variable->role == selection->role && (!selection->selects || selection->selects(variable));
+}
+
+static eitp__selection eitp__select_role(eitp_role role) {
+    eitp__selection selection;
+    selection.role = role;
+    selection.selects = NULL;
+    selection.prefix = "";
+    selection.config = NULL;
+    return selection;
+}
+
 /* The tensors of a file, the variables that they are of, and their names. */
 typedef struct eitp__file_list {
     const eitp_host *host;
@@ -141,7 +154,7 @@ static eitp_status eitp__file_list_make(eitp_context *context, const eitp_host *
     is_made = list->variables && list->pieces && list->tensors;
     for (size_t i = 0; i < eitp_variable_count(context) && is_made; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
-        if (variable.role == selection->role && (!selection->selects || selection->selects(variable.name)))
+        if (eitp__is_selected(selection, &variable))
             eitp__file_list_add(list, i, &variable, selection, dtype);
     }
     if (!is_made || list->names.failed)
@@ -222,10 +235,7 @@ eitp_status eitp_variables_save(eitp_context *context, const char *path, eitp_ro
     eitp__selection selection;
     if (!context || !path)
         return eitp__fail_null(error, "eitp_variables_save", "context and path");
-    selection.role = role;
-    selection.selects = NULL;
-    selection.prefix = "";
-    selection.config = NULL;
+    selection = eitp__select_role(role);
     return eitp__variables_save(context, path, &selection, dtype, checksum, error);
 }
 
@@ -235,14 +245,15 @@ static const eitp__safetensors_entry *eitp__piece_entry(const eitp__safetensors 
     return eitp__safetensors_find(collection, *piece->name ? piece->name : variable->name);
 }
 
-/* Checks that a file has the tensors of all variables of a role, and no others. */
+/* Checks that a file has the tensors of all variables of a selection, and no others. */
 static eitp_status eitp__check_entries(eitp_context *context, const eitp__safetensors *collection, const char *path,
-                                       eitp_role role, const eitp_transformer_config *config, eitp_error *error) {
+                                       const eitp__selection *selection, eitp_error *error) {
     size_t count = 0;
     for (size_t i = 0; i < eitp_variable_count(context); i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         eitp__piece pieces[EITP__PIECES];
-        int number = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        int number =
+            eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
         for (int k = 0; k < number; k++) {
             const eitp__safetensors_entry *entry = eitp__piece_entry(collection, &variable, &pieces[k]);
             eitp_status status = entry ? eitp__check_entry(&variable, &pieces[k], collection, entry, error)
@@ -259,20 +270,21 @@ static eitp_status eitp__check_entries(eitp_context *context, const eitp__safete
     return EITP_OK;
 }
 
-EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
-                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
-                                                  eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
+                                                        const eitp__selection *selection, int loads, uint32_t *checksum,
+                                                        eitp_error *error) {
     const eitp_host host = eitp_context_host(context);
     eitp__safetensors *collection;
     uint32_t sum = 0;
     eitp_status status = eitp__safetensors_open(&host, path, &collection, error);
     if (status)
         return status;
-    status = eitp__check_entries(context, collection, path, role, config, error);
+    status = eitp__check_entries(context, collection, path, selection, error);
     for (size_t i = 0; i < eitp_variable_count(context) && !status; i++) {
         eitp_variable variable = eitp_variable_at(context, i);
         eitp__piece pieces[EITP__PIECES];
-        int count = variable.role == role ? eitp__variable_pieces(&variable, config, pieces) : 0;
+        int count =
+            eitp__is_selected(selection, &variable) ? eitp__variable_pieces(&variable, selection->config, pieces) : 0;
         for (int k = 0; k < count && !status; k++)
             status =
                 eitp__variable_read_piece(context, &variable, &pieces[k], collection,
@@ -286,7 +298,8 @@ EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const c
 
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
                                                uint32_t *checksum, eitp_error *error) {
-    return eitp__variables_read_as(context, path, role, NULL, loads, checksum, error);
+    const eitp__selection selection = eitp__select_role(role);
+    return eitp__variables_read_selected(context, path, &selection, loads, checksum, error);
 }
 
 eitp_status eitp_variables_load(eitp_context *context, const char *path, eitp_role role, uint32_t *checksum,

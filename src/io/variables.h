@@ -24,18 +24,18 @@ EITP__PRIVATE eitp_status eitp__variable_read_piece(eitp_context *context, const
 EITP__PRIVATE eitp_status eitp__variables_read(eitp_context *context, const char *path, eitp_role role, int loads,
                                                uint32_t *checksum, eitp_error *error);
 
-/* The same where parameters of `config` are laid out as its architecture does it; NULL: none. */
-EITP__PRIVATE eitp_status eitp__variables_read_as(eitp_context *context, const char *path, eitp_role role,
-                                                  const eitp_transformer_config *config, int loads, uint32_t *checksum,
-                                                  eitp_error *error);
-
 /* Which variables of a role a file has, and what stands before their names in it. */
 typedef struct eitp__selection {
     eitp_role role;
-    int (*selects)(const char *name); /* NULL: all */
+    int (*selects)(const eitp_variable *variable); /* NULL: all */
     const char *prefix;
     const eitp_transformer_config *config; /* its parameters are laid out as its architecture does it; NULL: none */
 } eitp__selection;
+
+/* eitp__variables_read of these, whose prefix must be "". */
+EITP__PRIVATE eitp_status eitp__variables_read_selected(eitp_context *context, const char *path,
+                                                        const eitp__selection *selection, int loads, uint32_t *checksum,
+                                                        eitp_error *error);
 
 /* eitp_variables_save of these. */
 EITP__PRIVATE eitp_status eitp__variables_save(eitp_context *context, const char *path,

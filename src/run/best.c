@@ -79,6 +79,18 @@ EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_ho
     return status;
 }
 
+EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *directory, eitp_error *error) {
+    eitp_path_info info = EITP__ZERO;
+    char *path = eitp__join_path(host, directory, EITP__BEST_FILE);
+    eitp_status status =
+        path ? eitp__path_info(host, path, &info, error) : eitp__fail_memory(error, strlen(directory), EITP__BEST_FILE);
+    const int code = !status && info.kind == EITP_PATH_FILE ? host->files.remove(host->files.user, path) : 0;
+    if (code)
+        status = eitp__fail(error, EITP_ERROR_IO, "cannot remove '%s': %s", path, strerror(code));
+    eitp__release_text(host, path);
+    return status;
+}
+
 /* A step and a value, null where it was not finite. */
 static eitp_status eitp__best_read_evaluation(const eitp__json *object, eitp__best_evaluation *evaluation,
                                               eitp_error *error) {
@@ -94,7 +106,7 @@ static eitp_status eitp__best_read_before(eitp__best *best, const eitp__json *ob
     int64_t since = 0;
     eitp_status status = eitp__best_read_evaluation(object, &found, error);
     if (!status)
-        status = eitp__json_get_integer(object, "evaluations_since", 0, INT64_MAX, &since, error);
+        status = eitp__json_get_integer(object, "evaluations_since", 0, INT32_MAX, &since, error);
     if (status || found.step > step)
         return status;
     best->before.step = found.step;

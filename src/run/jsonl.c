@@ -97,12 +97,15 @@ static eitp_status eitp__jsonl_resume(void *user, int64_t step, int *evaluated, 
 
 static eitp_status eitp__jsonl_write(eitp_jsonl *jsonl, eitp_error *error) {
     eitp_status status = EITP_OK;
+    jsonl->written = eitp__clock();
     if (jsonl->waiting.size)
         status = eitp__file_write(&jsonl->file, jsonl->offset, jsonl->waiting.data, jsonl->waiting.size, error);
-    jsonl->offset += status ? 0 : jsonl->waiting.size;
+    /* What was not written goes on waiting: a checkpoint has no steps that the records lack. */
+    if (status)
+        return status;
+    jsonl->offset += jsonl->waiting.size;
     eitp__buffer_clear(&jsonl->waiting);
-    jsonl->written = eitp__clock();
-    return status;
+    return EITP_OK;
 }
 
 static void eitp__jsonl_add_value(eitp__buffer *text, const eitp_value *value) {

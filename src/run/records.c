@@ -61,8 +61,12 @@ static eitp_status eitp__record(eitp_run *run, int64_t step, const eitp__values 
     record.step = step;
     record.values = list->values;
     record.count = list->count;
-    for (size_t i = 0; i < run->sink_count && !status; i++)
-        status = run->sinks[i].record(run->sinks[i].user, &record, error);
+    /* Of all sinks: a step that was made is saved, and metrics.jsonl has what is saved. */
+    for (size_t i = 0; i < run->sink_count; i++) {
+        eitp_error later;
+        eitp_status given = run->sinks[i].record(run->sinks[i].user, &record, status ? &later : error);
+        status = status ? status : given;
+    }
     return status;
 }
 

@@ -136,6 +136,9 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
     eitp_status status;
     if (!run || !trainer)
         return eitp__fail_null(error, "eitp_run_train", "run and trainer");
+    if (run->config.steps < 0)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "the steps of a run must be 0 or more (got %lld)",
+                          (long long)run->config.steps);
     if (run->started)
         return eitp__fail(error, EITP_ERROR_ARGUMENT, "the run in '%s' has trained already; create another to resume",
                           run->directory);
@@ -151,10 +154,13 @@ eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report
 }
 
 void eitp_run_request_stop(eitp_run *run, int reason) {
+    if (!run)
+        return;
     run->stop_reason = reason;
     run->stop = 1;
 }
 
 void eitp_run_request_save(eitp_run *run) {
-    run->save = 1;
+    if (run)
+        run->save = 1;
 }

@@ -38,7 +38,7 @@ typedef struct eitp_record {
     size_t count;
 } eitp_record;
 
-/* Where records go. A failure ends the run. */
+/* Where records go. A failure ends the run, once all sinks were given the record. */
 typedef struct eitp_record_sink {
     void *user;
     eitp_status (*record)(void *user, const eitp_record *record, eitp_error *error);
@@ -180,7 +180,7 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
 
-/* After the current step: save and end; save and go on. Both may be called in a signal handler. */
+/* After the current step: save and end; save and go on. Both may be called in a signal handler, also with NULL. */
 EITP_API void eitp_run_request_stop(eitp_run *run, int reason);
 EITP_API void eitp_run_request_save(eitp_run *run);
 

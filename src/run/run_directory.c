@@ -66,10 +66,11 @@ static eitp_status eitp__run_lock(eitp_run *run, eitp_error *error) {
     const eitp_files *files = &run->host.files;
     int code = files->lock ? files->lock(files->user, run->directory, &run->lock) : 0;
     run->has_lock = files->lock && !code;
-    if (code == EWOULDBLOCK)
-        return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "another process trains in '%s'; wait for it, or choose another directory", run->directory);
-    return EITP_OK;
+    if (code != EWOULDBLOCK)
+        return EITP_OK;
+    run->made_directories = 0; /* it is the other's, whoever made it */
+    return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                      "another process trains in '%s'; wait for it, or choose another directory", run->directory);
 }
 
 EITP__PRIVATE void eitp__run_unlock(eitp_run *run) {

@@ -60,12 +60,20 @@ static eitp_status eitp__run_prune(eitp_run *run, eitp_error *error) {
                                   run->keep_best ? run->best.now.step : -1, error);
 }
 
+static eitp_status eitp__run_write_best(eitp_run *run, eitp_error *error) {
+    eitp_status status = eitp__best_write(&run->best, &run->host, run->directory, eitp__run_measure_name(run), error);
+    run->best_is_behind = status != EITP_OK;
+    return status;
+}
+
 static eitp_status eitp__run_save(eitp_run *run, eitp_error *error) {
     double began = eitp__clock();
-    /* Records first: a checkpoint never has steps that the records lack. */
+    /* Records first: a checkpoint never has steps that the records lack, or evaluations that best.json lacks. */
     eitp_status status = eitp__records_sync(run, error);
     run->save = 0;
     run->cannot_save = 1;
+    if (!status && run->best_is_behind)
+        status = eitp__run_write_best(run, error);
     if (!status)
         status = eitp_trainer_save(run->trainer, run->directory, error);
     if (status)
@@ -90,21 +98,20 @@ static void eitp__run_update_best(eitp_run *run) {
     run->stops_early = run->config.patience > 0 && run->best.now.since >= run->config.patience;
 }
 
-static eitp_status eitp__run_write_best(const eitp_run *run, eitp_error *error) {
-    return eitp__best_write(&run->best, &run->host, run->directory, eitp__run_measure_name(run), error);
+/* Adds the last evaluation to what best.json will have; 1 if it is the best. */
+static int eitp__run_add_best(eitp_run *run) {
+    const double value = eitp__find_measure(&run->report.evaluation, eitp__run_measure_name(run));
+    const int is_best = eitp__best_add(&run->best, run->report.evaluated, value);
+    eitp__run_update_best(run);
+    run->best_is_behind = 1;
+    return is_best;
 }
 
 /* best.json is written before the checkpoint: one that is resumed from finds all evaluations up to its step there. */
 static eitp_status eitp__run_follow_best(eitp_run *run, eitp_error *error) {
     const int64_t step = run->report.evaluated;
-    const double value = eitp__find_measure(&run->report.evaluation, eitp__run_measure_name(run));
-    int is_best;
-    eitp_status status;
-    if (step == 0)
-        return EITP_OK;
-    is_best = eitp__best_add(&run->best, step, value);
-    eitp__run_update_best(run);
-    status = eitp__run_write_best(run, error);
+    const int is_best = eitp__run_add_best(run);
+    eitp_status status = eitp__run_write_best(run, error);
     if (status || !run->keep_best || !is_best)
         return status;
     return run->report.saved == step ? eitp__run_prune(run, error) : eitp__run_save(run, error);
@@ -120,7 +127,12 @@ static eitp_status eitp__run_evaluate(eitp_run *run, eitp_error *error) {
     run->report.evaluations++;
     eitp__notify_evaluation(run, seconds);
     status = eitp__record_evaluation(run, seconds, error);
-    return !status && eitp__run_follows_best(run) ? eitp__run_follow_best(run, error) : status;
+    if (!eitp__run_follows_best(run) || run->report.evaluated == 0)
+        return status;
+    if (!status)
+        return eitp__run_follow_best(run, error);
+    eitp__run_add_best(run);
+    return status;
 }
 
 /* ---- A step and what follows it ---- */
@@ -206,7 +218,9 @@ static eitp_status eitp__run_resume_best(eitp_run *run, eitp_error *error) {
     eitp_status status;
     char *parent;
     eitp__best_init(&run->best, run->config.higher_is_better);
-    if (!run->checkpoint || !eitp__run_follows_best(run))
+    if (!run->checkpoint)
+        return eitp__best_remove(&run->host, run->directory, error); /* as the records of an older run */
+    if (!eitp__run_follows_best(run))
         return EITP_OK;
     parent = eitp__parent_path(&run->host, run->checkpoint);
     if (!parent)

@@ -33,10 +33,11 @@ struct eitp_run {
     eitp_run_report report;
     eitp__guard guard;
     eitp__best best;
-    int64_t nonfinite; /* steps in a row that were not applied */
-    double saved_at;   /* when it was last saved, or began */
-    int cannot_save;   /* the last attempt failed */
-    int stops_early;   /* `patience` is used up */
+    int64_t nonfinite;  /* steps in a row that were not applied */
+    double saved_at;    /* when it was last saved, or began */
+    int cannot_save;    /* the last attempt failed */
+    int best_is_behind; /* best.json lacks an evaluation */
+    int stops_early;    /* `patience` is used up */
 };
 
 /* Resumes, trains and saves; fills in run->report. */

@@ -26,6 +26,15 @@ EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t coun
     return before * eitp__layout_stride(layout) + (count - before * layout->micro_batch) * layout->rows;
 }
 
+EITP__PRIVATE int64_t eitp__layout_place(const eitp__layout *layout, int64_t sample) {
+    return sample / layout->micro_batch * eitp__layout_align(layout, layout->micro_batch) +
+           sample % layout->micro_batch;
+}
+
+EITP__PRIVATE int64_t eitp__layout_places(const eitp__layout *layout) {
+    return eitp__layout_place(layout, layout->samples - 1) + 1;
+}
+
 EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout) {
     return layout->samples + (eitp__layout_gap(layout) ? (layout->samples - 1) / layout->micro_batch : 0);
 }

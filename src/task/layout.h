@@ -32,6 +32,12 @@ EITP__PRIVATE int64_t eitp__layout_gap(const eitp__layout *layout);
 /* Rows that `count` samples take at most, gaps between them included. */
 EITP__PRIVATE int64_t eitp__layout_rows(const eitp__layout *layout, int64_t count);
 
+/* Where a sample is in values for each sample, in which micro-batches begin at multiples of `group` too. */
+EITP__PRIVATE int64_t eitp__layout_place(const eitp__layout *layout, int64_t sample);
+
+/* Samples that there are places for, empty ones included. */
+EITP__PRIVATE int64_t eitp__layout_places(const eitp__layout *layout);
+
 /* Samples and gaps, at most. */
 EITP__PRIVATE int64_t eitp__layout_sequences(const eitp__layout *layout);
 

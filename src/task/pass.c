@@ -21,8 +21,13 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
                                          const int64_t *shape, double empty, int is_per_row) {
     int64_t full[EITP_MAX_RANK];
     eitp__pass_input *input;
-    if (!pass || !name || (rank && !shape))
+    if (!pass)
         return NULL;
+    if (!name || (rank > 0 && !shape)) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "input '%.60s': name and shape must not be NULL",
+                         name ? name : "");
+        return NULL;
+    }
     if (pass->input_count == EITP_PASS_INPUTS || rank < 0 || rank >= EITP_MAX_RANK ||
         (dtype != EITP_I32 && dtype != EITP_I64 && dtype != EITP_F32)) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
@@ -31,7 +36,7 @@ static eitp_tensor *eitp__pass_input_add(eitp_pass *pass, const char *name, eitp
         return NULL;
     }
     input = &pass->inputs[pass->input_count];
-    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : pass->layout.samples;
+    full[0] = is_per_row ? eitp__layout_rows(&pass->layout, pass->layout.samples) : eitp__layout_places(&pass->layout);
     input->value_size = eitp_dtype_size(dtype);
     for (int d = 0; d < rank; d++) {
         full[d + 1] = shape[d];
@@ -96,6 +101,13 @@ eitp_tensor *eitp_pass_key(eitp_pass *pass) {
     return pass ? pass->key : NULL;
 }
 
+eitp_tensor *eitp_pass_sample_key(eitp_pass *pass) {
+    const int64_t key = 3;
+    if (pass && pass->trains && !pass->sample_key)
+        pass->sample_key = eitp_input(pass->graph, "random key of samples", EITP_I64, 1, &key);
+    return pass ? pass->sample_key : NULL;
+}
+
 /* ---- Lookups ---- */
 
 EITP__PRIVATE int64_t eitp__pass_unique_capacity(const eitp_pass *pass) {
@@ -123,18 +135,20 @@ void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eit
         *unique = NULL;
     if (inverse)
         *inverse = NULL;
-    if (!pass || !pass->trains || !ids || !unique || !inverse)
+    if (!pass || !ids || !unique || !inverse)
         return;
     const int64_t rows = eitp__layout_rows(&pass->layout, pass->layout.samples);
     const int lookup = eitp__find_lookup(pass, ids);
     int64_t capacity;
-    if (lookup < 0 || pass->unique || vocabulary < 1) {
+    if (lookup < 0 || pass->vocabulary || vocabulary < 1) {
         eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
                          "unique ids: expected an I32 row input with one id a row, and one such lookup in a task");
         return;
     }
     pass->lookup = lookup;
     pass->vocabulary = vocabulary;
+    if (!pass->trains)
+        return;
     capacity = eitp__pass_unique_capacity(pass);
     *unique = pass->unique = eitp_input(pass->graph, "unique tokens", EITP_I32, 1, &capacity);
     *inverse = pass->inverse = eitp_input_rows(pass->graph, "places of tokens", EITP_I32, 1, &rows);
@@ -168,23 +182,46 @@ static eitp__quantity_kind eitp__quantity_kind_of(const eitp_pass *pass, const e
     const int is_vector = values->rank && eitp__elements(values) == values->shape[0];
     if (values->rows && is_vector)
         return EITP__PER_ROW;
-    return is_vector && values->shape[0] == pass->layout.samples ? EITP__PER_SAMPLE : EITP__TOTAL;
+    return is_vector && values->shape[0] == eitp__layout_places(&pass->layout) ? EITP__PER_SAMPLE : EITP__TOTAL;
+}
+
+/* Names are keys of records, where "loss" is the weighted sum of all terms. */
+static int eitp__quantity_can_be_named(const eitp_pass *pass, const char *name, int is_term) {
+    const size_t length = name ? strlen(name) : 0;
+    if (!length || length >= EITP_QUANTITY_NAME) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "'%.60s': the name of a term or measure must have 1 to %d "
+                         "characters",
+                         length ? name : "", EITP_QUANTITY_NAME - 1);
+        return 0;
+    }
+    if (!is_term && !strcmp(name, "loss")) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
+                         "a measure cannot be called 'loss', which is the weighted sum of the terms");
+        return 0;
+    }
+    for (int q = 0; q < pass->quantity_count; q++) {
+        if (strcmp(pass->quantities[q].name, name))
+            continue;
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "two terms or measures are called '%s'", name);
+        return 0;
+    }
+    return 1;
 }
 
 /* The next quantity; NULL where it cannot be one. */
 static eitp__quantity *eitp__quantity_add(eitp_pass *pass, const char *name, eitp_tensor *values, int is_term) {
     eitp__quantity *quantity;
-    if (!pass || !values || !name)
+    if (!pass || !values || !eitp__quantity_can_be_named(pass, name, is_term))
         return NULL;
-    quantity = &pass->quantities[pass->quantity_count];
-    if (is_term && pass->quantity_count && !pass->quantities[pass->quantity_count - 1].is_term) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%.60s': add loss terms before measures", name);
+    if (pass->quantity_count == EITP_PASS_QUANTITIES) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': expected at most %d terms and measures", name,
+                         EITP_PASS_QUANTITIES);
         return NULL;
     }
-    if (pass->quantity_count == EITP_PASS_QUANTITIES || !*name || strlen(name) >= sizeof quantity->name) {
-        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT,
-                         "'%.60s': expected a name of 1 to %d characters, and at most %d terms and measures", name,
-                         EITP_QUANTITY_NAME - 1, EITP_PASS_QUANTITIES);
+    quantity = &pass->quantities[pass->quantity_count];
+    if (is_term && pass->quantity_count && !quantity[-1].is_term) {
+        eitp__graph_fail(pass->graph, EITP_ERROR_ARGUMENT, "'%s': add loss terms before measures", name);
         return NULL;
     }
     quantity->kind = eitp__quantity_kind_of(pass, values);

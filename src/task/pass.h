@@ -29,7 +29,7 @@ typedef struct eitp__quantity {
     eitp__quantity_kind kind;
     int is_term;
     eitp_schedule schedule; /* of a term's weight */
-    eitp_tensor *values;    /* output F32 [n], [samples], or one */
+    eitp_tensor *values;    /* output F32 [n], [places], or one */
     eitp_tensor *weight;    /* input F32 [1] of a term in training: what its sum is multiplied by */
 } eitp__quantity;
 
@@ -43,11 +43,11 @@ struct eitp_pass {
     int input_count;
     eitp__quantity quantities[EITP_PASS_QUANTITIES];
     int quantity_count;
-    eitp_tensor *positions, *offsets, *key; /* NULL: not asked for */
-    eitp_tensor *unique, *inverse;          /* of eitp_pass_unique */
-    int lookup;                             /* the input whose ids they are of */
-    int64_t vocabulary;
-    eitp_tensor *loss; /* the sum of weighted terms, in training */
+    eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not asked for */
+    eitp_tensor *unique, *inverse;                       /* of eitp_pass_unique */
+    int lookup;                                          /* the input whose ids they are of */
+    int64_t vocabulary;                                  /* what they must be below; 0: there are none */
+    eitp_tensor *loss;                                   /* the sum of weighted terms, in training */
 };
 
 /* Functions and sizes that a task must have. */

@@ -25,7 +25,7 @@ typedef struct eitp_pass eitp_pass;
 /* The graph to build in. */
 EITP_API eitp_graph *eitp_pass_graph(eitp_pass *pass);
 
-/* True if gradients will be taken; false in evaluation, where eitp_pass_key is NULL too. */
+/* True if gradients will be taken; false in evaluation, where dropout keys are NULL. */
 EITP_API int eitp_pass_trains(const eitp_pass *pass);
 
 /*
@@ -36,15 +36,20 @@ EITP_API int eitp_pass_trains(const eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_row_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                           const int64_t *shape, double empty);
 
-/* The same with a value for each sample: [samples, shape...]. Where there are fewer samples the last hold `empty`. */
+/*
+ * The same with a value for each sample: [samples, shape...], where samples is a capacity too. Samples that are not
+ * there, after the last and between micro-batches, hold `empty`, and must add nothing to a loss or a measure.
+ */
 EITP_API eitp_tensor *eitp_pass_sample_input(eitp_pass *pass, const char *name, eitp_dtype dtype, int rank,
                                              const int64_t *shape, double empty);
 
 /* Inputs that the trainer fills in: I32 [n], the place of each row in its sample; I32 [sequences + 1], where samples
-   begin, as eitp_attention takes them; I64 [3], the dropout key, NULL in evaluation. */
+   begin, as eitp_attention takes them; I64 [3], the dropout key, NULL in evaluation, for values of rows and for
+   those of samples: with the other one the bits depend on how many micro-batches a pass takes. */
 EITP_API eitp_tensor *eitp_pass_positions(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_offsets(eitp_pass *pass);
 EITP_API eitp_tensor *eitp_pass_key(eitp_pass *pass);
+EITP_API eitp_tensor *eitp_pass_sample_key(eitp_pass *pass);
 
 /* The longest sequence between two offsets: eitp_attention_config.longest. */
 EITP_API int64_t eitp_pass_longest(const eitp_pass *pass);
@@ -52,7 +57,8 @@ EITP_API int64_t eitp_pass_longest(const eitp_pass *pass);
 /*
  * For a table that is looked up by `ids`, a row input, and used elsewhere too, as one that is tied to the output head:
  * its gradient is summed by distinct id over the whole step, so that it has the same bits however many passes a step
- * takes. *unique and *inverse are what eitp_embedding_unique takes, NULL in evaluation. One a task.
+ * takes. *unique and *inverse are what eitp_embedding_unique takes, NULL in evaluation. One a task. Samples whose ids
+ * are not 0 to vocabulary - 1 are refused.
  */
 EITP_API void eitp_pass_unique(eitp_pass *pass, eitp_tensor *ids, int64_t vocabulary, eitp_tensor **unique,
                                eitp_tensor **inverse);
@@ -66,20 +72,21 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
 /*
  * A loss term: values for each row [n], or for each sample [samples], further dimensions being 1, or a number that is
  * their sum. The loss has weight(step) * sum(values) / items, where items is what eitp_sample.items says in all samples
- * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied. What reports call the loss is
- * the weighted sum of all terms.
+ * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied; no other
+ * term or measure may have it. What reports call the loss is the weighted sum of all terms.
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
-/* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. */
+/* What is reported by evaluation, and not trained on; after all terms. In training passes it does nothing. It cannot be
+   called "loss", as the weighted sum of the terms is. */
 EITP_API void eitp_pass_measure(eitp_pass *pass, const char *name, eitp_tensor *values);
 
 /* One sample, while `read` fills it in. */
 typedef struct eitp_sample {
     void **values; /* for each input in the order of build: room for `rows` values, or for one, of its shape */
     int64_t rows;  /* the task's rows; less where the sample has fewer */
-    /* For each term and measure in the order of build: over how many of the sample's rows it is a mean. 1 to begin
-       with: each sample counts alike. */
+    /* For each term and measure in the order of build: over how many of the sample's rows it is a mean, at least 0. 1
+       to begin with: each sample counts alike. */
     int64_t items[EITP_PASS_QUANTITIES];
 } eitp_sample;
 

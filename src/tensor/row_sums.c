@@ -22,20 +22,20 @@ static int eitp__is_summed_by_rows(const eitp_tensor *x, const eitp_tensor *y) {
 }
 
 /* The same of a weight or a bias. */
-static int eitp__is_product_by_rows(const eitp__node *node, int input, int cuts_samples) {
+static int eitp__is_product_by_rows(const eitp__node *node, int input) {
     const eitp_tensor *a = node->inputs[0], *b = node->inputs[1];
     if (input != 1)
         return input == 2;
     if (node->attributes.integers[0])
         return 0;
-    return a->rank > b->rank || (b->rank == 2 && (a->rows || cuts_samples));
+    return a->rank > b->rank || b->rank == 2;
 }
 
 /* Does the gradient of an input go on row by row from one pass to the next? */
-static int eitp__goes_on(const eitp__node *node, int input, int cuts_samples, const eitp__tensor_uses *tensors) {
+static int eitp__goes_on(const eitp__node *node, int input, const eitp__tensor_uses *tensors) {
     switch ((int)node->op) {
     case EITP__OP_MATMUL:
-        return eitp__is_product_by_rows(node, input, cuts_samples);
+        return eitp__is_product_by_rows(node, input);
     case EITP__OP_ADD:
     case EITP__OP_SUBTRACT:
     case EITP__OP_MULTIPLY:
@@ -57,18 +57,18 @@ static int eitp__goes_on(const eitp__node *node, int input, int cuts_samples, co
 }
 
 /* Counts a use of a parameter; 0: its gradient does not go on. */
-static int eitp__count_use(const eitp__node *node, int input, int cuts_samples, eitp__tensor_uses *tensors) {
+static int eitp__count_use(const eitp__node *node, int input, eitp__tensor_uses *tensors) {
     const eitp_tensor *x = node->inputs[input];
     eitp__tensor_uses *itself = &tensors[x->id], *parameter = &tensors[itself->parameter->id];
     if (itself != parameter && itself->uses++)
         return 0;
     if (node->op == EITP__OP_EMBEDDING && node->input_count > 2)
         return input == 0 && !parameter->lookups++ && !(x->node && x->node->op == EITP__OP_RESHAPE);
-    return ++parameter->uses <= EITP__GRADIENT_TERMS && eitp__goes_on(node, input, cuts_samples, tensors);
+    return ++parameter->uses <= EITP__GRADIENT_TERMS && eitp__goes_on(node, input, tensors);
 }
 
 /* The parameter of the node's inputs whose gradient does not go on; NULL where there is none. */
-static const eitp_tensor *eitp__visit_uses(const eitp__node *node, int cuts_samples, eitp__tensor_uses *tensors) {
+static const eitp_tensor *eitp__visit_uses(const eitp__node *node, eitp__tensor_uses *tensors) {
     const eitp_tensor *parameter = NULL, *cut = NULL;
     eitp__tensor_uses result = EITP__ZERO;
     int has_gradient = node->op != EITP__OP_STOP_GRADIENT && eitp__is_floating(node->outputs[0]->dtype);
@@ -90,7 +90,7 @@ static const eitp_tensor *eitp__visit_uses(const eitp__node *node, int cuts_samp
     }
     for (int i = 0; i < node->input_count && has_gradient && result.dependence == EITP__ON_SAMPLES && !cut; i++) {
         const eitp__tensor_uses *x = node->inputs[i] ? &tensors[node->inputs[i]->id] : NULL;
-        if (x && x->dependence == EITP__IS_PARAMETER && !eitp__count_use(node, i, cuts_samples, tensors))
+        if (x && x->dependence == EITP__IS_PARAMETER && !eitp__count_use(node, i, tensors))
             cut = x->parameter;
     }
     for (int i = 0; i < node->output_count; i++)
@@ -98,8 +98,7 @@ static const eitp_tensor *eitp__visit_uses(const eitp__node *node, int cuts_samp
     return cut;
 }
 
-EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, int cuts_samples, const char **parameter,
-                                                  eitp_error *error) {
+EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, const char **parameter, eitp_error *error) {
     const eitp_host *host = eitp__graph_host(graph);
     const size_t bytes = graph->tensor_count * sizeof(eitp__tensor_uses);
     eitp__tensor_uses *tensors = (eitp__tensor_uses *)eitp__allocate(host, bytes);
@@ -116,7 +115,7 @@ EITP__PRIVATE eitp_status eitp__find_cut_gradient(const eitp_graph *graph, int c
         }
     }
     for (size_t n = 0; n < graph->node_count && !*parameter; n++) {
-        const eitp_tensor *cut = eitp__visit_uses(graph->nodes[n], cuts_samples, tensors);
+        const eitp_tensor *cut = eitp__visit_uses(graph->nodes[n], tensors);
         *parameter = cut ? eitp__variable_name(cut) : NULL;
     }
     eitp__release(host, tensors, bytes);

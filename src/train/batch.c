@@ -1,12 +1,15 @@
 #include "train/batch.h"
 
+#include "tensor/graph.h"
+
 /* Rows that there is room for. */
 static int64_t eitp__batch_rows(const eitp_pass *pass) {
     return eitp__layout_rows(&pass->layout, pass->layout.samples);
 }
 
 static size_t eitp__batch_input_bytes(const eitp_pass *pass, const eitp__pass_input *input) {
-    return (size_t)(input->is_per_row ? eitp__batch_rows(pass) : pass->layout.samples) * input->value_size;
+    return (size_t)(input->is_per_row ? eitp__batch_rows(pass) : eitp__layout_places(&pass->layout)) *
+           input->value_size;
 }
 
 /* One of a batch's buffers, of as many bytes. */
@@ -84,29 +87,71 @@ static void eitp__batch_clear_rows(eitp__batch *batch, int64_t first, int64_t co
     }
 }
 
+/* The place after the last sample's. */
+static int64_t eitp__batch_end(const eitp__batch *batch) {
+    return batch->count ? eitp__layout_place(&batch->pass->layout, batch->count - 1) + 1 : 0;
+}
+
+/* Fills places [first, last) that no sample has. */
+static void eitp__batch_clear_places(eitp__batch *batch, int64_t first, int64_t last) {
+    const eitp_pass *pass = batch->pass;
+    for (int i = 0; i < pass->input_count; i++) {
+        if (!pass->inputs[i].is_per_row)
+            eitp__pass_input_clear(&pass->inputs[i], batch->values[i], first, last - first);
+    }
+}
+
+static eitp_status eitp__check_ids(const eitp_pass *pass, uint64_t number, const eitp_sample *sample,
+                                   eitp_error *error) {
+    const int32_t *ids = (const int32_t *)sample->values[pass->lookup];
+    for (int64_t i = 0; i < sample->rows; i++) {
+        if (ids[i] < 0 || ids[i] >= pass->vocabulary)
+            return eitp__fail(error, EITP_ERROR_FORMAT,
+                              "sample %llu has %d in '%s', which is out of range for a table of %lld rows",
+                              (unsigned long long)number, (int)ids[i], pass->inputs[pass->lookup].tensor->name,
+                              (long long)pass->vocabulary);
+    }
+    return EITP_OK;
+}
+
+/* What `read` said of a sample. */
+static eitp_status eitp__check_sample(const eitp_pass *pass, uint64_t number, const eitp_sample *sample,
+                                      eitp_error *error) {
+    const eitp__layout *layout = &pass->layout;
+    if (sample->rows < (layout->rows_vary ? 1 : layout->rows) || sample->rows > layout->rows)
+        return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
+                          (unsigned long long)number, (long long)sample->rows, layout->rows_vary ? "1 to " : "",
+                          (long long)layout->rows);
+    for (int q = 0; q < pass->quantity_count; q++) {
+        if (sample->items[q] < 0)
+            return eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld items of '%s'; expected at least 0",
+                              (unsigned long long)number, (long long)sample->items[q], pass->quantities[q].name);
+    }
+    return pass->vocabulary ? eitp__check_ids(pass, number, sample, error) : EITP_OK;
+}
+
 EITP__PRIVATE eitp_status eitp__batch_add(eitp__batch *batch, eitp_split split, uint64_t number, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const eitp__layout *layout = &pass->layout;
     const eitp_task *task = pass->task;
     const int64_t s = batch->count;
     const int64_t row = s % layout->micro_batch ? batch->rows : eitp__layout_align(layout, batch->rows);
+    const int64_t place = eitp__layout_place(layout, s);
     void *values[EITP_PASS_INPUTS];
     eitp_sample sample;
     eitp_status status;
     eitp__batch_clear_rows(batch, batch->rows, row - batch->rows);
+    eitp__batch_clear_places(batch, eitp__batch_end(batch), place);
     for (int i = 0; i < pass->input_count; i++)
         values[i] =
-            (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : s) * pass->inputs[i].value_size;
+            (char *)batch->values[i] + (size_t)(pass->inputs[i].is_per_row ? row : place) * pass->inputs[i].value_size;
     sample.values = values;
     sample.rows = layout->rows;
     for (int i = 0; i < EITP_PASS_QUANTITIES; i++)
         sample.items[i] = 1;
     status = task->read(task->user, split, number, &sample, error);
-    if (!status &&
-        (sample.rows < 1 || sample.rows > layout->rows || (!layout->rows_vary && sample.rows != layout->rows)))
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "sample %llu has %lld rows; the task's samples have %s%lld",
-                            (unsigned long long)number, (long long)sample.rows, layout->rows_vary ? "1 to " : "",
-                            (long long)layout->rows);
+    if (!status)
+        status = eitp__check_sample(pass, number, &sample, error);
     if (status)
         return status;
     for (int64_t i = 0; batch->positions && i < sample.rows; i++)
@@ -143,14 +188,13 @@ static void eitp__batch_fill_offsets(eitp__batch *batch) {
 EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan, eitp_error *error) {
     const eitp_pass *pass = batch->pass;
     const size_t bytes = (size_t)batch->rows * sizeof(int32_t);
+    const int64_t places = eitp__layout_places(&pass->layout);
     eitp_status status = eitp_plan_set_count(plan, batch->rows, error);
+    eitp__batch_clear_places(batch, eitp__batch_end(batch), places);
     for (int i = 0; i < pass->input_count && !status; i++) {
         const eitp__pass_input *input = &pass->inputs[i];
-        if (!input->is_per_row)
-            eitp__pass_input_clear(input, batch->values[i], batch->count, pass->layout.samples - batch->count);
         status = eitp_plan_write(plan, input->tensor, batch->values[i],
-                                 (size_t)(input->is_per_row ? batch->rows : pass->layout.samples) * input->value_size,
-                                 error);
+                                 (size_t)(input->is_per_row ? batch->rows : places) * input->value_size, error);
     }
     if (!status && batch->positions)
         status = eitp_plan_write(plan, pass->positions, batch->positions, bytes, error);
@@ -166,21 +210,23 @@ EITP__PRIVATE eitp_status eitp__batch_write(eitp__batch *batch, eitp_plan *plan,
 /* ---- Values that come back ---- */
 
 EITP__PRIVATE int64_t eitp__batch_value_count(const eitp_pass *pass) {
-    const int64_t rows = eitp__batch_rows(pass);
-    return rows > pass->layout.samples ? rows : pass->layout.samples;
+    const int64_t rows = eitp__batch_rows(pass), places = eitp__layout_places(&pass->layout);
+    return rows > places ? rows : places;
 }
 
 EITP__PRIVATE eitp_status eitp__batch_read_values(const eitp__batch *batch, eitp_plan *plan,
                                                   const eitp__quantity *quantity, float *values, eitp_error *error) {
     const int64_t count = quantity->kind == EITP__PER_ROW      ? batch->rows
-                          : quantity->kind == EITP__PER_SAMPLE ? batch->pass->layout.samples
+                          : quantity->kind == EITP__PER_SAMPLE ? eitp__layout_places(&batch->pass->layout)
                                                                : 1;
     return eitp_plan_read(plan, quantity->values, values, (size_t)count * sizeof *values, error);
 }
 
 EITP__PRIVATE void eitp__batch_add_values(const eitp__batch *batch, const eitp__quantity *quantity, const float *values,
                                           int64_t sample, double *sum) {
-    const int64_t start = quantity->kind == EITP__PER_ROW ? batch->starts[sample] : sample;
+    const int64_t start = quantity->kind == EITP__PER_ROW      ? batch->starts[sample]
+                          : quantity->kind == EITP__PER_SAMPLE ? eitp__layout_place(&batch->pass->layout, sample)
+                                                               : 0;
     const int64_t count = quantity->kind == EITP__PER_ROW ? batch->lengths[sample]
                           : quantity->kind == EITP__TOTAL ? sample == 0
                                                           : 1;
@@ -219,14 +265,11 @@ EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique) {
         unique->places[i] = -1;
 }
 
-EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *batch, eitp_error *error) {
+EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch) {
     const int32_t *tokens = (const int32_t *)batch->values[batch->pass->lookup];
     for (int64_t s = 0; s < batch->count; s++) {
         for (int64_t i = batch->starts[s]; i < batch->starts[s] + batch->lengths[s]; i++) {
             const int32_t token = tokens[i];
-            if (token < 0 || token >= unique->vocabulary)
-                return eitp__fail(error, EITP_ERROR_FORMAT, "id %d is out of range for a table of %lld rows",
-                                  (int)token, (long long)unique->vocabulary);
             if (unique->places[token] < 0) {
                 unique->places[token] = (int32_t)unique->count;
                 unique->tokens[unique->count++] = token;
@@ -234,5 +277,4 @@ EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *ba
             batch->inverse[i] = unique->places[token];
         }
     }
-    return EITP_OK;
 }

@@ -18,7 +18,7 @@ typedef struct eitp__batch {
     eitp_host host;
     const eitp_pass *pass;
     int64_t count, rows;            /* samples in it, and rows up to the end of the last */
-    void *values[EITP_PASS_INPUTS]; /* of each input: [rows] or [samples] */
+    void *values[EITP_PASS_INPUTS]; /* of each input: [rows] or [places] */
     int32_t *positions;             /* [rows] */
     int32_t *offsets;               /* [sequences + 1] */
     int32_t *inverse;               /* [rows]: see eitp_embedding_unique; -1 in gaps */
@@ -69,7 +69,7 @@ EITP__PRIVATE eitp_status eitp__unique_create(const eitp_host *host, int64_t cap
 EITP__PRIVATE void eitp__unique_release(eitp__unique *unique);
 EITP__PRIVATE void eitp__unique_clear(eitp__unique *unique);
 
-/* Adds the ids of a batch's samples, and fills in its `inverse`. Ids outside the vocabulary are an error. */
-EITP__PRIVATE eitp_status eitp__unique_add(eitp__unique *unique, eitp__batch *batch, eitp_error *error);
+/* Adds the ids of a batch's samples, and fills in its `inverse`. */
+EITP__PRIVATE void eitp__unique_add(eitp__unique *unique, eitp__batch *batch);
 
 #endif

@@ -1,12 +1,18 @@
 #include "train/evaluate.h"
 
+static eitp__layout eitp__evaluator_layout(const eitp_task *task, int64_t samples) {
+    eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    layout.rows_vary = task->rows_vary;
+    return layout;
+}
+
 static size_t eitp__evaluator_value_bytes(const eitp__evaluator *evaluator) {
     return (size_t)eitp__batch_value_count(&evaluator->pass) * sizeof *evaluator->values;
 }
 
 EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t samples, eitp__evaluator *evaluator,
                                                  eitp_error *error) {
-    const eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    const eitp__layout layout = eitp__evaluator_layout(task, samples);
     const eitp_host host = eitp_context_host(task->context);
     eitp_status status;
     memset(evaluator, 0, sizeof *evaluator);
@@ -26,7 +32,7 @@ EITP__PRIVATE eitp_status eitp__evaluator_create(const eitp_task *task, int64_t 
 
 EITP__PRIVATE eitp_status eitp__evaluator_estimate(const eitp_task *task, int64_t samples, size_t *bytes,
                                                    eitp_error *error) {
-    const eitp__layout layout = eitp__layout_plain(samples, task->rows);
+    const eitp__layout layout = eitp__evaluator_layout(task, samples);
     eitp_pass pass;
     eitp_plan_stats stats = EITP__ZERO;
     eitp_status status = eitp__pass_build(&pass, task, &layout, 0, samples * task->rows, error);
@@ -109,6 +115,7 @@ static eitp_status eitp__reduce_batch(eitp__evaluator *evaluator, int64_t step, 
 
 static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reductions *reductions, int64_t step,
                                     eitp_evaluation *evaluation) {
+    int has_total = 0; /* a term that belongs to no sample, so that samples have no losses to compare */
     memset(evaluation, 0, sizeof *evaluation);
     for (int q = 0; q < pass->quantity_count; q++) {
         const eitp__quantity *quantity = &pass->quantities[q];
@@ -118,10 +125,11 @@ static void eitp__report_evaluation(const eitp_pass *pass, const eitp__reduction
         measure->error = eitp__reduction_error(&reductions->of[q]);
         measure->items = reductions->of[q].items;
         evaluation->term_count += quantity->is_term;
+        has_total |= quantity->is_term && quantity->kind == EITP__TOTAL;
         if (quantity->is_term)
             evaluation->loss += eitp__term_weight(quantity, step) * measure->mean;
     }
-    evaluation->error = eitp__reduction_error(&reductions->loss);
+    evaluation->error = has_total ? 0 : eitp__reduction_error(&reductions->loss);
     evaluation->items = evaluation->measures[0].items;
 }
 

@@ -53,12 +53,10 @@ static eitp_adamw_config eitp__adamw_in(eitp__step_plans *plans, eitp_graph *gra
     return adamw;
 }
 
-/* Finds out whether `merged` decides bits. Samples, unlike rows, follow one another without gaps. */
+/* Finds out whether `merged` decides bits. */
 static eitp_status eitp__find_cut_parameter(eitp__step_plans *plans, eitp_error *error) {
-    const int64_t group = eitp__context_sum_group(plans->task.context);
     const char *name = NULL;
-    eitp_status status =
-        eitp__find_cut_gradient(plans->pass.graph, plans->config.batch_size % group == 0, &name, error);
+    eitp_status status = eitp__find_cut_gradient(plans->pass.graph, &name, error);
     snprintf(plans->cut_parameter, sizeof plans->cut_parameter, "%s", name ? name : "");
     return status;
 }
@@ -125,8 +123,7 @@ static eitp_status eitp__pass_bytes(eitp__step_plans *plans, size_t *bytes, eitp
     return status;
 }
 
-/* True if merged micro-batches would have rows between them that the task cannot take. */
-static int eitp__gaps_are_refused(const eitp__step_plans *plans) {
+EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans) {
     const eitp__layout layout = eitp__step_layout(plans);
     return !plans->task.allows_gaps && eitp__layout_gap(&layout);
 }
@@ -136,7 +133,7 @@ static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *erro
     eitp_trainer_config *config = &plans->config;
     const int64_t rows = config->batch_size * plans->task.rows, most = (EITP__MERGE_ROWS + rows - 1) / rows;
     eitp_status status = EITP_OK;
-    if (config->merged > 1 && eitp__gaps_are_refused(plans))
+    if (config->merged > 1 && eitp__step_refuses_gaps(plans))
         return eitp__fail(error, EITP_ERROR_UNSUPPORTED,
                           "micro-batches of %lld rows cannot be merged without rows between them, which the task does "
                           "not allow; set merged to 1, or dense_rows",
@@ -144,7 +141,7 @@ static eitp_status eitp__choose_merged(eitp__step_plans *plans, eitp_error *erro
     if (config->merged)
         return EITP_OK;
     config->merged = 1;
-    if (eitp__gaps_are_refused(plans))
+    if (eitp__step_refuses_gaps(plans))
         return EITP_OK;
     config->merged = config->grad_accum < most ? config->grad_accum : most;
     while (config->merged > 1 && !status) {

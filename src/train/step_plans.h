@@ -72,6 +72,9 @@ EITP__PRIVATE double eitp__step_full_passes(const eitp_trainer_config *config);
 /* Where the samples of a pass lie. */
 EITP__PRIVATE eitp__layout eitp__step_layout(const eitp__step_plans *plans);
 
+/* True if merged micro-batches would have rows between them that the task cannot take. */
+EITP__PRIVATE int eitp__step_refuses_gaps(const eitp__step_plans *plans);
+
 /* The plan that has the update. */
 EITP__PRIVATE eitp_plan *eitp__step_update_plan(const eitp__step_plans *plans);
 

@@ -155,7 +155,7 @@ typedef struct eitp_measure {
 
 typedef struct eitp_evaluation {
     double loss;   /* the weighted sum of the terms, with the weights of the step; of a language model nats per token */
-    double error;  /* standard error of it, over samples */
+    double error;  /* standard error of it, over samples; 0 where a term is a number */
     int64_t items; /* of the first term; of a language model tokens */
     int term_count, measure_count;
     eitp_measure measures[EITP_PASS_QUANTITIES]; /* term_count terms, then measures; in the order of the task's build */
@@ -215,7 +215,8 @@ EITP_API eitp_plan_stats eitp_trainer_statistics(const eitp_trainer *trainer);
 /*
  * Writes checkpoint-<step> into a directory, which is made where it is missing. It is a model directory with the state
  * of the optimizer; of a model with adapters it has these (eitp_lora_save) instead of the weights, which are as they
- * were loaded, and their checksum.
+ * were loaded, and their checksum. Other parameters that are trained beside adapters, as a task's own head, are in
+ * parameters.safetensors.
  */
 EITP_API eitp_status eitp_trainer_save(eitp_trainer *trainer, const char *output_directory, eitp_error *error);
 

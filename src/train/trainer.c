@@ -209,7 +209,7 @@ static eitp_status eitp__read_step(eitp_trainer *trainer, eitp__step_state *stat
             break;
         eitp__batch_count_items(batch, state->items);
         if (plans->unique.tokens)
-            status = eitp__unique_add(&plans->unique, batch, error);
+            eitp__unique_add(&plans->unique, batch);
     }
     /* The next step's are fetched during this one. */
     if (!status)
@@ -262,21 +262,32 @@ static eitp_status eitp__add_sums(const eitp_trainer *trainer, const eitp__batch
     return status;
 }
 
+/* Dropout keys: the seed, the step, and the number within it of the pass's first row, or first place of a sample. */
+static eitp_status eitp__write_keys(const eitp_trainer *trainer, int64_t pass, int64_t first_row, eitp_error *error) {
+    const eitp__step_plans *plans = &trainer->plans;
+    const eitp__layout *layout = &plans->pass.layout;
+    int64_t key[3];
+    eitp_status status;
+    key[0] = (int64_t)plans->config.seed;
+    key[1] = trainer->step + 1;
+    key[2] = first_row;
+    status = eitp__write_values(plans->gradient_plan, plans->pass.key, key, sizeof key, error);
+    key[2] = eitp__layout_place(layout, pass * layout->samples);
+    return status ? status : eitp__write_values(plans->gradient_plan, plans->pass.sample_key, key, sizeof key, error);
+}
+
 /* Forward and backward of one pass of the step; where there is only one, the update too. */
 static eitp_status eitp__execute_pass(eitp_trainer *trainer, int64_t pass, eitp__step_state *state, eitp_error *error) {
     const eitp__step_plans *plans = &trainer->plans;
     eitp__batch *batch = &plans->batches[pass];
     eitp_plan *plan = plans->gradient_plan;
     const float carry = pass > 0;
-    int64_t key[3];
+    const int64_t first_row = state->first_row;
     eitp_status status;
-    key[0] = (int64_t)plans->config.seed;
-    key[1] = trainer->step + 1;
-    key[2] = state->first_row;
     state->first_row += eitp__layout_align(&plans->pass.layout, batch->rows);
     status = eitp__batch_write(batch, plan, error);
     if (!status)
-        status = eitp__write_values(plan, plans->pass.key, key, sizeof key, error);
+        status = eitp__write_keys(trainer, pass, first_row, error);
     if (!status)
         status = eitp__write_weights(trainer, state, error);
     if (!status)

@@ -79,6 +79,8 @@ static eitp_status eitp__try_smaller(eitp__search *search, const eitp_step_shape
     for (int attempt = 0; attempt < 3; attempt++) {
         eitp__step_plans trial;
         eitp__step_plans_init(&trial, &plans->task, &candidate.config, plans->evaluation_samples);
+        if (shape->merged > 1 && eitp__step_refuses_gaps(&trial))
+            return EITP_OK;
         status = eitp__step_plans_estimate(&trial, search->others, &candidate.needs, error);
         if (status)
             return status;
@@ -137,13 +139,22 @@ static eitp__search eitp__begin_search(eitp_trainer *trainer) {
     return search;
 }
 
-/* True if sums over rows are cut where that changes no bit: not within a group of rows that products add at once. */
+static int eitp__has_sample_inputs(const eitp_pass *pass) {
+    for (int i = 0; i < pass->input_count; i++) {
+        if (!pass->inputs[i].is_per_row)
+            return 1;
+    }
+    return 0;
+}
+
+/* True if sums over rows and samples are cut where they can be: not within a group that products add at once. */
 static int eitp__shrink_keeps_bits(const eitp_trainer *trainer, const eitp_shrink_report *report) {
     const int64_t group = eitp__context_sum_group(trainer->plans.task.context);
     const int64_t rows = report->after.batch_size * trainer->plans.task.rows;
+    const int samples_fit = report->after.batch_size % group == 0 || !eitp__has_sample_inputs(&trainer->plans.pass);
     if (trainer->plans.cut_parameter[0])
         return 0;
-    return (rows % group == 0 && !trainer->plans.task.rows_vary) ||
+    return (rows % group == 0 && samples_fit && !trainer->plans.task.rows_vary) ||
            (report->after.batch_size == report->before.batch_size && !trainer->plans.config.dense_rows);
 }
 

@@ -29,7 +29,8 @@ typedef struct eitp__state {
     int64_t scale_steps, skipped;
     double loss_scale;
     int64_t model_checksum, optimizer_checksum;
-    int64_t base_checksum; /* of the weights below adapters */
+    int64_t base_checksum;   /* of the weights below adapters */
+    int64_t others_checksum; /* of what is trained beside adapters; -1: nothing is */
 } eitp__state;
 
 /* A member of eitp__state that is no setting; it stands before the setting of that name, NULL: at the end. */
@@ -114,7 +115,7 @@ static eitp_status eitp__current_state(const eitp_trainer *trainer, eitp__state 
 /* The member of a run with adapters. */
 static void eitp__write_lora_state(const eitp_model *model, const eitp__state *state, eitp__buffer *text) {
     const eitp_lora_config *lora = &state->info.lora;
-    char targets[64];
+    char targets[200]; /* as in adapter_config.json: names of any architecture */
     if (!lora->rank)
         return;
     eitp_lora_targets_format(eitp_model_config(model).architecture, lora->targets, targets, sizeof targets);
@@ -122,8 +123,11 @@ static void eitp__write_lora_state(const eitp_model *model, const eitp__state *s
     eitp__json_write_number(text, lora->alpha);
     eitp__buffer_add_text(text, ", \"dropout\": ");
     eitp__json_write_number(text, lora->dropout);
-    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld},\n", targets,
+    eitp__buffer_format(text, ", \"targets\": \"%s\", \"rslora\": %s, \"base_checksum\": %lld", targets,
                         lora->rslora ? "true" : "false", (long long)state->base_checksum);
+    if (state->others_checksum >= 0)
+        eitp__buffer_format(text, ", \"others_checksum\": %lld", (long long)state->others_checksum);
+    eitp__buffer_add_text(text, "},\n");
 }
 
 /* The member of a run that was shrunk: the shape that it began with. */
@@ -170,9 +174,22 @@ static eitp_status eitp__write_state(const eitp_trainer *trainer, const char *pa
     return status;
 }
 
+/* Writes what is trained beside adapters, where there is something. */
+static eitp_status eitp__fill_others(eitp_context *context, const char *directory, int64_t *others_checksum,
+                                     eitp_error *error) {
+    uint32_t checksum = 0;
+    eitp_status status;
+    *others_checksum = -1;
+    if (!eitp__lora_has_others(context))
+        return EITP_OK;
+    status = eitp__lora_save_others(context, directory, &checksum, error);
+    *others_checksum = checksum;
+    return status;
+}
+
 /* Writes the adapters and the configuration of the model that they are of. */
 static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *directory, uint32_t *checksum,
-                                       int64_t *base_checksum, eitp_error *error) {
+                                       eitp__state *state, eitp_error *error) {
     const eitp_transformer_config config = eitp_model_config(trainer->plans.task.model);
     char *path = eitp__join_path(&trainer->host, directory, "config.json");
     uint32_t base = 0;
@@ -184,8 +201,8 @@ static eitp_status eitp__fill_adapters(eitp_trainer *trainer, const char *direct
         status = eitp_lora_save(trainer->plans.task.model, directory, NULL, checksum, error);
     if (!status)
         status = eitp__lora_base_checksum(trainer->plans.task.model, &base, error);
-    *base_checksum = base;
-    return status;
+    state->base_checksum = base;
+    return status ? status : eitp__fill_others(trainer->plans.task.context, directory, &state->others_checksum, error);
 }
 
 /* The weights: a model's directory, or of a task's own model the parameters alone. */
@@ -217,7 +234,7 @@ static eitp_status eitp__fill_checkpoint(void *user, const char *directory, eitp
     if (!status && task->save)
         status = task->save(task->user, directory, error);
     if (!status && state.info.lora.rank)
-        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state.base_checksum, error);
+        status = eitp__fill_adapters(trainer, directory, &model_checksum, &state, error);
     else if (!status)
         status = eitp__fill_weights(task, directory, &model_checksum, error);
     if (!status)
@@ -268,6 +285,9 @@ static eitp_status eitp__parse_lora_state(const eitp__json *root, eitp__state *s
         status = eitp__json_get_boolean(object, "rslora", &lora->rslora, error);
     if (!status)
         status = eitp__json_get_integer(object, "base_checksum", 0, UINT32_MAX, &state->base_checksum, error);
+    state->others_checksum = -1;
+    if (!status)
+        status = eitp__json_get_integer(object, "others_checksum", 0, UINT32_MAX, &state->others_checksum, error);
     if (!status)
         status = eitp__json_get_text(object, "targets", &targets, error);
     if (!status && eitp_lora_targets_parse(NULL, targets, &lora->targets, NULL))
@@ -429,24 +449,23 @@ static eitp_status eitp__compare_numerics(const eitp_trainer *trainer, const eit
 }
 
 /* The data are told apart by where they begin, how much they are, and a hash, which says nothing to a reader. */
-static eitp_status eitp__compare_data(const eitp__state *mine, const eitp__state *theirs, const char *checkpoint,
-                                      eitp_error *error) {
+static eitp_status eitp__compare_data(const eitp_trainer *trainer, const eitp__state *mine, const eitp__state *theirs,
+                                      const char *checkpoint, eitp_error *error) {
     const char *what_to_do = "use the same data, or start from its weights";
+    const char *unit = trainer->plans.task.unit ? trainer->plans.task.unit : "items";
     if (mine->data_count != theirs->data_count)
-        return eitp__fail(
-            error, EITP_ERROR_ARGUMENT,
-            "the training data differ from those of '%s', which had %lld tokens, and this run has %lld; %s", checkpoint,
-            (long long)theirs->data_count, (long long)mine->data_count, what_to_do);
+        return eitp__fail(error, EITP_ERROR_ARGUMENT,
+                          "the training data differ from those of '%s', which had %lld %s, and this run has %lld; %s",
+                          checkpoint, (long long)theirs->data_count, unit, (long long)mine->data_count, what_to_do);
     if (mine->data_first != theirs->data_first)
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the training data differ from those of '%s', which began at token %lld of their file, and "
-                          "those of this run at %lld; %s",
-                          checkpoint, (long long)theirs->data_first, (long long)mine->data_first, what_to_do);
+                          "the training data differ from those of '%s', which began after %lld %s, and those of this "
+                          "run after %lld; %s",
+                          checkpoint, (long long)theirs->data_first, unit, (long long)mine->data_first, what_to_do);
     if (mine->data_hash[0] != theirs->data_hash[0] || mine->data_hash[1] != theirs->data_hash[1])
         return eitp__fail(error, EITP_ERROR_ARGUMENT,
-                          "the training data differ from those of '%s': as many tokens, but from a file with other "
-                          "content; %s",
-                          checkpoint, what_to_do);
+                          "the training data differ from those of '%s': as many %s, but other content; %s", checkpoint,
+                          unit, what_to_do);
     return EITP_OK;
 }
 
@@ -508,7 +527,7 @@ static eitp_status eitp__compare_states(const eitp_trainer *trainer, const eitp_
     if (!status)
         status = eitp__compare_merged(&trainer->plans, &current.info.config, &written->info.config, checkpoint, error);
     if (!status)
-        status = eitp__compare_data(&current, written, checkpoint, error);
+        status = eitp__compare_data(trainer, &current, written, checkpoint, error);
     if (!status)
         status = eitp__compare_adapters(trainer, &current, written, checkpoint, error);
     return status ? status
@@ -545,6 +564,31 @@ static eitp_status eitp__read_model_state(eitp_trainer *trainer, const char *che
     return status;
 }
 
+/* Reads what is trained beside adapters. */
+static eitp_status eitp__read_others_state(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
+                                           int loads, eitp_error *error) {
+    eitp_context *context = trainer->plans.task.context;
+    const int has_others = state->info.lora.rank && eitp__lora_has_others(context);
+    uint32_t checksum = 0;
+    char *path;
+    eitp_status status;
+    if (has_others != (state->info.lora.rank && state->others_checksum >= 0))
+        return eitp__fail(error, EITP_ERROR_FORMAT,
+                          "'%s' has %s parameters that were trained beside adapters, and "
+                          "this run has %s; start from its weights",
+                          checkpoint, has_others ? "no" : "the", has_others ? "some" : "none");
+    if (!has_others)
+        return EITP_OK;
+    path = eitp__join_path(&trainer->host, checkpoint, EITP__LORA_OTHERS_FILE);
+    if (!path)
+        return eitp__fail_memory(error, strlen(checkpoint), "a path");
+    status = eitp__lora_read_others(context, path, loads, &checksum, error);
+    if (!status)
+        status = eitp__check_checksum(path, checksum, state->others_checksum, error);
+    eitp__release_text(&trainer->host, path);
+    return status;
+}
+
 /* Is the optimizer's state what this version keeps? */
 static int eitp__has_same_optimizer(const eitp_trainer *trainer, const eitp__state *written) {
     eitp_optimizer optimizer = trainer->plans.config.optimizer;
@@ -574,6 +618,8 @@ static eitp_status eitp__read_optimizer_state(eitp_trainer *trainer, const char 
 static eitp_status eitp__read_variables(eitp_trainer *trainer, const char *checkpoint, const eitp__state *state,
                                         int loads, eitp_error *error) {
     eitp_status status = eitp__read_model_state(trainer, checkpoint, state->model_checksum, loads, error);
+    if (!status)
+        status = eitp__read_others_state(trainer, checkpoint, state, loads, error);
     return status ? status : eitp__read_optimizer_state(trainer, checkpoint, state, loads, error);
 }
 

@@ -1,0 +1,234 @@
+/* Evaluation: means and standard errors of loss terms and measures, held against sums in double over all samples. */
+#include "tests/own_task.h"
+
+static eitp_error error;
+
+/* A mean over items, and the spread of the samples' own means. */
+typedef struct naive_mean {
+    double sum, mean, error;
+    int64_t items;
+} naive_mean;
+
+static double size_of_rows(const own *o, eitp_split split, uint64_t number) {
+    double sum = 0;
+    for (int64_t row = 0; row < own_rows(o, split, number); row++)
+        sum += fabs(own_predict(split, number, row));
+    return sum;
+}
+
+/* The sum of a quantity over a sample, by its place in the task's build. */
+static double naive_value(const own *o, eitp_split split, uint64_t number, int quantity) {
+    switch (quantity) {
+    case 1:
+        return own_sample_loss(o, split, number);
+    case 2:
+        return size_of_rows(o, split, number);
+    case 3:
+        return fabs(own_guess(split, number));
+    default:
+        return own_row_loss(o, split, number);
+    }
+}
+
+static int64_t naive_items(const own *o, eitp_split split, uint64_t number, int quantity) {
+    if (quantity == 1)
+        return own_label(o, number) >= 0;
+    return quantity == 3 ? 1 : own_rows(o, split, number);
+}
+
+static double standard_error(const double *values, int64_t count) {
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; i < count; i++)
+        mean += values[i] / (double)count;
+    for (int64_t i = 0; i < count; i++)
+        squares += (values[i] - mean) * (values[i] - mean);
+    return count > 1 ? sqrt(squares / (double)(count - 1) / (double)count) : 0;
+}
+
+static naive_mean naive(const own *o, eitp_split split, int64_t samples, int64_t at_a_time, int quantity) {
+    naive_mean result = EITP__ZERO;
+    double values[OWN_SAMPLES];
+    int64_t count = 0;
+    for (int64_t i = 0; i < samples; i++) {
+        const int64_t items = naive_items(o, split, (uint64_t)i, quantity);
+        const double sum = naive_value(o, split, (uint64_t)i, quantity);
+        result.sum += sum;
+        result.items += items;
+        if (items)
+            values[count++] = sum / (double)items;
+    }
+    result.mean = result.sum / (double)result.items;
+    /* A number is of all samples at a time. */
+    result.error = quantity == 4 && at_a_time > 1 ? 0 : standard_error(values, count);
+    return result;
+}
+
+static double naive_loss_error(const own *o, eitp_split split, int64_t samples) {
+    double losses[OWN_SAMPLES];
+    for (int64_t i = 0; i < samples; i++)
+        losses[i] = own_row_loss(o, split, (uint64_t)i) / (double)own_rows(o, split, (uint64_t)i) +
+                    0.3 * own_sample_loss(o, split, (uint64_t)i);
+    return standard_error(losses, samples);
+}
+
+/* Of the first `samples`, which were taken so many at a time. */
+static void check_evaluation(const own *o, eitp_split split, int64_t samples, int64_t at_a_time,
+                             const eitp_evaluation *evaluation) {
+    static const char *const names[] = {"row", "sample", "row size", "sample size", "total"};
+    double loss = 0;
+    CHECK(evaluation->term_count == 2 && evaluation->measure_count == 5);
+    for (int q = 0; q < evaluation->measure_count; q++) {
+        const eitp_measure *measure = &evaluation->measures[q];
+        const naive_mean expected = naive(o, split, samples, at_a_time, q);
+        CHECK_THAT(!strcmp(measure->name, names[q]), "%s is not %s", measure->name, names[q]);
+        CHECK_THAT(measure->items == expected.items, "%s: %d items", names[q], (int)measure->items);
+        CHECK_THAT(own_near(measure->mean, expected.mean, 1e-6), "%s: %.9g is not %.9g", names[q], measure->mean,
+                   expected.mean);
+        CHECK_THAT(own_near(measure->error, expected.error, 1e-6), "%s: error %.9g is not %.9g", names[q],
+                   measure->error, expected.error);
+        loss += (q == 0 ? 1 : q == 1 ? 0.3 : 0) * expected.mean;
+    }
+    CHECK(own_near(evaluation->loss, loss, 1e-6) && evaluation->items == evaluation->measures[0].items);
+    CHECK_THAT(own_near(evaluation->error, naive_loss_error(o, split, samples), 1e-6), "error %.9g", evaluation->error);
+}
+
+static int begin(own *o, int parts) {
+    const eitp_host host = eitp_host_default();
+    eitp_status status = own_begin(o, &host, "fp32", parts, &error);
+    CHECK_THAT(!status, "%s", error.message);
+    return !status;
+}
+
+/* ---- Tests ---- */
+
+static void means_and_errors_are_those_of_all_samples(void) {
+    static const int64_t counts[] = {0, 1, 2, 5, OWN_VALIDATION, 1000};
+    for (int varies = 0; varies < 2; varies++) {
+        own o;
+        REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
+        o.task.rows_vary = varies;
+        o.config.batch_size = 3; /* the last batch has one sample */
+        REQUIRE_OK(own_train(&o, &error), error);
+        for (size_t i = 0; i < EITP__COUNT(counts); i++) {
+            const int64_t samples = counts[i] && counts[i] < OWN_VALIDATION ? counts[i] : OWN_VALIDATION;
+            eitp_evaluation evaluation;
+            REQUIRE_OK(eitp_trainer_evaluate(o.trainer, counts[i], &evaluation, &error), error);
+            check_evaluation(&o, EITP_VALIDATION, samples, 3, &evaluation);
+        }
+        own_end(&o);
+    }
+}
+
+static void a_task_is_evaluated_without_a_trainer(void) {
+    static const int64_t batch_sizes[] = {1, 4, 100};
+    own o;
+    eitp_evaluation evaluation;
+    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
+    o.task.rows_vary = 1;
+    REQUIRE_OK(own_train(&o, &error), error);
+    for (size_t i = 0; i < EITP__COUNT(batch_sizes); i++) {
+        REQUIRE_OK(eitp_evaluate(&o.task, EITP_TRAINING, batch_sizes[i], 0, &evaluation, &error), error);
+        check_evaluation(&o, EITP_TRAINING, OWN_SAMPLES, batch_sizes[i], &evaluation);
+        REQUIRE_OK(eitp_evaluate(&o.task, EITP_VALIDATION, batch_sizes[i], 6, &evaluation, &error), error);
+        check_evaluation(&o, EITP_VALIDATION, 6, batch_sizes[i], &evaluation);
+    }
+    CHECK(eitp_evaluate(&o.task, EITP_TRAINING, 0, 0, &evaluation, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(strstr(error.message, "batch_size"));
+    CHECK(eitp_evaluate(&o.task, (eitp_split)2, 1, 0, &evaluation, &error) == EITP_ERROR_ARGUMENT);
+    o.task.samples[EITP_VALIDATION] = 0;
+    CHECK(eitp_evaluate(&o.task, EITP_VALIDATION, 1, 0, &evaluation, &error) == EITP_ERROR_ARGUMENT);
+    CHECK(strstr(error.message, "no samples"));
+    own_end(&o);
+}
+
+static void a_nan_of_one_sample_shows(void) {
+    own o;
+    eitp_evaluation evaluation;
+    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
+    o.nan_sample = 4;
+    REQUIRE_OK(own_train(&o, &error), error);
+    REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error), error);
+    CHECK(isnan(evaluation.loss) && isnan(evaluation.error));
+    CHECK(isnan(evaluation.measures[0].mean) && isnan(evaluation.measures[0].error) &&
+          isnan(evaluation.measures[4].mean));
+    CHECK(isfinite(evaluation.measures[1].mean) && isfinite(evaluation.measures[2].mean));
+    REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 4, &evaluation, &error), error);
+    CHECK(isfinite(evaluation.loss) && isfinite(evaluation.measures[4].mean));
+    own_end(&o);
+}
+
+/* A number belongs to no sample, so that nothing can be said of how far samples are apart. */
+static void a_loss_with_a_number_has_no_error(void) {
+    own o, rows;
+    eitp_evaluation evaluation, expected;
+    REQUIRE(begin(&o, OWN_NUMBER | OWN_SQUARES) && begin(&rows, OWN_ROW | OWN_SQUARES));
+    REQUIRE_OK(own_train(&o, &error), error);
+    REQUIRE_OK(own_train(&rows, &error), error);
+    REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error), error);
+    REQUIRE_OK(eitp_trainer_evaluate(rows.trainer, 0, &expected, &error), error);
+    CHECK(own_near(evaluation.loss, expected.loss, 1e-6) && expected.error > 0);
+    CHECK_THAT(evaluation.error <= 0 && evaluation.measures[0].error <= 0, "%g", evaluation.error);
+    CHECK(evaluation.measures[1].error > 0);
+    own_end(&o);
+    own_end(&rows);
+}
+
+/* Nothing was labelled: there is no mean, and the loss is that of the other term. */
+static void a_term_without_items_is_zero(void) {
+    own o;
+    eitp_evaluation evaluation;
+    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE));
+    o.unlabelled_before = 1000;
+    REQUIRE_OK(own_train(&o, &error), error);
+    REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error), error);
+    CHECK(evaluation.measures[1].items == 0 && evaluation.measures[1].mean == 0 && evaluation.measures[1].error == 0);
+    CHECK(own_near(evaluation.loss, evaluation.measures[0].mean, 1e-12));
+    own_end(&o);
+}
+
+/* Weights are those of the steps that were made. */
+static void weights_are_those_of_the_last_step(void) {
+    own o;
+    eitp_evaluation evaluation;
+    eitp_step_report report;
+    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE));
+    o.weight.kind = EITP_SCHEDULE_LINEAR;
+    o.weight.peak = 1;
+    o.weight.steps = 4;
+    REQUIRE_OK(own_train(&o, &error), error);
+    for (int step = 0; step < 3; step++) {
+        const double weight = eitp_schedule_rate(&o.weight, step ? step : 1);
+        REQUIRE_OK(eitp_trainer_evaluate(o.trainer, 0, &evaluation, &error), error);
+        CHECK(own_near(evaluation.loss, evaluation.measures[0].mean + weight * evaluation.measures[1].mean, 1e-12));
+        REQUIRE_OK(eitp_trainer_step(o.trainer, &report, &error), error);
+    }
+    own_end(&o);
+}
+
+static void names_are_known(void) {
+    own o;
+    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE | OWN_MEASURES));
+    REQUIRE_OK(own_train(&o, &error), error);
+    CHECK(eitp_trainer_has_measure(o.trainer, "row") && eitp_trainer_has_measure(o.trainer, "total"));
+    CHECK(eitp_trainer_has_measure(o.trainer, "loss") && !eitp_trainer_has_measure(o.trainer, "tot"));
+    CHECK(!eitp_trainer_has_measure(o.trainer, NULL) && !eitp_trainer_has_measure(NULL, "row"));
+    own_end(&o);
+    REQUIRE(begin(&o, OWN_ROW | OWN_SAMPLE));
+    o.task.samples[EITP_VALIDATION] = 0;
+    REQUIRE_OK(own_train(&o, &error), error);
+    CHECK(!eitp_trainer_has_measure(o.trainer, "row") && !eitp_trainer_has_measure(o.trainer, "loss"));
+    own_end(&o);
+}
+
+int main(int argc, char **argv) {
+    static const test_case tests[] = {
+        TEST(means_and_errors_are_those_of_all_samples),
+        TEST(a_task_is_evaluated_without_a_trainer),
+        TEST(a_nan_of_one_sample_shows),
+        TEST(a_loss_with_a_number_has_no_error),
+        TEST(a_term_without_items_is_zero),
+        TEST(weights_are_those_of_the_last_step),
+        TEST(names_are_known),
+    };
+    return RUN_TESTS(tests, argc, argv);
+}
