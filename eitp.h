@@ -363,7 +363,7 @@ typedef struct eitp_files {
     /* These bytes will be read soon: they may be fetched meanwhile. NULL: nothing is done. */
     void (*expect_read)(void *user, void *file, uint64_t offset, size_t size);
     /* Locks a directory against other processes, until unlock or the end of the process: EWOULDBLOCK if another has the
-       lock. A file system without locks is no error. NULL, both: nothing is locked. */
+       lock. File systems without locks succeed. Both may be NULL: nothing is locked. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
 } eitp_files;
@@ -2406,7 +2406,7 @@ typedef struct eitp_run_listener {
 
 typedef enum eitp_run_resume {
     EITP_RESUME_NONE = 0,   /* a new run */
-    EITP_RESUME_NEWEST = 1, /* from the newest checkpoint of the directory; a new run if there is none */
+    EITP_RESUME_NEWEST = 1, /* from the newest checkpoint of the directory; a new run if it has none */
     EITP_RESUME_NAMED = 2   /* from config.checkpoint, whose run may have another directory */
 } eitp_run_resume;
 
@@ -3149,7 +3149,7 @@ typedef enum eitp__family {
  *   CLAMP                (x) -> y; reals[0] low, reals[1] high
  *   CAST                 (x) -> y; of any dtype each
  *   ADD ... DIVIDE       (a, b) -> y; NumPy broadcasting
- *   MINIMUM, MAXIMUM     (a, b) -> y; NumPy broadcasting; not a number where either is none
+ *   MINIMUM, MAXIMUM     (a, b) -> y; NumPy broadcasting; NaN if either is NaN
  *   LESS, EQUAL          (a, b) -> y U8, 0 or 1; NumPy broadcasting
  *   WHERE                (condition U8, a, b) -> y; NumPy broadcasting
  *   BROADCAST            (x) -> y
@@ -5754,7 +5754,7 @@ struct eitp_pass {
     eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not asked for */
     eitp_tensor *unique, *inverse;                       /* of eitp_pass_unique */
     int lookup;                                          /* the input whose ids they are of */
-    int64_t vocabulary;                                  /* what they must be below; 0: there are none */
+    int64_t vocabulary;                                  /* upper bound of the ids; 0 without a lookup */
     eitp_tensor *loss;                                   /* the sum of weighted terms, in training */
 };
 
@@ -6051,7 +6051,7 @@ EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_ho
 /* Removes best.json, where a directory has one. */
 EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *directory, eitp_error *error);
 
-/* Reads the evaluations up to `step`; of a missing file or another measure there are none. */
+/* Reads the evaluations up to `step`. A missing file, or one of another measure, has none. */
 EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *host, const char *directory,
                                           const char *measure, int64_t step, eitp_error *error);
 /* <<src/run/best.h */
@@ -39524,7 +39524,7 @@ static eitp_status eitp__update_step(eitp_graph *graph, const eitp_adamw_config 
     eitp__update_pieces list = EITP__ZERO;
     eitp_status status = eitp__check_adamw_config(config, error);
     if (!status && !count)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no parameter to update");
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "no trained parameter to update");
     list.host = eitp__graph_host(graph);
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__add_pieces(&list, config, parameters[i], gradients[i], error);
@@ -46241,7 +46241,7 @@ EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_g
     return pass->unique ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity) : NULL;
 }
 
-/* The place of a row input of ids among the inputs; -1: it is none. */
+/* Index of the row input that is `ids`, or -1. */
 static int eitp__find_lookup(const eitp_pass *pass, const eitp_tensor *ids) {
     for (int i = 0; i < pass->input_count; i++) {
         const eitp__pass_input *input = &pass->inputs[i];

@@ -54,7 +54,7 @@ typedef enum eitp__family {
  *   CLAMP                (x) -> y; reals[0] low, reals[1] high
  *   CAST                 (x) -> y; of any dtype each
  *   ADD ... DIVIDE       (a, b) -> y; NumPy broadcasting
- *   MINIMUM, MAXIMUM     (a, b) -> y; NumPy broadcasting; not a number where either is none
+ *   MINIMUM, MAXIMUM     (a, b) -> y; NumPy broadcasting; NaN if either is NaN
  *   LESS, EQUAL          (a, b) -> y U8, 0 or 1; NumPy broadcasting
  *   WHERE                (condition U8, a, b) -> y; NumPy broadcasting
  *   BROADCAST            (x) -> y

@@ -740,7 +740,7 @@ static void everything_frozen_cannot_be_trained(void) {
     w.lora.rank = 0;
     w.freeze = "*";
     CHECK(make_run(&r, &host, &w, directory) == EITP_ERROR_ARGUMENT);
-    CHECK_THAT(strstr(error_.message, "no parameter"), "%s", error_.message);
+    CHECK_THAT(strstr(error_.message, "no trained parameter"), "%s", error_.message);
     end_run(&r);
     scratch_remove(directory);
 }

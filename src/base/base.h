@@ -141,7 +141,7 @@ typedef struct eitp_files {
     /* These bytes will be read soon: they may be fetched meanwhile. NULL: nothing is done. */
     void (*expect_read)(void *user, void *file, uint64_t offset, size_t size);
     /* Locks a directory against other processes, until unlock or the end of the process: EWOULDBLOCK if another has the
-       lock. A file system without locks is no error. NULL, both: nothing is locked. */
+       lock. File systems without locks succeed. Both may be NULL: nothing is locked. */
     int (*lock)(void *user, const char *path, void **lock);
     void (*unlock)(void *user, void *lock);
 } eitp_files;

@@ -185,7 +185,7 @@ static eitp_status eitp__update_step(eitp_graph *graph, const eitp_adamw_config 
     eitp__update_pieces list = EITP__ZERO;
     eitp_status status = eitp__check_adamw_config(config, error);
     if (!status && !count)
-        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "there is no parameter to update");
+        status = eitp__fail(error, EITP_ERROR_ARGUMENT, "no trained parameter to update");
     list.host = eitp__graph_host(graph);
     for (size_t i = 0; i < count && !status; i++)
         status = eitp__add_pieces(&list, config, parameters[i], gradients[i], error);

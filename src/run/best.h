@@ -38,7 +38,7 @@ EITP__PRIVATE eitp_status eitp__best_write(const eitp__best *best, const eitp_ho
 /* Removes best.json, where a directory has one. */
 EITP__PRIVATE eitp_status eitp__best_remove(const eitp_host *host, const char *directory, eitp_error *error);
 
-/* Reads the evaluations up to `step`; of a missing file or another measure there are none. */
+/* Reads the evaluations up to `step`. A missing file, or one of another measure, has none. */
 EITP__PRIVATE eitp_status eitp__best_read(eitp__best *best, const eitp_host *host, const char *directory,
                                           const char *measure, int64_t step, eitp_error *error);
 

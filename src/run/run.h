@@ -121,7 +121,7 @@ typedef struct eitp_run_listener {
 
 typedef enum eitp_run_resume {
     EITP_RESUME_NONE = 0,   /* a new run */
-    EITP_RESUME_NEWEST = 1, /* from the newest checkpoint of the directory; a new run if there is none */
+    EITP_RESUME_NEWEST = 1, /* from the newest checkpoint of the directory; a new run if it has none */
     EITP_RESUME_NAMED = 2   /* from config.checkpoint, whose run may have another directory */
 } eitp_run_resume;
 

@@ -119,7 +119,7 @@ EITP__PRIVATE eitp_tensor *eitp__pass_unique_input(const eitp_pass *pass, eitp_g
     return pass->unique ? eitp_input(graph, "unique tokens", EITP_I32, 1, &capacity) : NULL;
 }
 
-/* The place of a row input of ids among the inputs; -1: it is none. */
+/* Index of the row input that is `ids`, or -1. */
 static int eitp__find_lookup(const eitp_pass *pass, const eitp_tensor *ids) {
     for (int i = 0; i < pass->input_count; i++) {
         const eitp__pass_input *input = &pass->inputs[i];

@@ -46,7 +46,7 @@ struct eitp_pass {
     eitp_tensor *positions, *offsets, *key, *sample_key; /* NULL: not asked for */
     eitp_tensor *unique, *inverse;                       /* of eitp_pass_unique */
     int lookup;                                          /* the input whose ids they are of */
-    int64_t vocabulary;                                  /* what they must be below; 0: there are none */
+    int64_t vocabulary;                                  /* upper bound of the ids; 0 without a lookup */
     eitp_tensor *loss;                                   /* the sum of weighted terms, in training */
 };
 
