@@ -5927,8 +5927,8 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
                                                     eitp_error *error);
 
 /*
- * Makes them anew by another configuration, in an arena that is no larger than they and other plans need. Where that
- * fails they are as before or, without memory for that either, do not exist.
+ * Rebuilds them for another configuration, in an arena no larger than they and other plans need. After a failure they
+ * are as before or, without memory for that either, do not exist.
  */
 EITP__PRIVATE eitp_status eitp__step_plans_remake(eitp__step_plans *plans, const eitp_trainer_config *config,
                                                   int64_t evaluation_samples, eitp_error *error);
@@ -5975,7 +5975,7 @@ EITP__PRIVATE eitp_status eitp__moments_read(eitp_context *context, const char *
 /* >>src/train/settings.h */
 /* Tables of values, of a trainer's configuration and its state: bounds, form in JSON, comparison. */
 
-/* Bounds that are none, and the largest count that a double holds exactly. */
+/* No bound, and the largest count that a double holds exactly. */
 #define EITP__UNBOUNDED HUGE_VAL
 #define EITP__LARGEST_COUNT 9007199254740992.0
 
@@ -31900,7 +31900,7 @@ static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, 
 EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     const eitp_tensor *table = node->inputs[0];
     eitp_tensor *ids = node->inputs[1], *rows = dy[0];
-    /* A table whose number of rows varies is no parameter, which is what sums by distinct id are for. */
+    /* Sums by distinct id are for parameters, and a table whose row count varies is not one. */
     int is_unique = node->input_count > 2 && !table->rows;
     if (is_unique) {
         ids = node->inputs[2];
@@ -34099,7 +34099,7 @@ static int eitp__count_use(const eitp__node *node, int input, eitp__tensor_uses 
     return ++parameter->uses <= EITP__GRADIENT_TERMS && eitp__goes_on(node, input, tensors);
 }
 
-/* The parameter of the node's inputs whose gradient does not go on; NULL where there is none. */
+/* The first input parameter of the node whose gradient does not go on, or NULL. */
 static const eitp_tensor *eitp__visit_uses(const eitp__node *node, eitp__tensor_uses *tensors) {
     const eitp_tensor *parameter = NULL, *cut = NULL;
     eitp__tensor_uses result = EITP__ZERO;
@@ -48692,7 +48692,7 @@ typedef struct eitp__state {
     int64_t others_checksum; /* of what is trained beside adapters; -1: nothing is */
 } eitp__state;
 
-/* A member of eitp__state that is no setting; it stands before the setting of that name, NULL: at the end. */
+/* A member of eitp__state other than a setting. It is written before the setting `before`, or last if NULL. */
 typedef struct eitp__state_field {
     eitp_setting value;
     const char *before;
@@ -50186,7 +50186,7 @@ static eitp_status eitp__guard_relieve(eitp_run *run, int *shrunk, eitp_error *e
                          "the run could not be made smaller, and goes on as it was: %s", second.message);
     } else if (!*shrunk) {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
-                         "there is no smaller way to run; it stops with a checkpoint if memory stays short");
+                         "the run cannot be made smaller; it stops with a checkpoint if memory stays short");
         run->guard.is_smallest = 1;
     }
     return eitp__record_memory(run, *shrunk, error);

@@ -84,7 +84,7 @@ if [ -r /proc/self/status ] && (ulimit -v 3000000) 2>/dev/null; then
     short_of_memory 6000 --batch-size 1 --grad-accum 1 --merge 1 --steps 100000000 --auto-shrink \
         --output-dir stopped --json
     check "memory that stays short stops a run with code 3" test $? -eq 3
-    check "stopped: nothing smaller" grep -q '^warning: there is no smaller way to run' err
+    check "stopped: nothing smaller" grep -q '^warning: the run cannot be made smaller' err
     check "stopped: said" grep -q '^error: memory stays short, with .* go on with --resume auto' err
     check "stopped: in the result" grep -q '"stopped": "pressure"' out
     step=$(sed 's/.*"checkpoint": "stopped.checkpoint-\([0-9]*\).*/\1/' out)

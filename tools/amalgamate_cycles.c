@@ -55,7 +55,7 @@ static const token **find_uses(void) {
 
 /*
  * The shortest way from a module back to itself over later ones: before[m] is the module before m on it. Returns the
- * one before the first; the number of modules where there is no such way.
+ * one before the first, or the number of modules if none is reached.
  */
 static size_t find_cycle(const token **uses, size_t first, size_t *before, size_t *queue) {
     size_t begin = 0, end = 0, i;

@@ -103,7 +103,7 @@ static const option_row rows[] = {
     {"patience", "early-stopping-patience", KIND_INTEGER, 0, LARGEST, "0", "N", OPTIONS_TRAIN, 1,
      "stop when N evaluations in a row are not better than the best; 0: never"},
     {"log-every", "logging-steps log-interval training-log-freq", KIND_INTEGER, 1, LARGEST, "10", "N", OPTIONS_TRAIN, 1,
-     "steps between two lines where standard error is no terminal"},
+     "steps between two lines when standard error is not a terminal"},
     {"precision", "use-amp=fp16 fp16=fp16 bf16=bf16", KIND_CHOICE, 0, 0, "auto",
      "auto fp32=32=f32=float32=32-true bf16=bf16-mixed=bf16-true=bfloat16 fp16=16-mixed=16-true=16=f16=float16=half",
      RUNS | OPTIONS_PLAN | BENCHES, 1, "of weights and activations; auto: what the processor multiplies fastest"},

@@ -43,7 +43,7 @@ static eitp_status eitp__guard_relieve(eitp_run *run, int *shrunk, eitp_error *e
                          "the run could not be made smaller, and goes on as it was: %s", second.message);
     } else if (!*shrunk) {
         eitp__run_notify(run, EITP_EVENT_NOT_SHRUNK, EITP_LOG_WARNING, 0,
-                         "there is no smaller way to run; it stops with a checkpoint if memory stays short");
+                         "the run cannot be made smaller; it stops with a checkpoint if memory stays short");
         run->guard.is_smallest = 1;
     }
     return eitp__record_memory(run, *shrunk, error);

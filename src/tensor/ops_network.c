@@ -269,7 +269,7 @@ static eitp_tensor *eitp__embedding_backward(eitp_tensor *ids, eitp_tensor *dy, 
 EITP__PRIVATE void eitp__gradient_embedding(const eitp__node *node, eitp_tensor *const *dy, eitp_tensor **dx) {
     const eitp_tensor *table = node->inputs[0];
     eitp_tensor *ids = node->inputs[1], *rows = dy[0];
-    /* A table whose number of rows varies is no parameter, which is what sums by distinct id are for. */
+    /* Sums by distinct id are for parameters, and a table whose row count varies is not one. */
     int is_unique = node->input_count > 2 && !table->rows;
     if (is_unique) {
         ids = node->inputs[2];

@@ -67,7 +67,7 @@ static int eitp__count_use(const eitp__node *node, int input, eitp__tensor_uses 
     return ++parameter->uses <= EITP__GRADIENT_TERMS && eitp__goes_on(node, input, tensors);
 }
 
-/* The parameter of the node's inputs whose gradient does not go on; NULL where there is none. */
+/* The first input parameter of the node whose gradient does not go on, or NULL. */
 static const eitp_tensor *eitp__visit_uses(const eitp__node *node, eitp__tensor_uses *tensors) {
     const eitp_tensor *parameter = NULL, *cut = NULL;
     eitp__tensor_uses result = EITP__ZERO;

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "train/train.h"
 
-/* Bounds that are none, and the largest count that a double holds exactly. */
+/* No bound, and the largest count that a double holds exactly. */
 #define EITP__UNBOUNDED HUGE_VAL
 #define EITP__LARGEST_COUNT 9007199254740992.0
 

@@ -55,8 +55,8 @@ EITP__PRIVATE eitp_status eitp__step_plans_estimate(eitp__step_plans *plans, siz
                                                     eitp_error *error);
 
 /*
- * Makes them anew by another configuration, in an arena that is no larger than they and other plans need. Where that
- * fails they are as before or, without memory for that either, do not exist.
+ * Rebuilds them for another configuration, in an arena no larger than they and other plans need. After a failure they
+ * are as before or, without memory for that either, do not exist.
  */
 EITP__PRIVATE eitp_status eitp__step_plans_remake(eitp__step_plans *plans, const eitp_trainer_config *config,
                                                   int64_t evaluation_samples, eitp_error *error);

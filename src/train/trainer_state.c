@@ -33,7 +33,7 @@ typedef struct eitp__state {
     int64_t others_checksum; /* of what is trained beside adapters; -1: nothing is */
 } eitp__state;
 
-/* A member of eitp__state that is no setting; it stands before the setting of that name, NULL: at the end. */
+/* A member of eitp__state other than a setting. It is written before the setting `before`, or last if NULL. */
 typedef struct eitp__state_field {
     eitp_setting value;
     const char *before;
