@@ -1901,8 +1901,9 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
 /*
  * A loss term: values for each row [n], or for each sample [samples], further dimensions being 1, or a number that is
  * their sum. The loss has weight(step) * sum(values) / items, where items is what eitp_sample.items says in all samples
- * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied; no other
- * term or measure may have it. What reports call the loss is the weighted sum of all terms.
+ * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied; no other term or measure may
+ * have it. What reports call the loss is the weighted sum of all terms. A term must be a sum over the samples of the
+ * pass: what does not depend on them, as the squares of a parameter, would be added once a pass.
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
@@ -2461,7 +2462,8 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
  * Resumes the trainer, unless it has been, and trains. A run trains once. Unless it fails there is a checkpoint of the
  * last step. EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE leave one too. After any other error there is one of the
  * steps before it, unless the trainer is torn or saving fails. `report`, which may be NULL, is filled in any case.
- * A run that is killed and resumed gives the bits, and stops at the step, of one that was not.
+ * A run that is killed and resumed gives the bits, and stops at the step, of one that was not; only the count of
+ * max_nonfinite begins again.
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
 

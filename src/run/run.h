@@ -176,7 +176,8 @@ EITP_API void eitp_run_set_steps(eitp_run *run, int64_t steps);
  * Resumes the trainer, unless it has been, and trains. A run trains once. Unless it fails there is a checkpoint of the
  * last step. EITP_ERROR_NOT_FINITE and EITP_ERROR_PRESSURE leave one too. After any other error there is one of the
  * steps before it, unless the trainer is torn or saving fails. `report`, which may be NULL, is filled in any case.
- * A run that is killed and resumed gives the bits, and stops at the step, of one that was not.
+ * A run that is killed and resumed gives the bits, and stops at the step, of one that was not; only the count of
+ * max_nonfinite begins again.
  */
 EITP_API eitp_status eitp_run_train(eitp_run *run, eitp_trainer *trainer, eitp_run_report *report, eitp_error *error);
 

@@ -72,8 +72,9 @@ EITP_API eitp_model_inputs eitp_pass_model_inputs(eitp_pass *pass, const eitp_mo
 /*
  * A loss term: values for each row [n], or for each sample [samples], further dimensions being 1, or a number that is
  * their sum. The loss has weight(step) * sum(values) / items, where items is what eitp_sample.items says in all samples
- * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied; no other
- * term or measure may have it. What reports call the loss is the weighted sum of all terms.
+ * of the step. `weight`, whose rate is the weight, may be NULL: 1. The name is copied; no other term or measure may
+ * have it. What reports call the loss is the weighted sum of all terms. A term must be a sum over the samples of the
+ * pass: what does not depend on them, as the squares of a parameter, would be added once a pass.
  */
 EITP_API void eitp_pass_term(eitp_pass *pass, const char *name, eitp_tensor *values, const eitp_schedule *weight);
 
