@@ -1049,6 +1049,9 @@ typedef struct eitp_transformer_config {
 EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
                                                    eitp_error *error);
 
+/* Tokens of the longest sequence that a model of this configuration takes; 0 for NULL. */
+EITP_API int64_t eitp_transformer_config_positions(const eitp_transformer_config *config);
+
 /* Reads a Hugging Face config.json of a supported model_type (missing: "gpt2"). What eitp cannot compute is an error
    that names the member. */
 EITP_API eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path,
@@ -37565,6 +37568,10 @@ static const char *eitp__field_name(const eitp_transformer_config *config, size_
     return key ? key : eitp__fields[field].name;
 }
 
+int64_t eitp_transformer_config_positions(const eitp_transformer_config *config) {
+    return config ? config->positions : 0;
+}
+
 eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config, eitp_error *error) {
     const eitp_architecture *architecture;
     char known[300];
@@ -38434,7 +38441,7 @@ int64_t eitp_model_vocabulary(const eitp_model *model) {
 }
 
 int64_t eitp_model_positions(const eitp_model *model) {
-    return model ? model->config.positions : 0;
+    return model ? eitp_transformer_config_positions(&model->config) : 0;
 }
 
 int eitp_model_has_dropout(const eitp_model *model) {

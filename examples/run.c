@@ -1,7 +1,5 @@
-/*
- * Teaches: a run that may be stopped or killed at any time, goes on when started again, and ends with the same weights:
- *     cc -O2 -I. examples/run.c -lm -o run && ./run TEXT OUTPUT_DIR [STEPS [SAVE_SECONDS]]
- */
+/* Teaches: a run that may be stopped or killed at any time, goes on when started again, and ends with the same weights:
+ *     cc -O2 -I. examples/run.c -lm -o run && ./run TEXT OUTPUT_DIR [STEPS [SAVE_SECONDS]] */
 #define EITP_IMPLEMENTATION
 #include "eitp.h"
 #include <signal.h>
@@ -45,8 +43,7 @@ int main(int count, char **arguments) {
     if (eitp_context_create(&settings, &context, &error) || eitp_tokenizer_bytes(&settings.host, &bytes, &error) ||
         eitp_pack(&settings.host, bytes, &pack, tokens, NULL, &error) ||
         eitp_token_file_open(&settings.host, tokens, 0, &file, &error) ||
-        eitp_split_tokens(eitp_token_file_get_info(file).token_count, 0.1, data.block_size, &train, &held_out,
-                          &error) ||
+        eitp_split_tokens(eitp_token_file_get_info(file).token_count, 0.1, 64, &train, &held_out, &error) ||
         eitp_model_create(context, &shape, &data.model, &error) || eitp_model_initialize(data.model, 1, &error))
         return fprintf(stderr, "%s\n", error.message), 1;
     data.training = eitp_token_file_source(file, train), data.tokenizer = bytes;

@@ -588,6 +588,7 @@ static void what_null_is(void) {
     CHECK(!eitp_dtype_size(eitp_tensor_dtype(NULL)) && !eitp_tensor_graph(NULL));
     CHECK(!eitp_plan_statistics(NULL).nodes && !eitp_optimizer_get((eitp_optimizer)99));
     CHECK(!eitp_model_context(NULL) && !eitp_model_parameter_count(NULL) && !eitp_model_trained_count(NULL));
+    CHECK(!eitp_transformer_config_positions(NULL) && !eitp_model_positions(NULL));
     CHECK(!eitp_model_config(NULL).layers && !eitp_model_lora(NULL).rank);
     CHECK(!inputs.tokens && !inputs.key && !eitp_model_forward(NULL, NULL, &inputs, 1));
     CHECK(!eitp_model_losses(NULL, NULL, &inputs, 1, NULL, -100));

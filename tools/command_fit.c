@@ -76,7 +76,7 @@ eitp_status fit_from_options(const option_set *o, const eitp_transformer_config 
     memset(plan, 0, sizeof *plan);
     plan->options = o;
     plan->model = *shape;
-    plan->block_size = model_block_size(o, NULL, shape->positions);
+    plan->block_size = model_block_size(o, NULL, eitp_transformer_config_positions(shape));
     fit->trainer = eitp_trainer_config_default();
     fit->trainer.plan.recompute = (eitp_recompute)options_choice(o, OPTION_RECOMPUTE);
     fit->any_stream = stream == 1;

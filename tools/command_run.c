@@ -533,11 +533,11 @@ static void log_stream(const run *r) {
 
 static void log_run(const run *r) {
     const option_set *o = &r->options;
-    int64_t block = model_block_size(o, NULL, eitp_model_config(r->model).positions);
+    int64_t block = r->task.rows;
     int64_t sequences = options_integer(o, OPTION_BATCH_SIZE) * options_integer(o, OPTION_GRAD_ACCUM);
     output_info("model: %lld parameters, vocabulary %lld; step: %lld sequences of %lld tokens, %lld of %lld "
                 "micro-batches at a time",
-                (long long)eitp_model_parameter_count(r->model), (long long)eitp_model_config(r->model).vocabulary,
+                (long long)eitp_model_parameter_count(r->model), (long long)eitp_model_vocabulary(r->model),
                 (long long)sequences, (long long)block, (long long)eitp_trainer_merged(r->trainer),
                 (long long)options_integer(o, OPTION_GRAD_ACCUM));
     adapt_log(r->model);

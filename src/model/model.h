@@ -56,6 +56,9 @@ typedef struct eitp_transformer_config {
 EITP_API eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config,
                                                    eitp_error *error);
 
+/* Tokens of the longest sequence that a model of this configuration takes; 0 for NULL. */
+EITP_API int64_t eitp_transformer_config_positions(const eitp_transformer_config *config);
+
 /* Reads a Hugging Face config.json of a supported model_type (missing: "gpt2"). What eitp cannot compute is an error
    that names the member. */
 EITP_API eitp_status eitp_transformer_config_read(const eitp_host *host, const char *path,

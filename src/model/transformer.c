@@ -77,7 +77,7 @@ int64_t eitp_model_vocabulary(const eitp_model *model) {
 }
 
 int64_t eitp_model_positions(const eitp_model *model) {
-    return model ? model->config.positions : 0;
+    return model ? eitp_transformer_config_positions(&model->config) : 0;
 }
 
 int eitp_model_has_dropout(const eitp_model *model) {

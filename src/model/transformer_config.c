@@ -69,6 +69,10 @@ static const char *eitp__field_name(const eitp_transformer_config *config, size_
     return key ? key : eitp__fields[field].name;
 }
 
+int64_t eitp_transformer_config_positions(const eitp_transformer_config *config) {
+    return config ? config->positions : 0;
+}
+
 eitp_status eitp_transformer_config_named(const char *name, eitp_transformer_config *config, eitp_error *error) {
     const eitp_architecture *architecture;
     char known[300];
