@@ -114,7 +114,7 @@ static const option_row rows[] = {
      "what weights and moments are kept in; auto: the most faithful that fits; sgd, with momentum, only if asked for"},
     {"recompute", "gradient-checkpointing=layer activation-checkpointing=layer", KIND_CHOICE, 0, 0, "auto",
      "auto none attention=attn layer=block", FITS, 0,
-     "what is computed again instead of being kept; auto: what the memory demands"},
+     "which values are recomputed instead of kept; auto: as many as memory demands"},
     {"stream", "offload", KIND_CHOICE, 0, 0, "none", "none auto states all", FITS, 1,
      "what is kept in a file and moved through memory, which wears a disk; auto: what must be, where nothing else "
      "fits"},

@@ -27,7 +27,7 @@ typedef struct option_entry {
     const char *aliases;
     unsigned commands;
     int of_run;
-    const eitp_setting *setting; /* NULL: it is none */
+    const eitp_setting *setting; /* the trainer's, or NULL */
     const char *spellings;       /* other ones of a setting's choices */
 } option_entry;
 
@@ -56,7 +56,7 @@ int option_find_choice(const char *words, const char *value);
 /* The first spellings of the choices, as "a, b or c" or with another separator. */
 void option_list_choices(const char *words, const char *separator, const char *last, char *list, size_t size);
 
-/* The error of a name that is no option's, with the nearest one. */
+/* Fails with "unknown option", and suggests the nearest name. */
 eitp_status option_fail_unknown(const option_set *o, const char *name, const char *where, eitp_error *error);
 
 EITP_END_DECLARATIONS
